@@ -1,7 +1,9 @@
 """One replication: a deployment and a workload go in, what happened comes out."""
 
+import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -278,6 +280,19 @@ def draw_outages(failures: Failures, duration_s: float, rng: np.random.Generator
     return outages
 
 
+@contextmanager
+def no_search_for_cycles() -> Iterator[None]:
+    """Python frees only what nothing refers to: its search for cycles would go through all items of a world again and
+    again, which takes a good part of the time where pipelines have a hundred thousand items."""
+    searched = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searched:
+            gc.enable()
+
+
 class World:
     """The SimPy environment of one replication, and the queues and GPUs in it."""
 
@@ -381,7 +396,8 @@ class World:
             if not (compiles and delay is None and gpu.alone and Compiled.serve(gpu, rates[host])):
                 self._driver(gpu, links[host], delay).start()
         self.flow.start()
-        self.env.run(until=self.duration_s)
+        with no_search_for_cycles():
+            self.env.run(until=self.duration_s)
         for gpu in self.gpus.values():
             gpu.end_stall()
         self._settle_places()
