@@ -494,7 +494,7 @@ class FleetSearch:
     def alone(self, best: Trial) -> list[Trial]:
         """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first.
 
-        Only the first few are confirmed, and what looks better than the best.
+        Only the first few are confirmed, where that is not slow, and what looks better than the best.
         """
         only = {device.kind.gpu.name for device in best.devices}
         trials = [best] if len(only) == 1 else []
@@ -506,9 +506,10 @@ class FleetSearch:
             if not near and (place >= KINDS_SHOWN - 1 or self._must_cut(program)):
                 self._pass_over(program, KIND_TOO_DEAR, bound)
                 continue
-            effort = ALTERNATIVE if near and place < KINDS_ALONE_MAX else GLANCE
-            trial = self.best(program, Objective.COST, effort, most if effort is ALTERNATIVE else inf)
-            if trial is None and effort is ALTERNATIVE:
+            first = near and place < KINDS_ALONE_MAX
+            effort = ALTERNATIVE if first and not self.confirms_slowly else GLANCE
+            trial = self.best(program, Objective.COST, effort, most if first else inf)
+            if trial is None and first:
                 trial = self.best(program, Objective.COST, DEARER)
             if trial and trial.replay.screened and goal_of(objective, trial) < goal_of(objective, best):
                 trial = self.best(program, Objective.COST, ALTERNATIVE)

@@ -172,7 +172,11 @@ def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Itera
     drawn = " -> ".join([*circle, circle[0]])
     yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}. Leave one `after` of them out."
     for name in (name for name in left if name not in circle):
-        yield ("stages", places[name], "after"), "is never reached: no way leads here from a stage that frames enter."
+        if name in left[name]:
+            text = f"runs in a circle: {name} -> {name}. Leave `{name}` out of it."
+        else:
+            text = "is never reached: no way leads here from a stage that frames enter."
+        yield ("stages", places[name], "after"), text
 
 
 @checked(spread)

@@ -35,10 +35,13 @@ def read(text: str, *overrides: str) -> PipelineSpec:
     return load_text(text, Path("made.yaml"), overrides).scenario.pipelines[0]
 
 
-def refusals(old: str, new: str) -> list[str]:
-    assert old in CROSSING
+def refusals(*changes: str) -> list[str]:
+    text = CROSSING
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new, 1)
     with pytest.raises(ScenarioError) as refused:
-        read(CROSSING.replace(old, new, 1))
+        read(text)
     return list(refused.value.problems)
 
 
@@ -240,6 +243,14 @@ def test_recorded_counts_that_cannot_be_are_refused(tmp_path: Path, fan_out: str
 def test_a_stage_behind_a_circle_is_never_reached() -> None:
     found = refusals("after: decode}", "after: [decode, track]}")
     assert sum("is never reached" in one for one in found) == 3
+
+
+def test_every_stage_that_feeds_itself_is_called_a_circle() -> None:
+    found = refusals(
+        "after: decode}", "after: [decode, detect]}", "2 ms, after: detect}", "2 ms, after: [detect, track]}"
+    )
+    for name in ("detect", "track"):
+        assert sum(f"runs in a circle: {name} -> {name}." in one for one in found) == 1
 
 
 def test_a_pipeline_without_stream_is_refused() -> None:

@@ -454,6 +454,19 @@ def test_every_fleet_that_was_refused_is_named_also_those_tried_for_alternatives
         assert any(no.subject.machines == machines_of(*key) for no in search.rejections)
 
 
+@pytest.mark.parametrize("slowly", [False, True])
+def test_kinds_alone_are_only_glanced_at_where_confirming_is_slow(slowly: bool) -> None:
+    alike = [offer(T4, 0.3), offer(V100, 0.6)]
+    q = question(scenario([model("a", 0.5)], {"a": (10, 60.0)}, horizon=2.0), alike, LIBRARY)
+    search = FleetSearch(q, silent)
+    search.confirms_slowly = slowly
+    best = search.best(q.program(), Objective.COST, ALTERNATIVE)
+    assert best is not None
+    others = [trial for trial in search.alone(best) if trial is not best]
+    assert others
+    assert all(trial.replay.screened is slowly for trial in others)
+
+
 def test_prices_are_as_old_as_those_of_the_answer() -> None:
     found = plan_of_two_kinds()
     assert found.recommendation is not None
