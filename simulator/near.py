@@ -14,6 +14,11 @@ def in_any_case(word: str, known: Iterable[str]) -> str:
     return next((name for name in known if name.lower() == word.lower()), word)
 
 
+def in_any_spelling(word: str, known: Iterable[str]) -> str:
+    """The same where only marks between its parts differ besides, `bert_base` for `BERT-base`; else the word itself."""
+    return next((name for name in known if _plain(name) == _plain(word)), word)
+
+
 def near_names(word: str, known: Iterable[str]) -> list[str]:
     """The known names that a person may have meant, the likeliest first; upper and lower case are alike.
 

@@ -22,7 +22,7 @@ from calibrate.io.files import cache_folder, read_json, replacing
 from calibrate.io.process import last_line
 from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced
 from simulator.errors import InputError
-from simulator.near import near_names
+from simulator.near import in_any_spelling, near_names
 from simulator.world.model import LayerFacts
 from simulator.world.signature import Signature, WeightShape, read_signature, sizes
 
@@ -284,6 +284,8 @@ def full_name(model: str) -> str:
     """The name of a shipped model that a plain one stands for; FactsError where that is none, or several."""
     if ":" in model or model in known():
         return model
+    if (spelt := in_any_spelling(model, known())) in known():
+        return spelt
     found = shipped(model)
     if len(found) == 1:
         return found[0]

@@ -14,7 +14,9 @@ def read_override(text: str) -> tuple[str, Any]:
     name = name.strip()
     if not equals or not words_of(name):
         raise ValueError("must be `path=value`. Write e.g. `--set headroom=20%`.")
-    return name, parse(value).data if value.strip() else None
+    if not value.strip():
+        raise ValueError(f"has no value. Write e.g. `--set headroom=20%`, or `{name}=null` for none.")
+    return name, parse(value).data
 
 
 def words_of(name: str) -> list[str]:

@@ -188,9 +188,13 @@ def test_the_reason_comes_out_of_the_process(own):
         traced("mine:picky", (4,))
 
 
+def test_a_name_is_known_however_it_is_spelt():
+    assert facts("vgg-16") == facts("VGG16") == facts("vgg16")
+
+
 def test_unknown_models_are_refused():
-    with pytest.raises(FactsError, match=r"vgg-16: its layers are not known\. Did you mean vgg16\?"):
-        facts("vgg-16")
+    with pytest.raises(FactsError, match=r"vgg1: its layers are not known\. Did you mean vgg16 or vgg19\?"):
+        facts("vgg1")
     with pytest.raises(FactsError, match=r"schema: must be planner.layers/v1, got None"):
         from_document({})
 

@@ -141,6 +141,7 @@ def test_overrides_change_the_checksum(tmp_path):
     [
         ("headroom", "--set headroom: must be `path=value`. Write e.g. `--set headroom=20%`."),
         ("=1", "--set =1: must be `path=value`. Write e.g. `--set headroom=20%`."),
+        ("headroom=", "--set headroom=: has no value. Write e.g. `--set headroom=20%`, or `headroom=null` for none."),
         ("headroom=99", "--set headroom=99: headroom: must be between 0 and 1, got 99. Write 0.99 or 99 %."),
         ("models.7.name=x", "--set models.7.name=x: `models` has no item `7`. Known: a.1, b, 0 to 1."),
         ("models[c].name=x", "--set models[c].name=x: `models` has no item `c`. Known: a.1, b, 0 to 1."),
