@@ -202,9 +202,9 @@ def test_models_of_one_factory_are_told_apart_by_their_input(own: Path) -> None:
         (("models[small].profile=nosuch",), "models[0].profile: no model is known as `nosuch`"),
         (("models[small].factory=mine:big",), "models[0].factory: mine:big: big is not there"),
         (("models[small].factory=mine",), "models[0].factory: must be `package.module:function`, got `mine`."),
-        (("models[small].input=",), "models[0]: needs `input`, the shape of one sample"),
+        (("models[small].input=null",), "models[0]: needs `input`, the shape of one sample"),
         (
-            ("models[small].factory=",),
+            ("models[small].factory=null",),
             "models[0]: has `input`, which goes only with a `model` of a",
         ),
     ],
@@ -307,7 +307,7 @@ def test_memory_that_nobody_saw_is_what_layers_hold() -> None:
 def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None:
     path = tmp_path / "open.yaml"
     path.write_text(SCENARIO.format(model="resnet50", gpu="T4", precision="fp32"), encoding="utf-8")
-    changes = ["models[resnet50].precision=", "streams[0].count=300", "buy.own[box].count=20"]
+    changes = ["models[resnet50].precision=null", "streams[0].count=300", "buy.own[box].count=20"]
     loaded = load_scenario(path, changes)
     found = plan(loaded, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
     half, quarter = (one for one in found.precisions if not one.runtime)
@@ -325,7 +325,7 @@ def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None
 def test_another_precision_is_not_praised_for_larger_batches(tmp_path: Path) -> None:
     path = tmp_path / "open.yaml"
     path.write_text(SCENARIO.format(model="tiny_yolov3", gpu="V100", precision="fp32"), encoding="utf-8")
-    changes = ["models[tiny_yolov3].precision=", "streams[0].count=300", "buy.own[box].count=20"]
+    changes = ["models[tiny_yolov3].precision=null", "streams[0].count=300", "buy.own[box].count=20"]
     loaded = load_scenario(path, changes)
     asked, _ = ask(loaded.scenario, workload(loaded), CATALOG, LIBRARY)
     largest = {sized.profile.model: sized.profile.largest_batch for sized in asked.sized.values()}

@@ -37,7 +37,7 @@ def error(found: Check) -> float:
 
 
 def test_lenet_trains_as_long_as_foretold() -> None:
-    found = best(64, 64 * 40, 0.5, "data.loader=")
+    found = best(64, 64 * 40, 0.5, "data.loader=null")
     assert error(found) <= WITHIN
     assert (found.steps, found.workers, found.start_s) == (40, 0, 0.0)
     assert found.predicted_epoch_s == pytest.approx(40 * (found.predicted_step_s + found.load_s))

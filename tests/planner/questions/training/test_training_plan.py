@@ -282,7 +282,7 @@ def test_divided_layers_travel_by_the_link_they_have() -> None:
 
 
 def test_a_stated_step_of_whole_models_gets_the_bubble_of_divided_ones() -> None:
-    changes = ("data.loader=", "counts=[4]", "buy.max_gpus=4")
+    changes = ("data.loader=null", "counts=[4]", "buy.max_gpus=4")
     (copies,) = answer("lenet", *changes).options
     (stages,) = answer("lenet", *changes, "parallel={pipeline: 4}").options
     whole_s = 64 / 27460
@@ -312,8 +312,8 @@ SMALL = (
     "buy={gpus: [V100], max_gpus: 8, providers: [azure], retired: true}",
     "counts=[1]",
     "prices=[]",
-    "deadline=",
-    "budget=",
+    "deadline=null",
+    "budget=null",
 )
 
 
@@ -336,7 +336,7 @@ def changed(*overrides: str) -> TrainingOption:
     ],
 )
 def test_changes_move_what_they_should(change: str, time: float, memory: float) -> None:
-    before, after = changed("data.loader="), changed("data.loader=", change) if "loader" not in change else changed()
+    before, after = changed("data.loader=null"), changed("data.loader=null", change) if "loader" not in change else changed()
     assert after.time_s.mid / before.time_s.mid == pytest.approx(time, rel=0.12)
     assert after.memory_bytes / before.memory_bytes == pytest.approx(memory, rel=0.12)
 
@@ -412,7 +412,7 @@ def test_an_option_names_its_rule_and_sources() -> None:
 
 def test_commitments_are_paid_whole() -> None:
     """Three years of eight T4 at their price an hour, of which a run uses days."""
-    asked = ("counts=[8]", "deadline=", "prices=[on-demand, reserved-3y]", "buy={instances: [g4dn.xlarge]}")
+    asked = ("counts=[8]", "deadline=null", "prices=[on-demand, reserved-3y]", "buy={instances: [g4dn.xlarge]}")
     rented, reserved = sorted(answer("resnet50", *asked).options, key=lambda o: o.price_kind)
     assert (rented.price_kind, reserved.price_kind) == ("on-demand", "reserved-3y")
     assert rented.provider == reserved.provider == "aws"
@@ -426,7 +426,7 @@ def test_commitments_are_paid_whole() -> None:
     assert {o.price_kind: o.within_budget for o in afforded.options} == {"on-demand": True, "reserved-3y": False}
     assert afforded.cheapest is not None
     assert afforded.cheapest.price_kind == "on-demand"
-    assert answer("resnet50", *asked, "budget=").cheapest == replace(rented, pareto=True)
+    assert answer("resnet50", *asked, "budget=null").cheapest == replace(rented, pareto=True)
 
 
 def test_asynchronous_gradients_are_late() -> None:
@@ -453,8 +453,8 @@ def test_bought_machines_cost_annuity_and_electricity() -> None:
         "resnet50",
         "buy={gpus: [V100], max_gpus: 8, providers: [azure], retired: true}",
         "purchase={used: 90 %}",
-        "deadline=",
-        "budget=",
+        "deadline=null",
+        "budget=null",
     )
     o = only(plan, "V100", 8, "purchase")
     assert o.instance == "DGX-1V"
@@ -484,7 +484,7 @@ def test_co2_is_told_only_with_a_grid() -> None:
 
 def test_epochs_to_a_target_grow_with_the_batch() -> None:
     points = "train.epochs_to_target=[{global_batch: 3200, epochs: 35}, {global_batch: 57344, epochs: 77}]"
-    plan = answer("resnet50", "train.epochs=", points, "train.global_batch=3200", *SMALL, "train.accumulation=100")
+    plan = answer("resnet50", "train.epochs=null", points, "train.global_batch=3200", *SMALL, "train.accumulation=100")
     assert plan.options[0].steps == pytest.approx(35 * 1_281_167 / 3200)
 
 
@@ -504,7 +504,7 @@ def test_measured_memory_and_steps_go_before_all(tmp_path: Path) -> None:
     }
     (tmp_path / "mine.json").write_text(json.dumps(raw))
     library = find_profiles((tmp_path,), CATALOG.gpus)
-    changes = [*SMALL, "train.global_batch=64", "train.precision=fp32", "model.profile=mine", "data.loader="]
+    changes = [*SMALL, "train.global_batch=64", "train.precision=fp32", "model.profile=mine", "data.loader=null"]
     o = train(load_training(SCENARIOS / "resnet50.yaml", changes), CATALOG, library).options[0]
     assert o.memory["activations"] == pytest.approx(64 * 3e7)
     assert o.step_s == pytest.approx(0.4, rel=0.01)
