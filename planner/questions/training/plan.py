@@ -23,7 +23,7 @@ from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops
 from planner.questions.training.held import activations, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
-from planner.questions.training.memory import gpus_needed
+from planner.questions.training.memory import Fits, gpus_needed
 from planner.questions.training.scenario import (
     SHOWN_COUNTS,
     LoadedTraining,
@@ -127,9 +127,10 @@ class TrainingPlan:
     name: str
     options: tuple[TrainingOption, ...]
     cheapest: TrainingOption | None
-    """By what is really paid, within the deadline and the budget at the bad ends."""
+    """By what is really paid, within memory, the deadline and the budget at the bad ends; where none fits so surely, at
+    the middle of memory."""
     fastest: TrainingOption | None
-    """Within the budget and the deadline, at the bad ends."""
+    """The same, by time."""
     warnings: tuple[str, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     prices_as_of: str = ""
@@ -149,6 +150,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     if not options:
         raise no_option(loaded, scenario, rejections)
     allowed = [option for option in options if is_allowed(option)]
+    allowed = [option for option in allowed if surely_fits(option)] or allowed
     return TrainingPlan(
         name=scenario.name or subject.name,
         options=options,
@@ -452,6 +454,11 @@ def marked(options: Iterator[TrainingOption]) -> tuple[TrainingOption, ...]:
 def is_allowed(option: TrainingOption) -> bool:
     """The option fits, ends, and meets deadline and budget at its bad ends."""
     return option.fits and option.within_deadline and option.within_budget and math.isfinite(option.time_s.high)
+
+
+def surely_fits(option: TrainingOption) -> bool:
+    """The option fits at the upper end of the memory that it may need."""
+    return Fits.of(option.memory_range_bytes, option.memory_limit_bytes) is Fits.YES
 
 
 def is_pareto(option: TrainingOption, others: Sequence[TrainingOption]) -> bool:

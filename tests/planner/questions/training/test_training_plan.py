@@ -24,7 +24,7 @@ from planner.io.strict_yaml import parse
 from planner.prediction.predict import Predictor
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import subject_of
-from planner.questions.training.plan import TrainingOption, TrainingPlan, facts_of, train, worker_rate
+from planner.questions.training.plan import TrainingOption, TrainingPlan, facts_of, is_allowed, train, worker_rate
 from planner.questions.training.scenario import TrainingScenario, load_training
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
 from planner.show.kept import render
@@ -336,7 +336,8 @@ def changed(*overrides: str) -> TrainingOption:
     ],
 )
 def test_changes_move_what_they_should(change: str, time: float, memory: float) -> None:
-    before, after = changed("data.loader=null"), changed("data.loader=null", change) if "loader" not in change else changed()
+    alone = "data.loader=null"
+    before, after = changed(alone), changed() if "loader" in change else changed(alone, change)
     assert after.time_s.mid / before.time_s.mid == pytest.approx(time, rel=0.12)
     assert after.memory_bytes / before.memory_bytes == pytest.approx(memory, rel=0.12)
 
@@ -696,3 +697,14 @@ def test_a_list_is_no_scenario(tmp_path: Path) -> None:
     path.write_text("- 1\n")
     with pytest.raises(ScenarioError, match="must be a mapping with `model`, `data` and `train`, got a list"):
         load_training(path)
+
+
+def test_what_is_recommended_keeps_its_memory_at_the_upper_end() -> None:
+    """A batch of 1,024 on one H100 is cheaper, but may need 113 GB."""
+    plan = train(load_training(SCENARIOS / "resnet50.yaml"), CATALOG, LIBRARY)
+    sure = [o for o in plan.options if is_allowed(o) and o.memory_range_bytes.high <= o.memory_limit_bytes]
+    for best in (plan.cheapest, plan.fastest):
+        assert best in sure
+    assert plan.cheapest is not None
+    assert plan.cheapest.paid_usd == min(o.paid_usd for o in sure)
+    assert any(o.paid_usd < plan.cheapest.paid_usd for o in plan.options if is_allowed(o))
