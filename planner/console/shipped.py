@@ -1,8 +1,12 @@
 """Scenarios that are shipped, found by name where there is no clone."""
 
+from collections.abc import Iterator
 from glob import escape, glob
 from pathlib import Path
 from typing import overload
+
+from simulator.errors import InputError
+from simulator.near import near_names
 
 PACKAGE = Path(__file__).parents[1]
 INSTALLED = PACKAGE / "shipped"
@@ -18,8 +22,12 @@ def named(begun: str) -> list[str]:
     """What a shell may complete: files and folders that begin so, then shipped scenarios by their short names."""
     here = sorted(glob(f"{escape(begun)}*"))
     files = [f"{path}/" if Path(path).is_dir() else path for path in here if is_offered(Path(path))]
-    names = [path.relative_to(folder()).with_suffix("").as_posix() for path in sorted(folder().rglob("*.yaml"))]
-    return [*files, *(name for name in names if name.startswith(begun))]
+    return [*files, *(name for name in short_names() if name.startswith(begun))]
+
+
+def short_names() -> Iterator[str]:
+    """`video` and `training/resnet50`."""
+    return (path.relative_to(folder()).with_suffix("").as_posix() for path in sorted(folder().rglob("*.yaml")))
 
 
 def is_offered(path: Path) -> bool:
@@ -32,11 +40,16 @@ def shipped(path: Path) -> Path: ...
 @overload
 def shipped(path: None) -> None: ...
 def shipped(path: Path | None) -> Path | None:
-    """The file itself where it exists; else what is shipped as `video`, `video.yaml` or `scenarios/video.yaml`."""
+    """The file itself where it exists; else what is shipped as `video`, `video.yaml` or `scenarios/video.yaml`.
+
+    InputError for a word that is nearly one of these.
+    """
     if path is None or path.exists():
         return path
     inside = Path(*path.parts[1:]) if path.parts[:1] == ("scenarios",) else path
     for name in (inside, inside.with_name(f"{inside.name}.yaml")):
         if not name.is_absolute() and ".." not in name.parts and (folder() / name).is_file():
             return folder() / name
+    if not path.suffix and (near := near_names(path.as_posix(), list(short_names()))):
+        raise InputError(f"{path}: no such file, and no shipped scenario of that name. Did you mean `{near[0]}`?")
     return path

@@ -7,6 +7,7 @@ from support.paths import SCENARIOS
 
 from planner.console.shipped import named, shipped
 from planner.objects import Scenario
+from simulator.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_a_file_that_is_there_comes_first(tmp_path, monkeypatch):
     assert shipped(Path("video.yaml")) == Path("video.yaml")
 
 
-@pytest.mark.parametrize("typed", ["vidoe", "../README.md", "/video.yaml", "data", "."])
+@pytest.mark.parametrize("typed", ["nosuch", "../README.md", "/video.yaml", "data", "."])
 def test_nothing_else_is_found(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
     assert shipped(Path(typed)) == Path(typed)
@@ -59,3 +60,11 @@ def test_a_shell_completes_files_folders_and_what_is_shipped(tmp_path, monkeypat
     assert named(begun) == offered
     here = f"{tmp_path}/"
     assert named(f"{here}vi") == [f"{here}video.yaml"]
+
+
+def test_a_word_that_is_nearly_a_shipped_scenario_is_told_which(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"^vide: no such file, .* Did you mean `video`\?$"):
+        shipped(Path("vide"))
+    assert shipped(Path("vide.yaml")) == Path("vide.yaml"), "a file, which its reader misses"
+    assert shipped(Path("nosuch")) == Path("nosuch")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from planner.model.plan import ModelAnswer, Plan, PlanWarning, Recommendation
 from planner.model.statement import Code
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
-from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, without_gpu
+from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, kind_notes, without_gpu
 from planner.show.documents.replay import ways_of_running
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
@@ -127,7 +127,7 @@ def kinds(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU, and the kinds without one."""
     shown = {"GPU", "GPUs", "$/h", "$/month", "spot $/h", "SLOs hold", "evidence"}
     table = Table([column for column in kind_columns(plan) if column.title in shown])
-    return [table, *(Text(line, indent=2) for line in reasons.kinds_left_out(plan))]
+    return [table, *(Text(line, indent=2) for line in kind_notes(plan))]
 
 
 def p99(model: ModelAnswer) -> str:

@@ -65,6 +65,7 @@ PRICE_TITLES = {
 """Columns of other kinds of price."""
 AT = "recommendation."
 """Where the answer stands in the JSON."""
+SCREENED_NOTE = "`or more`: a dozen draws were replayed, not all; so many hold at least, by these."
 
 
 def document(plan: Plan) -> Document:
@@ -186,7 +187,13 @@ def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
     if not plan.by_gpu:
         return []
-    return [Table(kind_columns(plan)), *(Text(line) for line in reasons.kinds_left_out(plan))]
+    return [Table(kind_columns(plan)), *(Text(line) for line in kind_notes(plan))]
+
+
+def kind_notes(plan: Plan) -> list[str]:
+    """What `78 % or more` means where it stands in the table, and the kinds that have no row."""
+    screened = any(one.searched is Searched.SCREENED and one.slo_held for one in plan.by_gpu)
+    return [*([SCREENED_NOTE] if screened else []), *reasons.kinds_left_out(plan)]
 
 
 def kind_columns(plan: Plan) -> list[Column]:

@@ -8,7 +8,7 @@ from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
 from support.paths import SCENARIOS
 
 from planner import train
-from planner.model.plan import Bottleneck, KindLeftOut, Plan, PlanWarning
+from planner.model.plan import Bottleneck, Interval, KindLeftOut, OfOneKind, Plan, PlanWarning, Searched
 from planner.model.statement import Code, Statement
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
@@ -179,3 +179,24 @@ def test_the_dates_of_prices_that_a_training_recommends_are_said(training):
     assert {day for day in days if any(day in line for line in lines)} == days
     own = replace(training, cheapest=replace(training.cheapest, price_as_of=""), fastest=None)
     assert not any("price" in line for line in doubts(own))
+
+
+def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
+    rough = OfOneKind(
+        gpu="T4",
+        candidate=PLAN.recommendation.candidate,
+        gpu_count=1,
+        cost_usd_per_hour=0.5,
+        usd_per_hour_by_price={},
+        utilization=0.5,
+        energy_w=70.0,
+        slo_held=Interval(1.0, 0.78, 1.0),
+        evidence=Evidence.PREDICTED,
+        predicted=True,
+        searched=Searched.SCREENED,
+    )
+    screened = " ".join(brief(replace(PLAN, by_gpu=(rough,)), Screen(80)).split())
+    assert "78 % or more" in screened
+    assert "`or more`: a dozen draws were replayed" in screened
+    sure = replace(rough, searched=Searched.CONFIRMED)
+    assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
