@@ -465,6 +465,10 @@ def _gpus(file: CatalogFile) -> dict[str, GPU]:
     }
 
 
+def _scaled(figure: float | None, unit: float) -> float | None:
+    return None if figure is None else figure * unit
+
+
 def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
     source = entry.source or source
     return GPU(
@@ -473,11 +477,11 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
         memory_bytes=round(entry.memory_gb * 1e9),
         memory_bytes_per_s=entry.memory_bandwidth_gb_per_s * 1e9,
         fp32_flops=entry.fp32_tflops * 1e12,
-        tensor_fp16_flops=entry.tensor_fp16_tflops and entry.tensor_fp16_tflops * 1e12,
-        tensor_tf32_flops=entry.tensor_tf32_tflops and entry.tensor_tf32_tflops * 1e12,
-        tensor_int8_flops=entry.tensor_int8_tops and entry.tensor_int8_tops * 1e12,
-        tensor_fp8_flops=entry.tensor_fp8_tflops and entry.tensor_fp8_tflops * 1e12,
-        l2_bytes=entry.l2_mb and entry.l2_mb * 1e6,
+        tensor_fp16_flops=_scaled(entry.tensor_fp16_tflops, 1e12),
+        tensor_tf32_flops=_scaled(entry.tensor_tf32_tflops, 1e12),
+        tensor_int8_flops=_scaled(entry.tensor_int8_tops, 1e12),
+        tensor_fp8_flops=_scaled(entry.tensor_fp8_tflops, 1e12),
+        l2_bytes=_scaled(entry.l2_mb, 1e6),
         sm_count=entry.sm_count,
         decoders=entry.decoders,
         cores=entry.cores,
@@ -485,7 +489,7 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
         tdp_w=entry.tdp_w,
         idle_w=entry.tdp_w * idle_share if entry.idle_w is None else entry.idle_w,
         pcie_bytes_per_s=entry.pcie_gb_per_s * 1e9,
-        nvlink_bytes_per_s=entry.nvlink_gb_per_s and entry.nvlink_gb_per_s * 1e9,
+        nvlink_bytes_per_s=_scaled(entry.nvlink_gb_per_s, 1e9),
         compute_capability=entry.compute_capability,
         source=f"{source} ({entry.note})" if entry.note else source,
     )

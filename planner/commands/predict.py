@@ -44,13 +44,13 @@ def predict(
     from planner.units.writing import stdout_screen
 
     answers = api.predict(file, catalog=catalog or ())
-    match form or (Form.TABLE if sys.stdout.isatty() else Form.CSV):
-        case Form.TABLE:
-            emit(predictions_table(read_queries(file), answers, stdout_screen()))
-        case Form.CSV:
-            emit(answers_csv(answers))
-        case Form.JSON:
-            emit(answers_json(answers))
+    written = {
+        Form.TABLE: lambda: predictions_table(read_queries(file), answers, stdout_screen()),
+        Form.CSV: lambda: answers_csv(answers),
+        Form.JSON: lambda: answers_json(answers),
+    }
+    usual = Form.TABLE if sys.stdout.isatty() else Form.CSV
+    emit(written[form or usual]())
     if without := [answer for answer in answers if answer.latency_s is None]:
         note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.")
     if not answers:

@@ -58,13 +58,17 @@ def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str
     _expect_chip(given.get("chip"), {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)})
     more = {**known, "gpus": {**known["gpus"], kind: given}}
     _check(more)
+    _write(path, more)
+    return path
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
-            file.write(_written(more).encode())
+            file.write(_written(data).encode())
     except OSError as error:
         raise KindError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out.") from None
-    return path
 
 
 def _expect_chip(chip: str | None, chips: set[str]) -> None:

@@ -11,6 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from planner.model.plan import Bottleneck
@@ -482,17 +483,21 @@ class Packer:
     def _shares_of_kinds(
         self, devices: Sequence[FleetGpu], work: Mapping[tuple[str, Kind], float]
     ) -> dict[tuple[str, Kind], float] | None:
-        """Share of each model on each kind so that the busiest kind is as little busy as can be.
-
-        Linear program over the shares and, in the last column, the work of a GPU of the busiest kind.
-        """
+        """Share of each model on each kind so that the busiest kind is as little busy as can be; a linear program."""
         counts = Counter(device.kind for device in devices)
         cells = [(m, k) for m in self.models for k in counts if self.fits(m, k)]
         if {m for m, _ in cells} != set(self.models):
             return None
+        works = np.array([work[cell] for cell in cells])
+        shares = self._even_shares(cells, works, counts)
+        return _without_slivers(dict(zip(cells, shares, strict=True)))
+
+    def _even_shares(
+        self, cells: Sequence[tuple[str, Kind]], works: NDArray[np.float64], counts: Mapping[Kind, int]
+    ) -> list[float]:
+        """The program's solution. Its last column is the work of a GPU of the busiest kind."""
         on_kind = np.array([[k == kind for _, k in cells] for kind in counts], dtype=float)
         of_model = np.array([[m == model for m, _ in cells] for model in self.models], dtype=float)
-        works = np.array([work[cell] for cell in cells])
         gpus = np.array([list(counts.values())], dtype=float).T
         solution = linprog(
             [0.0] * len(cells) + [1.0],
@@ -502,8 +507,7 @@ class Packer:
             b_eq=[1.0] * len(self.models),
         )
         assert solution.x is not None  # always feasible: the work of the busiest kind has no limit here
-        *shares, _ = map(float, solution.x)
-        return _without_slivers(dict(zip(cells, shares, strict=True)))
+        return [float(share) for share in solution.x[:-1]]
 
     def start_by_program(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """The least sum of scores over all ways to fill the GPUs, by integer program; None where there are too many.

@@ -332,12 +332,7 @@ def size(
     `why_not` says why nothing is predicted of a pair that nobody measured; None where nothing is predicted at all.
     """
     wanted = [spec for spec in scenario.models if spec.name in need_by_model]
-    times = Counter(spec.known_as for spec in scenario.models)
-    speed = scenario.buy.host_speed
-    own = {
-        spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared, host_speed=speed)
-        for spec in scenario.models
-    }
+    own = _own(scenario, library, shared)
     sized: dict[tuple[str, Kind], Sized] = {}
     rejections: list[Rejection] = []
     for kind, stages_max in _gpu_count_max(offers).items():
@@ -353,6 +348,15 @@ def size(
         if missing:
             rejections.append(_no_profiles(missing, kind, why_not))
     return sized, rejections
+
+
+def _own(scenario: Scenario, library: Profiles, shared: Merged) -> dict[str, Own]:
+    times = Counter(spec.known_as for spec in scenario.models)
+    speed = scenario.buy.host_speed
+    return {
+        spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared, host_speed=speed)
+        for spec in scenario.models
+    }
 
 
 def _gpu_count_max(offers: Sequence[Offer]) -> dict[Kind, int]:

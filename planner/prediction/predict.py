@@ -336,13 +336,16 @@ class Predictor:
 
     def _sources(self, model: str, gpu: GPU, precision: str | None) -> list[Profile]:
         """The best profile of the model's architecture on each other GPU, all at one precision."""
-        elsewhere = [p for p in self.library.for_model(model) if p.gpu != gpu.name]
-        # Only of what is known in no usual runtime, times in others tell something.
-        elsewhere = [p for p in elsewhere if p.runtime == USUAL_RUNTIME] or elsewhere
+        elsewhere = self._elsewhere(model, gpu)
         if precision is None and elsewhere:
             precision = _preferred(elsewhere)
         usable = [p for p in elsewhere if p.precision == precision and self._computes(gpu, p.precision)]
         return list({p.gpu: p for p in reversed(usable)}.values())
+
+    def _elsewhere(self, model: str, gpu: GPU) -> list[Profile]:
+        """Profiles on other GPUs. Times in other runtimes count only where none is known in the usual one."""
+        elsewhere = [p for p in self.library.for_model(model) if p.gpu != gpu.name]
+        return [p for p in elsewhere if p.runtime == USUAL_RUNTIME] or elsewhere
 
     def _is_believed(self, pair: PredictedPair) -> bool:
         """Whether it reaches no more of its GPU's peak than models do, or than its source did there."""
@@ -588,16 +591,7 @@ class Predictor:
         The profile is the same however the time is predicted, so two precisions differ by the size of numbers.
         """
         facts = self._facts(model)
-        known = self.library.for_model(model)
-        observed = [p for p in known if p.memory_evidence.rank <= Evidence.FITTED.rank]
-        usable = observed or ([] if facts else known)
-        same = [p for p in usable if p.precision == precision] or usable
-
-        def strangeness(p: Profile) -> tuple[int, bool, float, str]:
-            bandwidths = self.gpus[p.gpu].memory_bytes_per_s / gpu.memory_bytes_per_s if p.gpu in self.gpus else inf
-            return PRECISIONS.index(p.precision), p.gpu != gpu.name, abs(log(bandwidths)), p.gpu
-
-        source = min(same, key=strangeness, default=None)
+        source = self._memory_source(model, gpu, precision, facts)
         workspace = partial(workspace_of, source, facts, precision)
         context_bytes = self._context_bytes(gpu)
         if source is None:
@@ -612,6 +606,19 @@ class Predictor:
         link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
         load = LoadTime(source.load.t0_s, self._load_rate(gpu, link_share))
         return Footprint(layers, workspace, load, context_bytes)
+
+    def _memory_source(self, model: str, gpu: GPU, precision: str, facts: Facts | None) -> Profile | None:
+        """The profile whose memory is most like the pair's; None where the layers say more."""
+        known = self.library.for_model(model)
+        observed = [p for p in known if p.memory_evidence.rank <= Evidence.FITTED.rank]
+        usable = observed or ([] if facts else known)
+        same = [p for p in usable if p.precision == precision] or usable
+
+        def strangeness(p: Profile) -> tuple[int, bool, float, str]:
+            bandwidths = self.gpus[p.gpu].memory_bytes_per_s / gpu.memory_bytes_per_s if p.gpu in self.gpus else inf
+            return PRECISIONS.index(p.precision), p.gpu != gpu.name, abs(log(bandwidths)), p.gpu
+
+        return min(same, key=strangeness, default=None)
 
     # From layers
 

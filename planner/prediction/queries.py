@@ -42,6 +42,10 @@ ONE_SOURCE_SD = 0.1
 """Of ln(time) between publications of one case: of 733 cases a quarter differ by more than 16 %, a tenth by 36 %."""
 
 
+class UnansweredError(ValueError):
+    """Why nothing can be said of a row."""
+
+
 class QueryError(InputError):
     """A table that cannot be answered; the text names file, line, value and what to write."""
 
@@ -77,42 +81,50 @@ class QueryKnowledge:
 
     def case(self, row: Mapping[str, str]) -> PredictedCase | str:
         """The case by canonical names, or why nothing can be said of it."""
+        try:
+            case = self._named(row)
+            return case if self._is_known(case) else _with_layers(case, row)
+        except UnansweredError as why:
+            return str(why)
+
+    def _named(self, row: Mapping[str, str]) -> PredictedCase:
         if empty := [name for name in NEEDED if not row[name]]:
-            return f"{empty[0]} is empty. Name it"
+            raise UnansweredError(f"{empty[0]} is empty. Name it")
         batch = batch_of(row.get("batch", ""))
         if batch is None:
-            return f"batch must be a whole number from 1 to {BATCH_MAX:,}, got `{row['batch'][:SHOWN_MAX]}`"
+            got = row["batch"][:SHOWN_MAX]
+            raise UnansweredError(f"batch must be a whole number from 1 to {BATCH_MAX:,}, got `{got}`")
         gpu = names.gpu_among(row["gpu"], self.gpus)
         if gpu not in self.gpus:
-            return f"GPU {row['gpu']} is not known.{perhaps(row['gpu'], self.gpus)}"
+            raise UnansweredError(f"GPU {row['gpu']} is not known.{perhaps(row['gpu'], self.gpus)}")
         architecture, size = names.identity(row["model"], row.get("input", ""))
-        precision = names.precision(row.get("precision", "")) or USUAL_PRECISION
-        if precision not in PRECISIONS:
-            return f"precision {precision} is not known. Write one of {', '.join(PRECISIONS)}"
-        try:
-            precision = self.learnt.precision(self.gpus[gpu], precision)
-        except PrecisionError:
-            return f"GPU {gpu} computes nothing in {precision}"
-        runtime = names.runtime(row.get("runtime", "")) or USUAL_RUNTIME
-        if runtime not in names.runtimes():
-            return f"runtime {runtime} is not known.{perhaps(runtime, names.runtimes())}"
         case = PredictedCase(
-            gpu=gpu, architecture=architecture, input=size, precision=precision, runtime=runtime, batch=float(batch)
+            gpu=gpu,
+            architecture=architecture,
+            input=size,
+            precision=self._precision(row.get("precision", ""), gpu),
+            runtime=_runtime(row.get("runtime", "")),
+            batch=float(batch),
         )
-        known = names.facts_of(architecture, size)
         if wrong := wrong_input(architecture, size, row.get("input", "")):
-            return wrong
-        if (known and known.macs is not None) or self.learnt.nearness(case, self.gpus[gpu]) is not Nearness.NEW_MODEL:
-            return case
-        if ":" in row["model"] and not is_sourced(row["model"]):
-            return f"model {row['model']} is code, which a table does not run. Ask `planner profile` of it"
-        sample = _sample(row.get("input", ""))
+            raise UnansweredError(wrong)
+        return case
+
+    def _precision(self, written: str, gpu: str) -> str:
+        precision = names.precision(written) or USUAL_PRECISION
+        if precision not in PRECISIONS:
+            raise UnansweredError(f"precision {precision} is not known. Write one of {', '.join(PRECISIONS)}")
         try:
-            layers = facts(row["model"], sample)
-        except FactsError as error:
-            return f"nothing is known of model {row['model']}: no operations, no published time. {error}"
-        own = counted(layers, architecture)
-        return replace(case, input=own.input, counted=own)
+            return self.learnt.precision(self.gpus[gpu], precision)
+        except PrecisionError:
+            raise UnansweredError(f"GPU {gpu} computes nothing in {precision}") from None
+
+    def _is_known(self, case: PredictedCase) -> bool:
+        """Whether its operations, or times of its model, are known without its layers."""
+        known = names.facts_of(case.architecture, case.input)
+        if known and known.macs is not None:
+            return True
+        return self.learnt.nearness(case, self.gpus[case.gpu]) is not Nearness.NEW_MODEL
 
     def of_case(self, case: PredictedCase) -> QueryAnswer:
         """As published, else as learnt and drawn through the published batches of the series."""
@@ -136,6 +148,27 @@ class QueryKnowledge:
         )
 
 
+def _runtime(written: str) -> str:
+    runtime = names.runtime(written) or USUAL_RUNTIME
+    if runtime not in names.runtimes():
+        raise UnansweredError(f"runtime {runtime} is not known.{perhaps(runtime, names.runtimes())}")
+    return runtime
+
+
+def _with_layers(case: PredictedCase, row: Mapping[str, str]) -> PredictedCase:
+    """The case with the operations of its layers."""
+    model = row["model"]
+    if ":" in model and not is_sourced(model):
+        raise UnansweredError(f"model {model} is code, which a table does not run. Ask `planner profile` of it")
+    try:
+        layers = facts(model, _sample(row.get("input", "")))
+    except FactsError as error:
+        why = f"nothing is known of model {model}: no operations, no published time. {error}"
+        raise UnansweredError(why) from None
+    own = counted(layers, case.architecture)
+    return replace(case, input=own.input, counted=own)
+
+
 def wrong_input(architecture: str, size: str, written: str) -> str:
     """Why an input says nothing of a network; empty where it does."""
     known = [one.input for one in names.architectures().get(architecture, ())]
@@ -144,11 +177,16 @@ def wrong_input(architecture: str, size: str, written: str) -> str:
     shown = written[:SHOWN_MAX]
     if not INPUT.fullmatch(size):
         return f"input {shown} is not known. Write pixels such as 224 or 640x480, a shape such as 3x224x224, or seq128"
-    if any(int(side[:DIGITS]) > SIDE_MAX for side in re.findall(r"\d+", size)):
+    if _longest_side(size) > SIDE_MAX:
         return f"input {shown} is too large: a side has at most {SIDE_MAX:,}"
-    if known and known[0] and bool(names.tokens(size)) != bool(names.tokens(known[0])):
-        return f"input {shown} is not what {architecture} reads. Write one such as {known[0]}"
+    usual = next(iter(known), "")
+    if usual and bool(names.tokens(size)) != bool(names.tokens(usual)):
+        return f"input {shown} is not what {architecture} reads. Write one such as {usual}"
     return ""
+
+
+def _longest_side(size: str) -> int:
+    return max((int(side[:DIGITS]) for side in re.findall(r"\d+", size)), default=0)
 
 
 def _sample(written: str) -> tuple[int, ...] | None:

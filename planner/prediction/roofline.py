@@ -205,9 +205,11 @@ def peak_flops(gpu: GPU, precision: str) -> float:
         raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
     if gpu.cores:
         return _of_processor(gpu, precision)
+    return _of_gpu(gpu, _torch_on(gpu) if precision == "torch" else precision)
+
+
+def _of_gpu(gpu: GPU, precision: str) -> float:
     tensor = gpu.tensor_fp16_flops
-    if precision == "torch":
-        precision = "tf32" if _has_tf32(gpu) else "fp32"
     if precision == "fp32" or (precision not in TENSOR_RATES and not tensor):
         return gpu.fp32_flops
     share, since = TENSOR_RATES.get(precision, (1.0, (0,)))
@@ -230,13 +232,14 @@ def computed_in(gpu: GPU, precision: str) -> str:
     PrecisionError where the GPU has no such arithmetic.
     """
     if precision == "torch":
-        return "tf32" if _has_tf32(gpu) else "fp32"
+        return _torch_on(gpu)
     peak_flops(gpu, precision)
     return precision
 
 
-def _has_tf32(gpu: GPU) -> bool:
-    return bool(gpu.tensor_fp16_flops) and _capability(gpu) >= TENSOR_RATES["tf32"][1]
+def _torch_on(gpu: GPU) -> str:
+    has_tf32 = gpu.tensor_fp16_flops and _capability(gpu) >= TENSOR_RATES["tf32"][1]
+    return "tf32" if has_tf32 else "fp32"
 
 
 def _capability(gpu: GPU) -> tuple[int, ...]:

@@ -85,10 +85,8 @@ def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
     if body[:1] in ("{", "[") and not name_of_text(said, name):
         return _read_json(said, parse_json(body.encode()), name)
     found = name or _by_columns(said) or _by_mark(said)
-    if found is None and tables.columns_of(said.text)[:2] == GENAI_PERF_TABLE:
-        raise said.refuse("is a table of GenAI-Perf or AIPerf, which says neither clients nor batch", NAME_JSON)
     if found is None:
-        raise said.refuse("is of no format that is known by its content", KNOWN)
+        raise _unknown_table(said)
     if found not in TEXTS:
         raise said.refuse(f"is no JSON, and {found} is", KNOWN)
     _demand_columns(said, found)
@@ -96,6 +94,12 @@ def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
     if not read.points:
         raise said.refuse("holds no row", "Measure at least one batch")
     return read
+
+
+def _unknown_table(said: Said) -> MeasurementError:
+    if tables.columns_of(said.text)[:2] == GENAI_PERF_TABLE:
+        return said.refuse("is a table of GenAI-Perf or AIPerf, which says neither clients nor batch", NAME_JSON)
+    return said.refuse("is of no format that is known by its content", KNOWN)
 
 
 KNOWN = f"Name its format with --format, one of {', '.join(MeasurementFormat)}"

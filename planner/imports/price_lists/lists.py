@@ -124,12 +124,16 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         rows |= {key: price.as_row(day, text) for key, price in prices.items()}
         found |= prices
     if not found:
-        listed = f" that the catalog has; unknown: {', '.join(list(unknown)[:6])}" if unknown else ""
-        remedy = "Add kinds with `planner gpus add`, or name another list"
-        raise PriceListError(f"{sources[0].name}: no price of a GPU{listed}. {remedy}.")
+        raise _nothing_found(sources[0], list(unknown))
     changes = _changes(found, kept, catalog)
     _write(csv_text(COLUMNS, sorted(rows.values())), target)
     return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown))
+
+
+def _nothing_found(source: SourceFile, unknown: Sequence[str]) -> PriceListError:
+    listed = f" that the catalog has; unknown: {', '.join(unknown[:6])}" if unknown else ""
+    remedy = "Add kinds with `planner gpus add`, or name another list"
+    return PriceListError(f"{source.name}: no price of a GPU{listed}. {remedy}.")
 
 
 def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
@@ -181,12 +185,7 @@ KNOWN = f"Name its format with --format, one of {', '.join(PriceListFormat)}"
 
 
 def _document(file: ListFile, source: SourceFile, form: PriceListFormat | None) -> Said:
-    try:
-        data = documents.whole(parse_json(source.raw))
-    except FileError as error:
-        raise PriceListError(f"{file.path}{error.place}: {error}. Name another file.") from None
-    except (KeyError, TypeError, AttributeError):
-        raise file.refuse("has products without `product` and `terms`", "Save all that get-products prints") from None
+    data = _parsed(file, source)
     keys = data.keys() if isinstance(data, dict) else set()
     found = form or next((name for name, (needed, _) in DOCUMENTS.items() if needed <= keys), None)
     if found is None or found not in DOCUMENTS or not DOCUMENTS[found][0] <= keys:
@@ -196,6 +195,15 @@ def _document(file: ListFile, source: SourceFile, form: PriceListFormat | None) 
         return named, list(DOCUMENTS[found][1](named, data))
     except (KeyError, TypeError, AttributeError) as error:
         raise file.refuse(f"is no {found} list: {type(error).__name__} at {error}", "Download it again") from None
+
+
+def _parsed(file: ListFile, source: SourceFile) -> Any:
+    try:
+        return documents.whole(parse_json(source.raw))
+    except FileError as error:
+        raise PriceListError(f"{file.path}{error.place}: {error}. Name another file.") from None
+    except (KeyError, TypeError, AttributeError):
+        raise file.refuse("has products without `product` and `terms`", "Save all that get-products prints") from None
 
 
 def _rows_of(path: Path) -> dict[Key, tuple[str, ...]]:

@@ -263,10 +263,7 @@ def warnings(
             "Restarts count twice: `goodput` has them in it, and `interruptions.mean_time_between` adds them again."
             " Leave one of them out."
         )
-    if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
-        yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
-    if unable := sorted(gpus_with_batch(scenario, machines) - {option.gpu for option in options}):
-        yield f"Left out: {', '.join(unable)}, which cannot compute in {scenario.train.precision}."
+    yield from left_out(scenario, machines, options)
     yield from undivided(scenario.parallel, options)
     if scenario.network.bandwidth is None and any(option.machines > 1 for option in options):
         rate = f"{8e-9 * scenario.network.bytes_per_s:g} Gb/s"
@@ -274,6 +271,16 @@ def warnings(
             f"Assumed: {rate} between machines, which not every provider has; write `network.bandwidth`."
             " Options of several machines depend on it."
         )
+
+
+def left_out(
+    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
+) -> Iterator[str]:
+    """Numbers of GPUs that the batch cannot be divided among, and GPUs without the precision."""
+    if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
+        yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
+    if unable := sorted(gpus_with_batch(scenario, machines) - {option.gpu for option in options}):
+        yield f"Left out: {', '.join(unable)}, which cannot compute in {scenario.train.precision}."
 
 
 def measured_doubts(

@@ -1,6 +1,6 @@
 """Training plans as documents: the answer first, then the options as a table and a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from planner.questions.training.check import Check
@@ -174,13 +174,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.figures("time", lambda o: prose.between(o.time_s), "time_s.mid"),
         rows.figures("cost", lambda o: prose.between(o.cost_usd, prose.usd), "cost_usd.mid"),
     ]
-    if any(o.commitment_usd for o in shown):
-        chosen_columns.append(rows.figures("paid in any case", prose.committed, value=lambda o: o.commitment_usd))
-    chosen_columns.append(
-        rows.figures("kWh", lambda o: f"{kilowatt_hours(o.energy_j):,.4g}", value=lambda o: o.energy_j)
-    )
-    if shown[0].co2_kg is not None:
-        chosen_columns.append(rows.figures("kg CO2", lambda o: f"{o.co2_kg or 0:,.3g}", "co2_kg"))
+    chosen_columns += _beside_cost(rows, shown)
     if not all(map(prose.keeps_limits, shown)):
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [
@@ -189,6 +183,15 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.words("evidence", "evidence"),
     ]
     return chosen_columns
+
+
+def _beside_cost(rows: Rows[TrainingOption], shown: Sequence[TrainingOption]) -> Iterator[Column]:
+    """What is owed in any case, and the energy."""
+    if any(o.commitment_usd for o in shown):
+        yield rows.figures("paid in any case", prose.committed, value=lambda o: o.commitment_usd)
+    yield rows.figures("kWh", lambda o: f"{kilowatt_hours(o.energy_j):,.4g}", value=lambda o: o.energy_j)
+    if shown[0].co2_kg is not None:
+        yield rows.figures("kg CO2", lambda o: f"{o.co2_kg or 0:,.3g}", "co2_kg")
 
 
 def check_text(check: Check, form: Format, screen: Screen) -> str:

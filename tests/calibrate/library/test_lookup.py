@@ -541,7 +541,7 @@ def test_a_slow_decline_is_a_fall():
     assert [line[:12] for line in check(but(latency=decline), V100)] == ["latency_s.4:"]
 
 
-def test_a_foretold_model_may_be_split_over_gpus():
+def test_a_predicted_model_may_be_split_over_gpus():
     halves = (Layer("a", 9_000_000_000), Layer("b", 9_000_000_000))
     assert check(but(layers=halves, latency_evidence=Evidence.ASSUMED), V100) == []
 

@@ -371,7 +371,7 @@ def test_the_bad_end_is_slower_larger_and_possible() -> None:
     assert known.get("one", "L4") is known.get("one", "L4")
 
 
-def test_shipped_models_are_foretold_on_every_gpu() -> None:
+def test_shipped_models_are_predicted_on_every_gpu() -> None:
     known = Predictor(SHIPPED, CATALOG.gpus)
     for name in ("yolov3", "nvidia_resnet50", "resnet50_v2", "bert_base"):
         for gpu in CATALOG.gpus:
@@ -443,7 +443,7 @@ def asked_of(asked: Scenario, known: Library) -> Plan:
 ONE = library(replace(ON_V100[0], layers=ON_V100[0].layers))
 
 
-def test_without_any_profile_the_plan_is_foretold_and_says_so_on_every_figure() -> None:
+def test_without_any_profile_the_plan_is_predicted_and_says_so_on_every_figure() -> None:
     found = answer(ONE, ("L4",))
     best = found.recommendation
     assert best.feasible
@@ -508,7 +508,7 @@ def test_predict_never_refuses_what_has_no_profile() -> None:
     assert Statement(code=Code.NO_PROFILE, subjects=("one", "L4")) in [no.why for no in found.rejections]
 
 
-def test_a_foretold_plan_is_read_again(tmp_path: Path) -> None:
+def test_a_predicted_plan_is_read_again(tmp_path: Path) -> None:
     found = answer(ONE, ("L4",))
     write_answer(found, tmp_path / "plan.json")
     raw = json.loads((tmp_path / "plan.json").read_text())
@@ -526,7 +526,7 @@ SCENARIO: Mapping[str, object] = {
 }
 
 
-def test_strict_refuses_a_foretold_plan_with_5_and_its_placement_can_be_replayed(
+def test_strict_refuses_a_predicted_plan_with_5_and_its_placement_can_be_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "scenario.yaml").write_text(json.dumps(SCENARIO))

@@ -36,7 +36,7 @@ def error(found: Check) -> float:
     return abs(found.busy_error)
 
 
-def test_lenet_trains_as_long_as_foretold() -> None:
+def test_lenet_trains_as_long_as_predicted() -> None:
     found = best(64, 64 * 40, 0.5, "data.loader=null")
     assert error(found) <= WITHIN
     assert (found.steps, found.workers, found.start_s) == (40, 0, 0.0)
@@ -57,7 +57,7 @@ def test_a_loader_with_workers_makes_the_batches_meanwhile() -> None:
 
 
 @pytest.mark.usefixtures("torchvision_in_workers")
-def test_resnet18_trains_as_long_as_foretold() -> None:
+def test_resnet18_trains_as_long_as_predicted() -> None:
     found = best(8, 128, 0.5, "model={zoo: resnet18, pixels: 32}")
     assert error(found) <= WITHIN
     assert found.model == "resnet18"
