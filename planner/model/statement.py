@@ -38,6 +38,7 @@ class Code(StrEnum):
     NO_FLEET_OF_KIND = "no-fleet-of-kind"
     STATION_TOO_BUSY = "station-too-busy"
     NO_STATION = "no-station"
+    NO_DECODER = "no-decoder"
     # What would help
     LOWER_PRICE = "lower-price"
     OTHER_PRICE = "other-price"
@@ -66,6 +67,7 @@ class Code(StrEnum):
     RAISE_MAX_GPUS = "raise-max-gpus"
     RAISE_COUNT = "raise-count"
     OTHER_MACHINE = "other-machine"
+    OTHER_CODEC = "other-codec"
     RAISE_MAX_COST = "raise-max-cost"
     # What must be added to a reason or a remedy
     NOTHING_PREDICTS = "nothing-predicts"

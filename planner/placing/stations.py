@@ -6,6 +6,7 @@ from math import ceil, inf
 
 from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.offers import Offer
+from planner.model.choices import Codec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck
 from planner.placing.cutting import FleetGpu
@@ -249,8 +250,10 @@ def fan_out(spec: FanOutSpec) -> FanOut:
     return FanOut(mean=spec.mean, kind=FanOutKind.GEOMETRIC if spec.geometric else FanOutKind.FIXED)
 
 
-def undecoding(needs: Mapping[str, Need], gpus: Collection[GPU]) -> list[GPU]:
-    """Kinds of GPU that cannot decode what pipelines ask, each once."""
+def undecoding(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tuple[GPU, list[Codec]]]:
+    """Kinds of GPU that cannot decode what pipelines ask, each once with those codecs."""
     stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode]
-    each = {gpu.name: gpu for gpu in gpus}.values()
-    return [gpu for gpu in each if any(service_s(stage, gpu) == inf for stage in stages)]
+    for gpu in {gpu.name: gpu for gpu in gpus}.values():
+        codecs = {stage.decode for stage in stages if stage.decode and service_s(stage, gpu) == inf}
+        if codecs:
+            yield gpu, sorted(codecs)

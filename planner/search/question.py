@@ -126,7 +126,7 @@ def _ask(
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
     kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts)
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
-    blind = [no_decoder(gpu.name) for gpu in undecoding(need_by_model, [offer.gpu for offer in offered])]
+    blind = [no_decoder(*unable) for unable in undecoding(need_by_model, [offer.gpu for offer in offered])]
     return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *blind, *replaced]
 
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import floor
 
+from planner.catalog.decoding import decode_rates
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, MachineType, OnGpu
+from planner.model.choices import Codec
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Code, Statement
@@ -16,6 +18,7 @@ from planner.placing.stations import STATIONS, StationLoad
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
+from simulator.world.hardware import GPU
 from simulator.world.workload import FixedRate
 
 ONE_MORE_GPU = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
@@ -345,14 +348,16 @@ def too_few_stations(
     )
 
 
-def no_decoder(gpu: str) -> Rejection:
+def no_decoder(gpu: GPU, codecs: Sequence[Codec]) -> Rejection:
     """A kind of GPU that does not decode what pipelines ask."""
+    known = tuple(rate.codec.value for rate in decode_rates(gpu))
+    other = Statement(code=Code.OTHER_CODEC, subjects=known) if known else Statement(code=Code.OTHER_MACHINE)
     return Rejection(
-        subject=OnGpu(gpu=gpu),
+        subject=OnGpu(gpu=gpu.name),
         bottleneck=Bottleneck.DECODE,
         observed=0,
         limit=1,
         unit="",
-        why=Statement(code=Code.NO_STATION, subjects=("decode", gpu)),
-        remedies=(Statement(code=Code.OTHER_MACHINE),),
+        why=Statement(code=Code.NO_DECODER, subjects=tuple(codec.value for codec in codecs)),
+        remedies=(other,),
     )

@@ -155,6 +155,7 @@ REASONS: dict[Code, Template] = {
     Code.TOO_DEAR: "the next fleet costs {cost_usd_per_hour:usd4}/h, {cost_max_usd_per_hour:usd4}/h is allowed",
     Code.STATION_TOO_BUSY: station_too_busy,
     Code.NO_STATION: no_station,
+    Code.NO_DECODER: "it is not known to decode {all}",
 }
 REMEDIES: dict[Code, Template] = {
     Code.LOWER_PRICE: "a price below {usd_per_hour:usd4}/h",
@@ -187,6 +188,7 @@ REMEDIES: dict[Code, Template] = {
     Code.RAISE_MAX_GPUS: "`buy.max_gpus: {gpu_count:n}` or more",
     Code.RAISE_COUNT: "`count: {count:n}` of {0}",
     Code.OTHER_MACHINE: "another machine",
+    Code.OTHER_CODEC: "a codec that it decodes ({all}), or another kind of GPU",
     Code.RAISE_MAX_COST: "`buy.max_cost: {cost_usd_per_hour:cents_up}/h` or more",
 }
 ADDITIONS: dict[Code, Template] = {

@@ -153,7 +153,10 @@ def test_a_fleet_that_cannot_decode_is_refused() -> None:
     found = planned(av1, shelf(profile("detector", T4, 0.001, 0.001)))
     assert not found.recommendation.feasible
     refusal = next(no for no in found.rejections if no.bottleneck is Bottleneck.DECODE)
-    assert rejection_line(refusal) == "T4: none of its GPUs decodes these frames. Remedy: another machine."
+    known = "h264, hevc, hevc-10bit, vp9, vp9-10bit"
+    assert rejection_line(refusal) == (
+        f"T4: it is not known to decode av1. Remedy: a codec that it decodes ({known}), or another kind of GPU."
+    )
 
 
 def test_cores_decide_how_many_machines_there_are() -> None:
