@@ -267,14 +267,18 @@ class FleetSearch:
 
         First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
         to be carried, and back in halves: fleets between two steps may be left out. Of large fleets only the first is
-        tried in order, and halves begin there. What costs more than is wanted is not tried, and that is no limit on
-        buying.
+        tried in order, and halves begin there. Where a confirmation is slow all this is done at a glance first, and
+        stands where its end is confirmed. What costs more than is wanted is not tried, and that is no limit on buying.
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
         excluded: list[Fleet] = []
         allowed_usd_per_hour = self.question.scenario.buy.max_cost or inf
         most_usd_per_hour = min(allowed_usd_per_hour, wanted_usd_per_hour)
+        if effort.thorough and self.confirms_slowly:
+            seen = self.best(program, objective, replace(effort, thorough=False), wanted_usd_per_hour)
+            if seen and (trial := self.try_fleet(seen.offers, seen.fleet, effort)):
+                return trial
         large = (program.least_gpus() or 0) >= LARGE_GPUS
         for _ in range(1 if large else effort.first):
             fleet = self._propose(program, objective, excluded, most_usd_per_hour)

@@ -34,6 +34,7 @@ from planner.search.question import Question, undominated
 from planner.search.rejections import missed_slo
 from planner.search.search import (
     ALTERNATIVE,
+    ESTIMATE,
     PROOF,
     STEPS_DOWN,
     Effort,
@@ -465,6 +466,23 @@ def test_kinds_alone_are_only_glanced_at_where_confirming_is_slow(slowly: bool) 
     others = [trial for trial in search.alone(best) if trial is not best]
     assert others
     assert all(trial.replay.screened is slowly for trial in others)
+
+
+def test_where_confirming_is_slow_a_search_ends_where_it_does_at_a_glance() -> None:
+    """Tight models, so that several fleets miss on the way: it costs the same, and what stands is confirmed."""
+    tight = scenario([model("a", 0.05), model("b", 0.3)], {"a": (10, 60.0), "b": (10, 30.0)}, horizon=2.0)
+    for asked in (tight, scenario([model("a", 0.5)], {"a": (10, 200.0)}, horizon=2.0)):
+        found = []
+        for slowly in (False, True):
+            search = FleetSearch(q := question(asked, OFFERS, LIBRARY), silent)
+            search.confirms_slowly = slowly
+            best = search.best(q.program(), Objective.COST, ESTIMATE)
+            assert best is not None
+            assert best.met
+            assert not best.replay.screened
+            assert bool(search.glanced) is slowly
+            found.append(best.cost_usd_per_hour)
+        assert found[0] == pytest.approx(found[1])
 
 
 def test_prices_are_as_old_as_those_of_the_answer() -> None:
