@@ -5,8 +5,8 @@ from functools import partial
 
 from planner.model.plan import ModelAnswer, Recommendation, StageAnswer
 from planner.model.simulation import Simulation
-from planner.show.charts.pipelines.drawing import drawings
 from planner.show.document import Column, DrawnCharts, Items, Rows, Section, Table
+from planner.show.drawing import drawings
 from planner.show.text import resources as prose
 from planner.units.writing import per_second, percent, seconds, share
 

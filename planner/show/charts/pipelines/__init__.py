@@ -1,1 +1,0 @@
-"""Pipelines as drawings."""
