@@ -28,6 +28,7 @@ from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
 from planner.placing.packing import Misfit, Packer, Packing
 from planner.placing.sizing import Kind, Profiles
+from planner.prediction.predict import Predictor
 from planner.replay.answer import policies, recommend
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
@@ -122,6 +123,19 @@ class NothingToPlanError(InputError):
     """A deployment that cannot be; the text says what is wrong and what to do."""
 
 
+@dataclass(frozen=True)
+class Found:
+    """Fleets for the answer."""
+
+    best: Trial | None
+    """None where no fleet meets every SLO."""
+    shown: Trial | None
+    """The best, or else the one that comes closest; None where nothing could be tried."""
+    alone: Sequence[Trial]
+    """The cheapest of each kind of GPU alone."""
+    others: Sequence[Trial]
+
+
 def plan_of_one_way(
     loaded: Loaded,
     catalog: Catalog,
@@ -142,21 +156,11 @@ def plan_of_one_way(
 
     ways = _Ways(search_for)
     search = ways.search(on_best_evidence(scenario, lambda asked: ways.search(asked).question, ways.goal))
-    question, best = search.question, ways.best(search.question.scenario)
-    shown = best or search.closest()
-    if shown and shown.met:
-        best = shown
-    alone = search.alone(best) if best else []
-    if best:  # steps may leave out what a kind of GPU does alone
-        ready = search.spares.ready([best, *alone])
-        best = shown = min(ready, key=lambda trial: goal_of(scenario.objective, trial))
-        alone = search.spared(alone)
-    if shown and shown.unready:
-        search.reject_spares(shown)
-        best = None
-    others = search.spared(search.others(best, alone)) if best else []
+    question = search.question
+    found = search.found(ways.best(question.scenario))
+    shown = found.shown
     predictor = predictor_of(scenario, catalog, library)
-    ahead = look_ahead(question, catalog, predictor, best, shown, shared)
+    ahead = look_ahead(question, catalog, predictor, found.best, shown, shared)
     plan = Plan(
         scenario=scenario.name or loaded.path.stem,
         scenario_sha256=loaded.sha256,
@@ -173,24 +177,32 @@ def plan_of_one_way(
         scenario_text=loaded.text,
         scenario_overrides=loaded.overrides,
     )
+    return _answered(plan, scenario, search, found, catalog, predictor)
+
+
+def _answered(
+    plan: Plan, scenario: Scenario, search: "FleetSearch", found: Found, catalog: Catalog, predictor: Predictor | None
+) -> Plan:
+    """The plan with what was found, and all that is said of the fleet that is shown."""
+    shown, feasible = found.shown, found.best is not None
     if shown is None:
         return plan
-    answer = recommended(question, shown)
+    answer = recommended(search.question, shown)
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
-    alternatives = tuple(recommend(trial, bound) for trial in others)
-    by_gpu = of_each_kind(alone, catalog)
+    alternatives = tuple(recommend(trial, bound) for trial in found.others)
+    by_gpu = of_each_kind(found.alone, catalog)
     return replace(
         plan,
         recommendation=answer,
         alternatives=alternatives,
-        pareto=pareto([answer, *alternatives]) if best else (),
+        pareto=pareto([answer, *alternatives]) if feasible else (),
         by_gpu=by_gpu,
-        by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu) if best else (),
+        by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu) if feasible else (),
         predictions=predictions(shown, predictor) if predictor else (),
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),
-        warnings=(*plan.warnings, *search.warnings_of(shown, date.fromisoformat(created_at[:10]))),
+        warnings=(*plan.warnings, *search.warnings_of(shown, date.fromisoformat(plan.created_at[:10]))),
         latency=histograms(slo_s, shown.replay.latencies),
         timeline=shown.replay.timeline,
     )
@@ -494,6 +506,22 @@ class FleetSearch:
         for offer, n in zip(program.offers, fleet, strict=True):
             if offer.count_max is not None and n > offer.count_max:
                 self.rejections.append(too_few_machines(candidate, offer, n, cost))
+
+    def found(self, best: Trial | None) -> Found:
+        """The best of all fleets with the others beside it, each with its spares; else the closest."""
+        shown = best or self.closest()
+        if shown and shown.met:
+            best = shown
+        alone = self.alone(best) if best else []
+        if best:  # steps may leave out what a kind of GPU does alone
+            ready = self.spares.ready([best, *alone])
+            best = shown = min(ready, key=lambda trial: goal_of(self.question.scenario.objective, trial))
+            alone = self.spared(alone)
+        if shown and shown.unready:
+            self.reject_spares(shown)
+            best = None
+        others = self.spared(self.others(best, alone)) if best else []
+        return Found(best, shown, alone, others)
 
     def alone(self, best: Trial) -> list[Trial]:
         """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first.
