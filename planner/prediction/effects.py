@@ -145,6 +145,13 @@ def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
     )
 
 
+def least_s(case: PredictedCase, gpu: GPU) -> float:
+    """Seconds that the operations of a case take at the vendor's peak; 0 where they are not known."""
+    facts = case.counted or names.facts_of(case.architecture, case.input)
+    macs = (at_size(facts, case.input).macs or 0.0) if facts else 0.0
+    return 2 * macs * case.batch / peak_flops(gpu, case.precision)
+
+
 def at_size(facts: names.Architecture, size: str) -> names.Architecture:
     """The architecture at another size of input: operations and activations grow with pixels, and with tokens."""
     grown = names.grown(facts.input, size)

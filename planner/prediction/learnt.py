@@ -15,9 +15,18 @@ import numpy as np
 
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
-from planner.prediction.effects import SOURCE_GROUPS, EffectPart, PredictedCase, chip, effects, roofline, source_effects
+from planner.prediction.effects import (
+    SOURCE_GROUPS,
+    EffectPart,
+    PredictedCase,
+    chip,
+    effects,
+    least_s,
+    roofline,
+    source_effects,
+)
 from planner.prediction.roofline import computed_in
-from planner.prediction.transfer import around
+from planner.prediction.transfer import around, at_least
 from simulator.world.hardware import GPU
 
 SCHEMA = "planner.learnt/v2"
@@ -177,9 +186,11 @@ class Learnt:
         return Told(told.mean + moved, hypot(NEAR_SD, OCTAVE_SD * away))
 
     def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
-        """Seconds of a batch with their 80 % band."""
+        """Seconds of a batch with their 80 % band: not below the GPU's peak, or only as far as published ones are."""
         told = self.beside(case, gpu, series)
-        return around(exp(told.mean), told.sd * self.wider(case, gpu))
+        passed = max((least_s(replace(case, batch=at), gpu) / exp(log_s) for at, log_s in series), default=0.0)
+        least = least_s(case, gpu) / max(1.0, passed)
+        return at_least(around(exp(told.mean), told.sd * self.wider(case, gpu)), least)
 
     def wider(self, case: PredictedCase, gpu: GPU) -> float:
         """What the spread is multiplied by: how near something was measured counts, and what it is."""

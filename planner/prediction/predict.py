@@ -22,7 +22,7 @@ from calibrate.published.points import points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
-from planner.prediction.effects import PredictedCase
+from planner.prediction.effects import PredictedCase, at_size, least_s
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
@@ -34,6 +34,7 @@ from planner.prediction.transfer import (
     SampleWork,
     Transferred,
     around,
+    at_least,
     floor_and_slope,
     layer_model,
     measured_ratio,
@@ -457,13 +458,12 @@ class Predictor:
         known = one.counted or names.facts_of(one.architecture, one.input)
         if known is None or known.params is None:
             return []
-        flops = 2 * known.macs if known.macs else 0.0
+        flops = 2 * (at_size(known, one.input).macs or 0.0)
         series = series_of(one)
         published = seen(series)
-        least_s = flops / gpu.peak_flops(one.precision)
 
         def time_s(batch: float) -> Estimate:
-            return at_least(self.learnt.predict(replace(one, batch=batch), gpu, published), least_s * batch)
+            return self.learnt.predict(replace(one, batch=batch), gpu, published)
 
         return [
             PredictedPair(
@@ -478,7 +478,7 @@ class Predictor:
                 footprint=self._footprint(model, gpu, precision or PRECISIONS[0]),
                 known=None,
                 flops=flops or None,
-                past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
+                past=lambda batch: at_least(_wider(time_s(batch)), least_s(replace(one, batch=batch), gpu)),
                 runtime=one.runtime,
                 publications=publications(one, series),
             )
@@ -804,12 +804,6 @@ def joined(one: Estimate, other: Estimate) -> Estimate:
     spread = max(1.0, apart) * first * second / hypot(first, second)
     share = second**2 / (first**2 + second**2)
     return around(one.value**share * other.value ** (1 - share), spread)
-
-
-def at_least(estimate: Estimate, least: float) -> Estimate:
-    """No time is below operations over the peak: 4 ms (2 to 8) at least 5 is 5 ms (5 to 10)."""
-    value = max(estimate.value, least)
-    return Estimate(value=value, low=max(estimate.low, least), high=estimate.high * value / estimate.value)
 
 
 def work_of(layers: Facts, batch: float, precision: str) -> SampleWork:

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
-from calibrate.layers.facts import FactsError, facts
+from calibrate.layers.facts import FactsError, facts, full_name, has_layers, named
 from calibrate.library.held import counted, held_numbers
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
@@ -19,6 +19,7 @@ from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
+from planner.prediction.predict import is_alike
 from planner.prediction.roofline import PrecisionError
 from planner.prediction.transfer import around
 from planner.units.reading import perhaps
@@ -105,6 +106,7 @@ class QueryKnowledge:
             precision=self._precision(row.get("precision", ""), gpu),
             runtime=_runtime(row.get("runtime", "")),
             batch=float(batch),
+            counted=_shipped_counts(row["model"], architecture, size),
         )
         if wrong := wrong_input(architecture, size, row.get("input", "")):
             raise UnansweredError(wrong)
@@ -153,6 +155,19 @@ def _runtime(written: str) -> str:
     if runtime not in names.runtimes():
         raise UnansweredError(f"runtime {runtime} is not known.{perhaps(runtime, names.runtimes())}")
     return runtime
+
+
+def _shipped_counts(model: str, architecture: str, size: str) -> names.Architecture | None:
+    """Counts of a network's own layers, which plans know it by too; None where only published ones are at hand."""
+    try:
+        full = next((full_name(name) for name in (model, architecture) if has_layers(name) or is_sourced(name)), "")
+        layers = facts(full) if full in named() else None
+        if layers is None or not is_alike(layers, architecture):
+            return None
+        own = counted(layers, architecture)
+        return counted(layers.at(int(size)), architecture) if size.isdecimal() and size != own.input else own
+    except FactsError:  # may be several, or reads no other input
+        return None
 
 
 def _with_layers(case: PredictedCase, row: Mapping[str, str]) -> PredictedCase:

@@ -54,6 +54,12 @@ def around(value: float, spread: float) -> Estimate:
     return Estimate(value=value, low=value / half, high=value * half)
 
 
+def at_least(estimate: Estimate, least: float) -> Estimate:
+    """No time is below operations over the peak: 4 ms (2 to 8) at least 5 is 5 ms (5 to 10)."""
+    value = max(estimate.value, least)
+    return Estimate(value=value, low=max(estimate.low, least), high=estimate.high * value / estimate.value)
+
+
 # From one device to another
 
 

@@ -32,7 +32,6 @@ from planner.prediction.predict import (
     REACHED,
     End,
     Predictor,
-    at_least,
     interpolated,
     joined,
     roofline_s,
@@ -43,6 +42,7 @@ from planner.prediction.transfer import (
     SampleWork,
     Transferred,
     around,
+    at_least,
     floor_and_slope,
     layer_model,
     measured_ratio,
@@ -306,16 +306,29 @@ def test_pytorch_as_it_comes_is_fp32_where_there_is_no_tf32() -> None:
     assert [as_it_comes.latency(batch) for batch in (1, 8)] == [fp32.latency(batch) for batch in (1, 8)]
 
 
-def test_a_plan_and_a_query_say_the_same_of_a_published_series(tmp_path: Path) -> None:
-    """Published in TensorRT at int8: a plan's figures are drawn through the same batches as those of `predict`."""
+@pytest.mark.parametrize(
+    ("model", "gpu", "precision", "runtime", "batch"),
+    [
+        ("ssd_resnet34", "A30", "int8", "tensorrt", 4),  # published: drawn through the same batches
+        ("yolo11s", "L4", "fp32", "pytorch", 32),  # its layers are shipped: their counts
+        ("YOLO11s", "T4", "fp16", "tensorrt", 8),
+        ("ultralytics:yolo11s", "H100", "fp16", "tensorrt", 4),
+        ("resnet152", "Jetson-AGX-Orin-64GB", "fp32", "tensorrt", 32),  # held to the GPU's peak
+        ("inception_v4", "L4", "fp32", "torch-compile", 16),
+    ],
+)
+def test_a_plan_and_a_query_say_the_same(
+    model: str, gpu: str, precision: str, runtime: str, batch: int, tmp_path: Path
+) -> None:
     file = tmp_path / "asked.csv"
-    file.write_text("gpu,model,input,precision,runtime,batch\nA30,ssd_resnet34,1200,int8,tensorrt,4\n")
+    file.write_text(f"gpu,model,input,precision,runtime,batch\n{gpu},{model},,{precision},{runtime},{batch}\n")
     (answer,) = api.predict(file)
-    pair = Predictor(library(*ON_V100), CATALOG.gpus).predicted_pair("ssd_resnet34", "A30", "int8", "tensorrt")
+    pair = Predictor(library(*ON_V100), CATALOG.gpus).predicted_pair(model, gpu, precision, runtime)
     assert pair is not None
-    told = pair.time_s(4.0)
-    assert (told.value, told.high) == pytest.approx((answer.latency_s, answer.latency_high_s))
-    assert told.low >= (answer.latency_low_s or 0), "a plan's is cut at the GPU's peak"
+    told = pair.time_s(float(batch))
+    answered = (answer.latency_s, answer.latency_low_s, answer.latency_high_s)
+    assert (told.value, told.low, told.high) == pytest.approx(answered)
+    assert told.low >= (pair.flops or 0.0) * batch / CATALOG.gpus[gpu].peak_flops(precision) * (1 - 1e-9)
 
 
 def test_a_runtime_that_is_asked_for_is_predicted_from_what_was_published_in_it() -> None:
