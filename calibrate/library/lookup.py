@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from calibrate.io.reader import ProfileError, Reader
 from calibrate.layers.facts import known as models_with_layers
-from calibrate.library.possible import check
+from calibrate.library.possible import beyond_peak, check
 from calibrate.library.published import profile_of, source_spread, sources_of
 from calibrate.library.reading import (
     DEVICE_SCHEMA,
@@ -28,7 +28,7 @@ from calibrate.library.reading import (
     parsed_json,
     profile_from,
 )
-from calibrate.published.names import architecture, processors
+from calibrate.published.names import architecture, facts_of, processors, usual_input
 from simulator.world.curves import Interpolated
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
@@ -84,7 +84,16 @@ def checked_profile(raw: dict[str, Any], gpus: Mapping[str, GPU], path: Path) ->
         profile = profile_from(raw, gpus)
     if impossible := check(profile, gpus[profile.gpu]):
         raise ProfileError("\n".join(f"{path}: {line}" for line in impossible))
-    return profile
+    if profile.flops_per_sample is not None:
+        return profile
+    doubts = beyond_peak(profile, gpus[profile.gpu], _known_flops(profile.model))
+    return replace(profile, doubts=(*profile.doubts, *doubts))
+
+
+def _known_flops(model: str) -> float:
+    """Operations of a sample of the network of that name at its usual input; 0: not known."""
+    known = facts_of(architecture(model), usual_input(architecture(model)))
+    return 2 * (known.macs or 0.0) if known else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,25 @@ from simulator.world.profile import Evidence, Profile
 NOISE = 0.05
 """Share by which a cost may fall as the batch grows before it is no longer noise (or three times the cv, if more)."""
 
+LEFT_OUT_MAX = 4.0
+"""Times the GPU's peak that counted operations seem to run at most: Winograd's F(4x4, 3x3) leaves out three of four
+multiplications of a convolution (Lavin and Gray, 2015), half of the weights may be 0. Published figures reach 1.7."""
+
+
+def beyond_peak(profile: Profile, gpu: GPU, flops_per_sample: float) -> list[str]:
+    """A doubt where operations that are known by a model's name alone pass the GPU's peak; none elsewhere."""
+    peak = gpu.peak_flops(profile.precision) * (1 + 1e-9)
+    points = zip(profile.latency.x, profile.latency.y, strict=True)
+    times, batch = max((flops_per_sample * x / y / peak, x) for x, y in points)
+    if times <= 1:
+        return []
+    said = f"Batch {batch:g}: {float(f'{times:.2g}'):,g} times the arithmetic that a {gpu.name} reaches"
+    wrong = "its unit, precision or input is another: mend it"
+    if times > LEFT_OUT_MAX:
+        return [f"{said} at {profile.precision}; {wrong}"]
+    ways = " or ".join(["Winograd", "sparse weights", *(["TF32"] if peak < gpu.peak_flops("tf32") else [])])
+    return [f"{said} at {profile.precision}; {ways} may do that, else {wrong}"]
+
 
 def check(profile: Profile, gpu: GPU) -> list[str]:
     """Figures of `profile` that `gpu` cannot reach, a line each; empty where all are possible."""

@@ -157,7 +157,8 @@ def profiles_import(
     )
     batches = ", ".join(f"{batch:g}" for batch in profile.latency.x)
     what = f"{profile.model} on {profile.gpu} at {profile.precision} in {profile.runtime}, batch {batches}"
-    emit(f"Wrote {path}: {what}. Plan with it: --profiles {out}\n")
+    doubts = "".join(f"Doubt: {doubt}.\n" for doubt in profile.doubts)
+    emit(f"Wrote {path}: {what}. Plan with it: --profiles {out}\n{doubts}")
 
 
 @app.command("export")

@@ -6,14 +6,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from calibrate.layers.facts import facts as layers_of
-from calibrate.layers.facts import named
-from calibrate.library.held import counted, held_evidence, held_numbers
+from calibrate.library.held import held_evidence, held_numbers
 from calibrate.library.lookup import profile_name
 from calibrate.library.published import LINK_SHARE
 from calibrate.library.reading import PRECISIONS, SCHEMA, USUAL_RUNTIME
 from calibrate.published import names
-from planner.imports.measurements.files import CANONICAL, WISHES, Added, MeasuredFile, measured_files
+from planner.imports.measurements.files import CANONICAL, WISHES, Added, MeasuredFile, known_network, measured_files
+from planner.imports.measurements.plausible import doubts_of
 from planner.imports.measurements.printed import PER_SAMPLE
 from planner.imports.measurements.record import AGREE, MeasurementError, ToolMeasurement, plain_name
 from planner.model.choices import MeasurementFormat
@@ -32,13 +31,15 @@ def profile_of(
     """The profile that files of one model make, as JSON has it. MeasurementError, in one line, where they make none."""
     read = measured_files(files, form, added)
     facts = {name: _fact(name, read, added) for name in CANONICAL}
-    known = _architecture(facts)
+    known = known_network(facts["model"], facts["input"])
     _demand_all(read, facts, added, known)
     _demand_known(facts, gpus)
     points = _by_batch(read, added)
     weight_bytes = _weights(points.values(), facts["precision"], added, known)
     memory = _workspace(points, facts["precision"], weight_bytes, added, known)
     gpu = gpus[facts["gpu"]]
+    times_s = {batch: point.latency_s for batch, point in points.items()}
+    doubts = doubts_of(facts, known, gpu, times_s, _named(read))
     spread = _widest_spread(points.values())
     profile = {
         "schema": SCHEMA,
@@ -47,7 +48,7 @@ def profile_of(
         "precision": facts["precision"],
         "runtime": None if facts["runtime"] == USUAL_RUNTIME else facts["runtime"],
         "weight_bytes": round(weight_bytes),
-        "latency_s": {str(batch): point.latency_s for batch, point in points.items()},
+        "latency_s": {str(batch): time_s for batch, time_s in times_s.items()},
         "latency_cv": spread,
         "workspace_bytes": memory.bytes_by_batch,
         "load": {"t0_s": 0.0, "bytes_per_s": LINK_SHARE * gpu.pcie_bytes_per_s},
@@ -58,7 +59,7 @@ def profile_of(
         "source": f"{'; '.join(file.source for file in read)}; input {facts['input']}",
         "as_of": max(file.day for file in read),
         "assumptions": _assumptions(read, memory, spread),
-        "doubts": _once(*(file.said.doubts for file in read)),
+        "doubts": _once(*(file.said.doubts for file in read), doubts),
     }
     return {key: value for key, value in profile.items() if value is not None}
 
@@ -124,20 +125,6 @@ def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
         raise MeasurementError(f"precision: `{facts['precision']}` is not known. Write one of {', '.join(PRECISIONS)}.")
 
 
-def _architecture(facts: Mapping[str, str]) -> names.Architecture | None:
-    """What is known of the model at this input, else at the usual one where none is said; None: nothing."""
-    name = names.architecture(facts["model"])
-    size = facts["input"] or names.usual_input(name)
-    found = names.facts_of(name, size) or _of_package(facts["model"])
-    return found if found and (found.input == size or not facts["input"]) else None
-
-
-def _of_package(model: str) -> names.Architecture | None:
-    """What the shipped layers of a package's model say; None where there are none of that name."""
-    full = next((one for one in named() if profile_name(one) == model), None)
-    return counted(layers_of(full), full) if full else None
-
-
 def _name(facts: Mapping[str, str]) -> str:
     """The model, with its input where a known network does not run at its usual one: `resnet50.448px`."""
     usual, size = names.usual_input(names.architecture(facts["model"])), facts["input"]
@@ -153,12 +140,14 @@ def _demand_all(
     unsaid += _unsaid(read, added, known)
     if unsaid:
         listed = ", ".join(name.replace("_", " ") for name in unsaid)
-        raise MeasurementError(f"{_named(read)}: {listed} not said. {' '.join(_remedies(unsaid, len(read)))}")
+        wishes = WISHES | ({"input": f"--input {known.input}"} if known else {})
+        remedies = " ".join(_remedies(unsaid, len(read), wishes))
+        raise MeasurementError(f"{_named(read)}: {listed} not said. {remedies}")
 
 
-def _remedies(unsaid: Sequence[str], files: int) -> Iterator[str]:
+def _remedies(unsaid: Sequence[str], files: int, wishes: Mapping[str, str]) -> Iterator[str]:
     """How to say it."""
-    yield f"Add {' '.join(WISHES[name] for name in unsaid)}."
+    yield f"Add {' '.join(wishes[name] for name in unsaid)}."
     if "batch" in unsaid and files > 1:
         yield "Write the batch of each file, in their order: --batch 1,8."
 
@@ -170,16 +159,17 @@ def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architectur
         yield "batch"
     if added.gpu_count is None and any(file.said.by_gpus for file in read):
         yield "gpu_count"
-    yield from _unsaid_bytes([*points, known], added)
+    yield from _unsaid_bytes(points, added, known)
 
 
-def _unsaid_bytes(said: Sequence[object], added: Added) -> Iterator[str]:
+def _unsaid_bytes(points: Sequence[ToolMeasurement], added: Added, known: names.Architecture | None) -> Iterator[str]:
     """The same of weights and memory."""
+    said = [*points, known]
     weight_bytes = added.weight_bytes or _known(said, "weight_bytes", "params")
     if not weight_bytes:
         yield "weights"
-    memory_bytes = added.memory_bytes or _known(said, "workspace_bytes", "total_bytes", "activations")
-    if added.memory_bytes is None and not memory_bytes:
+    held = _known(said, "workspace_bytes", "total_bytes") or _layers_hold(points, known)
+    if added.memory_bytes is None and not held:
         yield "memory"
 
 

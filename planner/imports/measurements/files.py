@@ -7,11 +7,15 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
+from calibrate.layers.facts import facts as layers_of
+from calibrate.layers.facts import named, shipped
+from calibrate.library.held import counted as counts_of
 from calibrate.library.lookup import profile_name
 from calibrate.published import names
 from planner.imports.measurements.formats import read_measurements
 from planner.imports.measurements.record import MeasurementError, Measurements, ToolMeasurement
 from planner.model.choices import MeasurementFormat
+from planner.prediction.predict import is_alike
 from planner.units.reading import did_you_mean
 from planner.units.writing import counted
 
@@ -151,3 +155,19 @@ def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: 
         hint = _hint(wish, list(found.values()))
         raise MeasurementError(f"{file.path}: {what}.{hint} Name one with {WISHES[fact]}.")
     return [point for point in points if CANONICAL[fact](point.facts[fact]) == wanted]
+
+
+def known_network(model: str, written: str) -> names.Architecture | None:
+    """What is known of the model at this input, by its own layers first, else at the usual one where none is said."""
+    name = names.architecture(model)
+    size = written or names.usual_input(name)
+    found = (_of_package(model, name), names.facts_of(name, size))
+    return next((one for one in found if one and (one.input == size or not written)), None)
+
+
+def _of_package(model: str, name: str) -> names.Architecture | None:
+    """What the shipped layers of a package's model say; None where there are none of that name."""
+    of_plain = shipped(model)
+    full = next((one for one in named() if profile_name(one) == model or [one] == of_plain), None)
+    layers = layers_of(full) if full else None
+    return counts_of(layers, name if is_alike(layers, name) else layers.model) if layers else None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from calibrate.io.reader import ProfileError
 from calibrate.library.fit import fit_latency
 from calibrate.library.lookup import SHIPPED, Library, find_kinds, find_profiles, read_profile
-from calibrate.library.possible import check
+from calibrate.library.possible import beyond_peak, check
 from calibrate.library.reading import DEVICE_SCHEMA, SCHEMA
 from planner.catalog.offers import load_catalog
 from planner.show.text.listings.profiles import profile_list, profile_show
@@ -460,6 +460,18 @@ POSSIBLE = Profile(
 
 def but(**changes: Any) -> Profile:
     return dataclasses.replace(POSSIBLE, **changes)
+
+
+@pytest.mark.parametrize(
+    ("precision", "time_s", "doubted"), [("fp32", 0.003, False), ("fp32", 0.002, True), ("amp", 0.002, False)]
+)
+def test_operations_known_by_name_pass_the_peak_with_a_doubt(precision: str, time_s: float, doubted: bool) -> None:
+    """40 GFLOP in 2 ms are 20 TFLOP/s: above a V100's 15.7 at fp32, and far below its 125 at mixed precision."""
+    profile = but(precision=precision, latency=Interpolated((1, 4), (time_s, time_s)), flops_per_sample=None)
+    assert check(profile, V100) == []
+    doubts = beyond_peak(profile, V100, 10e9)
+    assert len(doubts) == doubted
+    assert not doubted or "1.3 times the arithmetic that a V100 reaches at fp32; Winograd or" in doubts[0]
 
 
 IMPOSSIBLE = {

@@ -1,7 +1,8 @@
 """Files of other tools become profiles that plans take; damaged ones end in a line each, with nothing written.
 
 The files in tests/data/imports are excerpts of real ones: trtexec.log is lines of a log in a public repository
-(TensorRT 8.5 on an RTX 2080 Ti, YOLO11m at batch 4); perf_analyzer.csv is the example of its documentation,
+(TensorRT 8.5 on an RTX 2080 Ti, YOLO11m at batch 4); perf_analyzer.csv is the example of its documentation
+(docs/measurements_metrics.md in triton-inference-server/perf_analyzer, BSD-3-Clause),
 model_analyzer.csv that of the guide to Kubernetes of Model Analyzer; mlperf-*.txt are summaries of NVIDIA's audit in
 mlcommons/inference_results_v0.5 (Xavier and 20 T4, ResNet-50); ultralytics.txt is of a public repository; timm.csv is
 lines of pytorch-image-models' results on an RTX 3090; torch-benchmark.txt was printed by torch.utils.benchmark here;
@@ -234,11 +235,52 @@ def test_figures_no_gpu_can_reach_are_refused(tmp_path: Path) -> None:
     refused(tmp_path, table, "--gpu", "T4", "--precision", "fp16")
 
 
-def test_ultralytics_needs_a_runtime_and_its_memory(tmp_path: Path) -> None:
+SERIES = ("--gpu", "L4", "--precision", "fp16", "--runtime", "tensorrt")
+
+
+def series(tmp_path: Path, *latency_ms: float) -> Path:
+    """Plain CSV of batches 1, 8 and 32."""
+    rows = "".join(f"{batch},{ms}\n" for batch, ms in zip((1, 8, 32), latency_ms, strict=True))
+    (path := tmp_path / "own.csv").write_text(f"batch,latency_ms\n{rows}")
+    return path
+
+
+def test_times_in_another_unit_are_refused_or_doubted(tmp_path: Path) -> None:
+    """ResNet-50 takes 8.2 GFLOP a picture, and an L4 reaches 121 TFLOP/s at fp16 (NVIDIA's data sheet)."""
+    said = refused(tmp_path, series(tmp_path, 0.0035, 0.02, 0.07), *RESNET, *SERIES)
+    assert "batch 32 in 0.07 ms is 3,7" in said
+    assert "a L4 reaches 121 at fp16. Were 70.0 ms meant?" in said
+    slow = imported(tmp_path / "slow", series(tmp_path, 3500, 20_000, 70_000), *RESNET, *SERIES)
+    [doubt] = slow["doubts"]
+    assert "was 70.0 ms meant? Mend the unit" in doubt
+    assert imported(tmp_path / "right", series(tmp_path, 3.5, 20, 70), *RESNET, *SERIES)["doubts"] == []
+
+
+@pytest.mark.parametrize(("ms", "share"), [(10.0, None), (6.0, "1.4"), (2.5, "3.3")])
+def test_a_speed_above_the_peak_is_doubted_where_operations_may_be_left_out(
+    tmp_path: Path, ms: float, share: str | None
+) -> None:
+    """VGG-16 takes 31 GFLOP a picture; an L4 reaches 30.3 TFLOP/s at fp32: 8.2 ms for 8, by Winograd a quarter."""
+    words = ("--model", "vgg16", "--input", "224", "--gpu", "L4", "--precision", "fp32", "--runtime", "pytorch")
+    imported(tmp_path, series(tmp_path, ms / 8, ms, 4 * ms), *words)
+    doubts = find_profiles([tmp_path / "made"], CATALOG.gpus).profiles["vgg16", "L4", "fp32"].doubts
+    assert len(doubts) == (share is not None)
+    assert share is None or f"{share} times the arithmetic that a L4 reaches at fp32" in doubts[0]
+    assert "TFLOP/s" in refused(tmp_path, series(tmp_path, 0.2, 1.6, 6.4), *words)
+
+
+def test_what_is_said_of_a_model_whose_layers_are_shipped(tmp_path: Path) -> None:
+    words = ("--model", "yolo11s", *SERIES)
+    assert "input not said. Add --input 640." in refused(tmp_path, series(tmp_path, 3.5, 20, 70), *words)
+    made = imported(tmp_path, series(tmp_path, 3.5, 20, 70), *words, "--input", 640)
+    assert made["memory_evidence"] == Evidence.PREDICTED
+
+
+def test_ultralytics_needs_a_runtime(tmp_path: Path) -> None:
     table = DATA / "ultralytics.txt"
     assert "--runtime" in refused(tmp_path, table, "--gpu", "T4")
-    assert "--memory" in refused(tmp_path, table, "--gpu", "T4", "--column", "ONNX")
-    made = imported(tmp_path, table, "--gpu", "T4", "--column", "ONNX", "--memory", "80 MB")
+    made = imported(tmp_path, table, "--gpu", "T4", "--column", "ONNX")
+    assert made["memory_evidence"] == Evidence.PREDICTED  # of layers that are shipped
     assert (made["model"], made["runtime"], made["precision"]) == ("yolo11n", "onnxruntime", "fp32")
     assert made["latency_s"] == {"1": pytest.approx(20.08e-3)}
 
@@ -292,7 +334,7 @@ def test_weights_and_memory_of_a_shipped_model_need_not_be_said(tmp_path: Path) 
     """BERT base has 109.5 M parameters (its model page), 2 bytes each at fp16."""
     (own := tmp_path / "bert.csv").write_text("batch,latency_ms\n1,2.1\n8,7.5\n")
     words = ("--model", "hf:bert-base-uncased", "--gpu", "L4", "--precision", "fp16", "--runtime", "pytorch")
-    assert "input not said. Add --input 224." in refused(tmp_path, own, *words)
+    assert "input not said. Add --input seq128." in refused(tmp_path, own, *words)
     made = imported(tmp_path, own, *words, "--input", "seq128")
     assert made["weight_bytes"] == pytest.approx(2 * 109.5e6, rel=0.01)
     assert made["memory_evidence"] == Evidence.PREDICTED
