@@ -128,6 +128,8 @@ def keep_standard_output() -> None:
 CHECKED = "Value error, "
 """Put before a rule that a value breaks, by the library that typer checks with."""
 
+NAMED_MAX = 10
+"""Commands of a group that an error names."""
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer says of options that cannot be; which library has its class depends on the version of typer."""
 
@@ -151,5 +153,16 @@ def usage(error: Any) -> str:
     if context is not None and said == context.get_help():
         return str(said)
     command = context.command_path if context is not None else "planner"
-    wrong = " ".join(said.split()).rstrip(".").replace(CHECKED, "", 1)
-    return shortened(f"{command}: {wrong}. See {command} --help.")
+    wrong = " ".join(said.split()).rstrip(".?").replace(CHECKED, "", 1)
+    end = "?" if said.rstrip(".").endswith("?") else "."
+    return shortened(f"{command}: {wrong}{end}{wanted(error, said)} See {command} --help.")
+
+
+def wanted(error: Any, said: str) -> str:
+    """What is to be given: of an option that misses its help, of a group of few commands their names."""
+    if said.startswith("Missing") and (text := getattr(getattr(error, "param", None), "help", "")):
+        return f" {text}"
+    commands = getattr(getattr(error.ctx, "command", None), "commands", {})
+    if said.startswith("No such command") and "Did you mean" not in said and len(commands) <= NAMED_MAX:
+        return f" Known: {', '.join(commands)}."
+    return ""

@@ -23,7 +23,7 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
     """The known names that a person may have meant, the likeliest first; upper and lower case are alike.
 
     A number is part of a name: `yolov8` is no misspelt `yolov3`, but `resnet5` may be `resnet50`, and `A100` one of
-    `A100-40GB` and `A100-80GB`.
+    `A100-40GB` and `A100-80GB`. Of three digits and more one may be mistyped: `H201`.
     """
     plain = {_plain(name): name for name in known}
     asked = _plain(word)
@@ -41,7 +41,7 @@ def _begun_by(asked: str, known: Iterable[str]) -> list[str]:
 
 def _misspelt(asked: str, known: Iterable[str]) -> list[str]:
     numbers = _numbers(asked)
-    alike = [key for key in known if _one_begins_the_other(numbers, _numbers(key))]
+    alike = [key for key in known if _one_begins_the_other(numbers, _numbers(key)) or _one_off(numbers, _numbers(key))]
     return get_close_matches(asked, alike, n=1, cutoff=SURE)
 
 
@@ -51,6 +51,11 @@ def _plain(name: str) -> str:
 
 def _numbers(name: str) -> str:
     return "".join(re.findall(r"\d", name))
+
+
+def _one_off(a: str, b: str) -> bool:
+    """One digit of three or more is another: `H201` for `H200`."""
+    return len(a) == len(b) >= 3 and sum(x != y for x, y in zip(a, b, strict=True)) == 1
 
 
 def _one_begins_the_other(a: str, b: str) -> bool:

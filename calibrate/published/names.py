@@ -22,6 +22,7 @@ TAG = re.compile(r"\.[a-z]\w*$", re.IGNORECASE)
 SIZE = re.compile(r"[-_](\d{3})$")
 SEQUENCE = re.compile(r"seq(\d+)")
 MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
+GIGABYTES = re.compile(r"-(\d+)GB")
 SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\)|\(TM\)", re.IGNORECASE)
 VERSION = re.compile(r" (?:v?\d[\d.]*.*|CUDA.*|\(.*\))$")
 ATTACHED = re.compile(r"[_-]?\d[\d.]*$")
@@ -96,6 +97,23 @@ def gpu_among(written: str, known: Collection[str]) -> str:
     """
     candidates = (in_any_case(written, known), gpu(written))
     return next((name for name in candidates if name in known), written)
+
+
+def gpus_meant(written: str, known: Collection[str]) -> list[str]:
+    """The known kinds of GPU that a person may mean who names one: four for `A100`, which has 40 or 80 GB."""
+    kind = gpu_among(written, known)
+    size = GIGABYTES.search(kind)
+    if kind not in known or size is None or size[1] in written:
+        return [kind] if kind in known else []
+    begin, end = f"{kind[: size.start()]}-", kind[size.end() :]
+    alike = (one for one in known if one.startswith(begin) and one.endswith(end))
+    return sorted(one for one in alike if bool(MIG.search(one)) == bool(MIG.search(kind)))
+
+
+def gpu_named(written: str, known: Collection[str]) -> str:
+    """The kind that a person means; the word itself where that may be several, or none."""
+    meant = gpus_meant(written, known)
+    return meant[0] if len(meant) == 1 else written
 
 
 @cache

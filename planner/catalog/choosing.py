@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from calibrate.library.lookup import Library
-from calibrate.published.names import gpu_among
-from planner.catalog.offers import Catalog
+from calibrate.published.names import gpu_named
+from planner.catalog.offers import Catalog, near_gpu
 from planner.catalog.sold import Instance, Purchase
 from planner.units.reading import perhaps
 from simulator.errors import InputError
@@ -24,6 +24,7 @@ def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: st
     """Those of some profiles of a model that are on a GPU; ListingError where there is none."""
     if not of_model:
         raise ListingError(f"no profile of `{model}`.{perhaps(model, library.models())} See `profiles list`.")
+    gpu = gpu and gpu_named(gpu, {p.gpu for p in of_model})
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
     if not chosen:
         raise ListingError(
@@ -34,13 +35,13 @@ def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: st
 
 def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:
     """Machines with a GPU that can be bought; none where a provider's rents are asked for."""
-    gpu = gpu and gpu_among(gpu, catalog.gpus)
+    gpu = gpu and gpu_named(gpu, catalog.gpus)
     return [] if provider else [p for p in catalog.purchases if gpu in (None, p.gpu)]
 
 
 def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
     """Instances with a GPU, of a provider; ListingError where there is none."""
-    gpu = gpu and gpu_among(gpu, catalog.gpus)
+    gpu = gpu and gpu_named(gpu, catalog.gpus)
     chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
     if not chosen and not choose_purchases(catalog, gpu, provider):
         raise no_price(catalog, gpu, provider)
@@ -52,5 +53,5 @@ def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> Listing
     kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
     providers = sorted({i.provider for i in catalog.instances})
     asked = " ".join(filter(None, (gpu, provider)))
-    hint = perhaps(gpu, kinds) if gpu else ""
+    hint = near_gpu(gpu, catalog.gpus) if gpu else ""
     return ListingError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
+from calibrate.published.names import gpus_meant
 from planner.catalog.cores import host_cores
 from planner.catalog.files import (
     CatalogFile,
@@ -318,15 +319,22 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
     named += [(("buy", "own", i, "gpu"), machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
     for place, name, names in named:
         if name not in names:
-            hint = _which_gpu(name, catalog.gpus) if names is known["gpus"] else instead(name, names)
+            hint = which_gpu(name, catalog.gpus) if names is known["gpus"] else instead(name, names)
             yield place, f"`{name}` is not in the catalog.{hint}"
 
 
-def _which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
-    """A hint at the kind that was meant, or at how another is made known."""
+def near_gpu(name: str, known: Collection[str]) -> str:
+    """A hint at the kinds of GPU that were meant; empty where none is near."""
+    if meant := gpus_meant(name, known):
+        return f" Name the one you mean: {', '.join(f'`{one}`' for one in meant)}."
+    return perhaps(name, known)
+
+
+def which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
+    """The same, else how another is made known."""
     known = [kind for kind, gpu in gpus.items() if not gpu.mig_profile or SLICE in name]
     listed = f" Known: {', '.join(sorted(known))}. Others go into gpus.yaml of a --catalog directory."
-    return perhaps(name, known) or listed
+    return near_gpu(name, known) or listed
 
 
 def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:

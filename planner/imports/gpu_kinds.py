@@ -9,9 +9,10 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from calibrate.io.files import Fault, FileError, read_text, replacing
-from calibrate.published.names import gpu_among
+from calibrate.published.names import gpu_named
 from planner.catalog.decoding import decode_rates
 from planner.catalog.files import GpuFile, read_all
+from planner.catalog.offers import near_gpu
 from planner.show.document import Column, Document, Rows, Section, Table
 from planner.show.terminal import terminal
 from planner.units.errors import dotted, message
@@ -31,9 +32,10 @@ def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
     """Whole GPUs, or the one that is named."""
     if kind is None:
         return {name: gpu for name, gpu in gpus.items() if not gpu.mig_profile}
-    found = gpu_among(kind, gpus)
+    found = gpu_named(kind, gpus)
     if found not in gpus:
-        raise KindError(f"`{kind}` is not in the catalog.{perhaps(kind, gpus)} Add it: planner gpus add {kind}.")
+        hint = near_gpu(kind, gpus) or f" Add it: planner gpus add {kind}."
+        raise KindError(f"`{kind}` is not in the catalog.{hint}")
     return {found: gpus[found]}
 
 

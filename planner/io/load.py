@@ -356,6 +356,7 @@ class ScenarioReader:
     def counted(self, directory: Path, scenario: Scenario | None) -> Scenario | None:
         """The same with the counts of recorded fan-outs in the place of the files that hold them."""
         if scenario is None or self.problems:  # a part that is wrong cannot be made anew
+            self.check_files(directory)
             return scenario
         pipelines = list(scenario.pipelines)
         for i, pipeline in enumerate(pipelines):
@@ -368,6 +369,14 @@ class ScenarioReader:
             if named:
                 pipelines[i] = replace(pipeline, stages=tuple(stages))
         return replace(scenario, pipelines=tuple(pipelines))
+
+    def check_files(self, directory: Path) -> None:
+        """Notes recordings that cannot be read, of a document that is wrong in more: all is said in one go."""
+        for path, file, column, read in recordings((), self.document.data):
+            try:
+                read(directory / file, column)
+            except TraceError as error:
+                self.report(path, str(error))
 
     def edge(self, directory: Path, place: Steps, number: int, edge: EdgeSpec) -> EdgeSpec:
         """A way to a stage, with its counts where a file holds them."""
@@ -391,6 +400,21 @@ class ScenarioReader:
                 except TraceError as error:
                     self.report(("streams", i, "trace", "file"), str(error))
         return tables
+
+
+Recorded = tuple[Steps, str, Any, Callable[[Path, Any], object]]
+
+
+def recordings(path: Steps, data: Any) -> Iterator[Recorded]:
+    """Files of recordings that a document names: the place, the file, its column, and what reads it."""
+    match data:
+        case {"trace": str(file), "column": str(column)}:
+            yield (*path, "trace"), file, column, read_counts
+        case {"trace": {"file": str(file), **others}}:
+            yield (*path, "trace", "file"), file, others.get("column"), read_trace
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for step, below in inside:
+        yield from recordings((*path, step), below)
 
 
 def listed(keys: Sequence[str]) -> str:

@@ -8,11 +8,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from planner.units.errors import Wrong, dotted, message, mistakes
+from planner.units.reading import Quantity
 from simulator.errors import InputError
 
 STRICT: dict[str, Any] = {"extra": "forbid"}
@@ -89,7 +90,7 @@ def stated(cls: Any, values: Mapping[str, Any], folder: Path = Path()) -> dict[s
 def plain(value: Any, folder: Path = Path()) -> Any:
     """A value as JSON has it. A file's name is taken to count from `folder`."""
     if is_dataclass(value) and not isinstance(value, type):
-        return stated(value, values_of(value), folder)
+        return stated(value, in_units(value), folder)
     if hasattr(value, "tolist"):  # a number or a column of NumPy or pandas
         return value.tolist()
     match value:
@@ -100,6 +101,21 @@ def plain(value: Any, folder: Path = Path()) -> Any:
         case list() | tuple():
             return [plain(item, folder) for item in value]
     return value
+
+
+def in_units(made: Any) -> dict[str, Any]:
+    """The same as `values_of`, with the unit of numbers that a file must state it of."""
+    known = quantities(made.__class__)
+    values = values_of(made)
+    return values | {name: known[name].written(values[name]) for name in known if values[name] is not None}
+
+
+@functools.cache
+def quantities(cls: Any) -> dict[str, Quantity]:
+    """Of the fields that hold one, the quantity."""
+    kinds = [(field.name, kind) for field in fields(cls) for kind in (field.type, *get_args(field.type))]
+    notes = [(name, note) for name, kind in kinds for note in getattr(kind, "__metadata__", ())]
+    return {name: note.func for name, note in notes if isinstance(getattr(note, "func", None), Quantity)}
 
 
 def values_of(made: Any) -> dict[str, Any]:

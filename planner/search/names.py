@@ -6,7 +6,7 @@ from dataclasses import replace
 from calibrate.layers.facts import FactsError, facts, has_layers, shipped
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library, profile_name
-from calibrate.published.names import architecture, gpu_among, runtime
+from calibrate.published.names import architecture, gpu_named, runtime
 from calibrate.zoo.sources import how_to_name
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
@@ -45,12 +45,12 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
 
 
 def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
-    """The same with `t4` as `T4`, and `A100` as the `A100-40GB` that published tables mean."""
+    """The same with `t4` as `T4`."""
 
     def machine(own: OwnMachine) -> OwnMachine:
-        return replace(own, gpu=gpu_among(own.gpu, catalog.gpus))
+        return replace(own, gpu=gpu_named(own.gpu, catalog.gpus))
 
-    gpus = tuple(gpu_among(name, catalog.gpus) for name in buy.gpus)
+    gpus = tuple(gpu_named(name, catalog.gpus) for name in buy.gpus)
     return replace(buy, gpus=gpus, own=tuple(map(machine, buy.own)))
 
 

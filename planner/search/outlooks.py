@@ -16,6 +16,7 @@ from planner.placing.fleets import cost_usd_per_hour, machines_of
 from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
 from planner.prediction.predict import End, Predictor
+from planner.replay.spares import of_each_type, together
 from planner.replay.trial import Trial, evidence
 from planner.replay.warnings import of_precisions
 from planner.search.question import Question, ask
@@ -220,12 +221,14 @@ def _cheapest(ends: Mapping[End, Question]) -> tuple[Candidate, Estimate] | None
 
 
 def _fleet(question: Question) -> tuple[Candidate, float]:
-    """The cheapest fleet that carries the work with room to gather batches; NaN dollars where none is allowed."""
+    """The cheapest fleet that carries the work with room to gather batches, and what it costs with spares of each type;
+    NaN dollars where none is allowed."""
     solution = question.program().propose(Objective.COST, design=1.0) if question.served else None
     if solution is None or solution.fleet is None:
         return Candidate(machines=()), nan
     machines = machines_of(question.offers, solution.fleet)
-    return Candidate(machines=machines), cost_usd_per_hour(question.offers, solution.fleet)
+    paid = together(solution.fleet, of_each_type(solution.fleet, question.scenario.survive))
+    return Candidate(machines=machines), cost_usd_per_hour(question.offers, paid)
 
 
 def _on_kind(question: Question, catalog: Catalog, kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:

@@ -8,8 +8,8 @@ from functools import partial
 from math import nan
 from typing import NamedTuple
 
-from calibrate.published.names import gpu_among
-from planner.catalog.offers import Catalog, Offer, offers
+from calibrate.published import names
+from planner.catalog.offers import Catalog, Offer, offers, which_gpu
 from planner.io.load import Loaded, workload
 from planner.model.candidate import OnGpu
 from planner.model.parts.machines import BuySpec, OwnMachine
@@ -43,7 +43,7 @@ from planner.replay.warnings import assumptions, warnings_of
 from planner.search.names import with_known_names
 from planner.search.question import Question, ask, predictor_of
 from planner.search.search import NothingToPlanError, evaluate
-from planner.units.reading import did_you_mean, perhaps
+from planner.units.reading import did_you_mean
 from planner.words.statements import rejection_line
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
 from simulator.world.sharing import NOTHING_SHARED, Merged
@@ -116,10 +116,9 @@ def simulate_named(
 
 def gpu_named(gpu: str, catalog: Catalog) -> str:
     """A kind of GPU as the catalog spells it."""
-    if (name := gpu_among(gpu, catalog.gpus)) in catalog.gpus:
+    if (name := names.gpu_named(gpu, catalog.gpus)) in catalog.gpus:
         return name
-    hint = perhaps(gpu, catalog.gpus) or f" Known: {', '.join(catalog.gpus)}."
-    raise NothingToPlanError(f"--gpu {gpu}: unknown.{hint}")
+    raise NothingToPlanError(f"--gpu {gpu}: is not in the catalog.{which_gpu(gpu, catalog.gpus)}")
 
 
 def simulation(

@@ -52,17 +52,15 @@ class Quantity:
     most: float = math.inf
     """Largest value that anybody can mean."""
     bare: tuple[float, float, str] | None = None
-    """Least and largest whole number that is believed without a unit, and the unit that others are likely to be in."""
+    """Least and largest number that is believed without a unit, and the unit that others are likely to be in."""
 
     def __call__(self, value: object) -> float:
         """SI value of `value`; ValueError names what is wrong and what to write."""
         match value:
             case bool() | None:
                 raise ValueError(f"must be {self.noun}, got {str(value).lower()}. {self.hint}")
-            case int():
+            case int() | float():
                 return self.checked(self._bare(value), value)
-            case float():
-                return self.checked(value, value)
             case str():
                 return self.checked(self.parse(value), value)
         raise ValueError(f"must be {self.noun}, got a {'list' if isinstance(value, list) else 'mapping'}. {self.hint}")
@@ -71,6 +69,10 @@ class Quantity:
     def si(self) -> list[str]:
         """Units of the value itself."""
         return [unit for unit, size in self.units.items() if size == 1]
+
+    def written(self, si: float) -> object:
+        """An SI number as one would write it: with its unit where a bare one is not believed."""
+        return f"{si!r} {self.si[0]}" if self.bare and not self.bare[0] <= si <= self.bare[1] else si
 
     @property
     def hint(self) -> str:
@@ -90,11 +92,11 @@ class Quantity:
             )
         return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number))
 
-    def _bare(self, number: int | Decimal) -> float:
-        """A number without a unit; ValueError for a whole one that is likely meant in another unit than SI."""
-        if self.bare and number > 0 and number == int(number) and not self.bare[0] <= number <= self.bare[1]:
-            likely, own = (f"`{number} {unit}`" for unit in (self.bare[2], self.si[0]))
-            raise ValueError(f"must say its unit, got {number}. Write {likely}, or {own} where that is meant.")
+    def _bare(self, number: float | Decimal) -> float:
+        """A number without a unit; ValueError for one that is likely meant in another unit than SI."""
+        if self.bare and 0 < number < math.inf and not self.bare[0] <= number <= self.bare[1]:
+            likely, own = (f"`{number:g} {unit}`" for unit in (self.bare[2], self.si[0]))
+            raise ValueError(f"must say its unit, got {number:g}. Write {likely}, or {own} where that is meant.")
         return float(number)
 
     def checked(self, si: float, given: object) -> float:
@@ -206,9 +208,9 @@ def written_duration(seconds: float) -> str:
 Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.json_schema)]
 """Seconds."""
 Latency = Annotated[float, BeforeValidator(latency), WithJsonSchema(latency.json_schema), Field(gt=0)]
-"""Seconds; a whole number from 10 needs a unit, for many would mean milliseconds."""
+"""Seconds; a number above 9 needs a unit, for many would mean milliseconds."""
 Deadline = Annotated[float, BeforeValidator(deadline), WithJsonSchema(deadline.json_schema), Field(gt=0)]
-"""Seconds; a whole number below 600 needs a unit, for many would mean hours."""
+"""Seconds; a number below 600 needs a unit, for many would mean hours."""
 Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]
 """Requests per second."""
 RareRate = Annotated[float, BeforeValidator(seldom), WithJsonSchema(seldom.json_schema)]

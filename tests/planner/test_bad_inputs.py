@@ -331,7 +331,20 @@ OWN = "buy={own: [{name: box, gpu: V100, memory: 1 GB, price: $1/h}]}"
 COMMANDS = {
     # what is wrong: (words of the command, exit code, what it says)
     "no command": (["paln"], 2, ["No such command"]),
-    "no scenario": (["plan"], 2, ["Missing argument 'SCENARIO'."]),
+    "no command of a group": (["gpus", "list"], 2, ["No such command 'list'. Known: show, add. See planner gpus"]),
+    "nearly a command of a group": (["profiles", "ls"], 2, ["Did you mean 'list'? See planner profiles --help."]),
+    "no scenario": (["plan"], 2, ["Missing argument 'SCENARIO'. YAML file, or one that is shipped"]),
+    "no prices": (["reprice", "plan.json"], 2, ["Missing option '--prices'. A prices.yaml or prices.csv, or a"]),
+    "a study's own key": (
+        ["study", "studies/deadline", "--set", "axes.load=[]"],
+        2,
+        ["--set axes.load=[]: `axes` is a key of the study, and --set changes its base. Change it in the file."],
+    ),
+    "a report onto a folder": (
+        ["report", "plan.json", "-o", "."],
+        2,
+        ["must be a file that ends in .html."],
+    ),
     "no such option": (["plan", "s.yaml", "--nope"], 2, ["No such option: --nope"]),
     "no such format": (
         ["plan", "s.yaml", "--format", "xml"],
@@ -357,6 +370,11 @@ COMMANDS = {
         ["`ibmz` is not in the catalog. Known: "],
     ),
     "unknown GPU": (["plan", "s.yaml", "--set", "buy.gpus=[V1000]"], 2, ["`V1000` is not in", "Did you mean `V100`?"]),
+    "one of several GPUs": (
+        ["plan", "s.yaml", "--set", "buy.gpus=[A100]"],
+        2,
+        ["`A100` is not in the catalog. Name the one you mean: `A100-40GB`, `A100-40GB-PCIe`, `A100-80GB`, `A100-80GB"],
+    ),
     "no catalog": (["plan", "s.yaml", "--catalog", "none"], 2, ["none: holds neither gpus.yaml nor prices.yaml."]),
     "no profiles": (["plan", "s.yaml", "--profiles", "none"], 2, ["none: is not a directory."]),
     "too little memory": (["plan", "s.yaml", "--set", OWN], 3, ["No feasible plan", "of 1.00 GB. Remedy: a GPU with"]),
@@ -384,7 +402,12 @@ COMMANDS = {
     "simulate on an unknown kind": (
         ["simulate", "s.yaml", "--gpu", "V1000", "--count", "1"],
         2,
-        ["--gpu V1000: unknown. Did you mean `V100`?"],
+        ["--gpu V1000: is not in the catalog. Did you mean `V100`?"],
+    ),
+    "simulate on one of several kinds": (
+        ["simulate", "s.yaml", "--gpu", "A100-PCIe", "--count", "1"],
+        2,
+        ["--gpu A100-PCIe: is not in the catalog. Name the one you mean: `A100-40GB-PCIe`, `A100-80GB-PCIe`."],
     ),
     "simulate on none": (["simulate", "s.yaml", "--gpu", "V100", "--count", "0"], 2, ["--count", "equal to 1"]),
     "simulate by no policy": (

@@ -37,6 +37,11 @@ def test_units_of_people_and_si_are_the_same():
     assert Scenario(models=[MODEL], streams=[CAMERAS], drop="never", headroom="20 %").drop is Drop.NEVER
 
 
+def test_a_long_latency_is_the_same_in_a_scenario_made_of_another():
+    long = SloSpec(latency="100 s")
+    assert ModelSpec(name="net", slo=long).slo == long
+
+
 def test_parts_may_be_mappings_and_columns_of_numpy():
     by_mapping = Scenario(models=[{"name": "resnet50", "slo": {"latency": "100 ms"}}], streams=[CAMERAS])
     assert by_mapping.models == (MODEL,)

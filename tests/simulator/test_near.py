@@ -18,6 +18,9 @@ MODELS = ("resnet18", "resnet50", "resnet152", "yolov3", "bert_base", "vgg16")
         ("V10", GPUS, ["V100", "V100-32GB"]),
         ("A100 40GB", GPUS, ["A100-40GB"]),
         ("A2000", GPUS, []),  # the name of another
+        ("H201", GPUS, ["H200"]),
+        ("V150", GPUS, ["V100"]),
+        ("H310", GPUS, []),  # two digits are others
         ("resnet5", MODELS, ["resnet50"]),
         ("resnett18", MODELS, ["resnet18"]),
         ("yolov8", MODELS, []),

@@ -7,11 +7,13 @@ import typer
 
 from planner import api
 from planner.catalog.knowledge import knowledge
-from planner.console.options import Catalogs, Form, Profiles
+from planner.console.options import Catalogs, Form, Profiles, Verbose
 from planner.console.output import PLAIN, emit, quantity
 from planner.model.choices import MeasurementFormat, Picture
 from planner.units.writing import Format, stdout_screen
 
+WHOLE_MAX = 4
+"""Profiles that are shown whole: some three screens."""
 app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
 
 
@@ -29,15 +31,20 @@ def profiles_show(
     gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Only on this kind of GPU.")] = None,
     profiles: Profiles = None,
     catalog: Catalogs = None,
+    verbose: Verbose = False,
 ) -> None:
-    """Show all figures of a model, and where they come from."""
+    """Show all figures of a model, and where they come from; of many profiles a line each."""
     from planner.catalog.choosing import choose
-    from planner.show.text.listings.profiles import profile_show
+    from planner.show.text.listings.profiles import profile_show, speed_list
 
     _, library = knowledge(catalog, profiles)
     screen = stdout_screen()
-    parts = [profile_show(profile, screen, library.measured(profile)) for profile in choose(library, model, gpu)]
-    emit("\n".join(parts))
+    found = choose(library, model, gpu)
+    if len(found) > WHOLE_MAX and not verbose:
+        emit(speed_list(found, screen))
+        emit("\nAll of each: -v, or --gpu KIND for those of one kind.\n")
+        return
+    emit("\n".join(profile_show(profile, screen, library.measured(profile)) for profile in found))
 
 
 @app.command("table")

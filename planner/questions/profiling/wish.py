@@ -26,11 +26,11 @@ def wished(
     measure: bool,
 ) -> "Wish":
     """The question that the options state; InputError where one of them is wrong."""
-    from calibrate.published.names import gpu_among
+    from calibrate.published.names import gpu_named
     from planner.questions.profiling.anatomy import Wish
     from planner.questions.profiling.systolic import Dataflow
 
-    gpu = gpu and gpu_among(gpu, catalog.gpus)
+    gpu = gpu and gpu_named(gpu, catalog.gpus)
     check_gpu(gpu, catalog)
     check_precision(precision)
     check_dataflow(dataflow, device)
@@ -50,10 +50,10 @@ def wished(
 
 def check_gpu(gpu: str | None, catalog: "Catalog") -> None:
     """InputError for a kind of GPU that the catalog lacks."""
-    from planner.units.reading import perhaps
+    from planner.catalog.offers import which_gpu
 
     if gpu is not None and gpu not in catalog.gpus:
-        raise InputError(f"--gpu {gpu}: is not in the catalog.{perhaps(gpu, catalog.gpus)}")
+        raise InputError(f"--gpu {gpu}: is not in the catalog.{which_gpu(gpu, catalog.gpus)}")
 
 
 def check_precision(precision: str) -> None:
@@ -92,5 +92,6 @@ def sizes(shape: str) -> tuple[int, ...]:
     """`3x224x224` as numbers."""
     parts = shape.lower().split("x")
     if not all(part.isdecimal() and 0 < int(part) < 1_000_000 for part in parts):
-        raise InputError(f"--input {shape}: must be sizes with x between. Write e.g. 3x224x224.")
+        hint = "Write 3x224x224 of a picture, 384 of so many tokens."
+        raise InputError(f"--input {shape}: must be sizes with x between. {hint}")
     return tuple(map(int, parts))

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from planner.io.load import LAST, ScenarioError, ScenarioReader, line, read_yaml, refusal
-from planner.io.overrides import read_override
+from planner.io.overrides import read_override, words_of
 from planner.io.strict_yaml import Problem, YamlError
 from planner.model.checked import STRICT
 from planner.model.parts.fields import Count, Name
@@ -114,6 +114,10 @@ class StudySpec:
     """Figures to keep, e.g. `cost_usd_per_hour`, `p99_s[yolov3]`."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
     """Start of all random numbers of all points; the base's where not given."""
+
+
+OF_STUDIES = {"base", "ask", "axes", "design", "search", "outputs"}
+"""Keys that no base has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +268,10 @@ def load_study(path: Path, overrides: Sequence[str] = (), seed: int | None = Non
 def read_change(text: str, path: Path) -> ChangedValue:
     """A change by `--set`; ScenarioError where it is none."""
     try:
-        return ChangedValue(*read_override(text), text)
+        change = ChangedValue(*read_override(text), text)
+        if (key := words_of(change.path)[0]) in OF_STUDIES:
+            raise ValueError(f"`{key}` is a key of the study, and --set changes its base. Change it in the file.")
+        return change
     except YamlError as error:
         wrong = f"the value {error}"
     except ValueError as error:

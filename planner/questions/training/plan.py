@@ -12,9 +12,9 @@ from functools import partial
 from calibrate.io.points import WORKERS_MAX
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.lookup import Library, Probes
-from calibrate.published.names import gpu_among
+from calibrate.published.names import gpu_named
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
-from planner.catalog.offers import Catalog, wrong_offers
+from planner.catalog.offers import Catalog, which_gpu, wrong_offers
 from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
 from planner.model.plan import Rejection
@@ -36,7 +36,6 @@ from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass,
 from planner.questions.training.step import Interruptions, StepTimes, interruptions, run_time
 from planner.search.names import spelt
 from planner.units.errors import Wrong
-from planner.units.reading import perhaps
 from planner.units.writing import ranges
 from planner.words.statements import rejection_line
 from simulator.world.power import AT_FULL_PACE
@@ -174,7 +173,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
 
 def with_catalog_names(scenario: TrainingScenario, catalog: Catalog) -> TrainingScenario:
     """The scenario with its GPUs as the catalog spells them."""
-    speeds = [replace(speed, gpu=gpu_among(speed.gpu, catalog.gpus)) for speed in scenario.speed]
+    speeds = [replace(speed, gpu=gpu_named(speed.gpu, catalog.gpus)) for speed in scenario.speed]
     return replace(scenario, buy=spelt(scenario.buy, catalog), speed=tuple(speeds))
 
 
@@ -199,8 +198,8 @@ def unknown_gpus(scenario: TrainingScenario, catalog: Catalog) -> Iterator[Wrong
     """Kinds of GPU of stated speeds that the catalog lacks."""
     for i, speed in enumerate(scenario.speed):
         if speed.gpu not in catalog.gpus:
-            hint = perhaps(speed.gpu, catalog.gpus)
-            yield ("speed", i, "gpu"), f"`{speed.gpu}` is not a kind of GPU in the catalog.{hint}"
+            hint = which_gpu(speed.gpu, catalog.gpus)
+            yield ("speed", i, "gpu"), f"`{speed.gpu}` is not in the catalog.{hint}"
 
 
 def loader_rates(loaded: LoadedTraining, gpus: Collection[str], library: Library) -> dict[str, float]:

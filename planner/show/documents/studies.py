@@ -85,7 +85,7 @@ def stats(answer: StudyAnswer) -> Stats:
 
 def sliders(answer: StudyAnswer) -> Sliders:
     """A slider for each axis, over the points that were worked out; none where the page has not all of them."""
-    titles = axis_columns(answer.axes, [output.name for output in answer.outputs])
+    titles = axis_columns(answer.axes, [prose.title(output.name) for output in answer.outputs])
     named = zip(titles, answer.axes, strict=True)
     moved = [Slider(title, [*map(str, axis.values)], axis.reference) for title, axis in named if len(axis.values) > 1]
     return Sliders("points", moved if len(answer.points) <= PAGE_ROWS else [], prose.NOT_ASKED)
@@ -110,7 +110,7 @@ def point_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Iterato
     rows = Rows.at("points", points)
     numbers = [Cell(f"{'~' * p.predicted}{i}", i) for i, p in enumerate(points, start=1)]
     yield Column("#", numbers, right=True)
-    titles = axis_columns(answer.axes, [output.name for output in answer.outputs])
+    titles = axis_columns(answer.axes, [prose.title(output.name) for output in answer.outputs])
     for title, axis in zip(titles, answer.axes, strict=True):
         yield Column(title, [axis_cell(axis, p) for p in points], right=axis.numbers is not None)
     yield from threshold_columns(answer, points)
@@ -131,7 +131,7 @@ def output_column(output: OutputAnswer, points: Sequence[PointAnswer]) -> Column
     """A figure that was kept, or a text."""
     cells = [output_cell(i, p, output) for i, p in enumerate(points)]
     words = any(isinstance(p.values.get(output.name), str) for p in points)
-    return Column(output.name, cells, right=not words)
+    return Column(prose.title(output.name), cells, right=not words)
 
 
 def axis_cell(axis: AxisAnswer, point: PointAnswer) -> Cell:
@@ -176,7 +176,7 @@ def swing_blocks(answer: StudyAnswer) -> Iterator[Block]:
     rows: Rows[Swing] = Rows(moved)
     yield Table(
         [
-            rows.words("output", "output"),
+            rows.words("output", lambda s: prose.title(s.output)),
             rows.words("axis", "axis"),
             rows.figures("least", lambda s: prose.number(s.low_figure, outputs[s.output])),
             rows.words("at", "low"),

@@ -58,7 +58,8 @@ def code(text: str) -> Markup:
 def check_page(out: Path) -> None:
     """StoreError where a page would stand under another file's name, or replace what is no page of ours."""
     if out.suffix.lower() not in (".html", ".htm"):
-        raise StoreError(f"-o {out}: must end in .html. Name such a file.")
+        inside = f"{out / 'report.html'}" if out.is_dir() else f"{out}.html"
+        raise StoreError(f"-o {out}: must be a file that ends in .html. Write e.g. -o {inside}.")
     try:
         demand_ours(out, "report")
     except FileError as error:

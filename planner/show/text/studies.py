@@ -5,7 +5,14 @@ from collections.abc import Iterator, Sequence
 
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import Figure, middle
-from planner.questions.studies.results import JSON, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
+from planner.questions.studies.results import (
+    JSON,
+    OutputAnswer,
+    PointAnswer,
+    StudyAnswer,
+    Swing,
+    figure_of,
+)
 from planner.units.writing import counted, decimals, dollars, gigabytes, percent, seconds
 
 REASONS_SHOWN = 5
@@ -15,18 +22,19 @@ CLOSEST = "A row that is not feasible shows the fleet that came closest; it is n
 MONEY = frozenset({"USD", "USD/h"})
 """Units of money."""
 TITLES = {
+    "threshold": "last value that held",
     "gpu_count": "GPUs",
     "cost_usd_per_hour": "cost an hour",
-    "lower_bound_usd_per_hour": "lower bound of the cost an hour",
+    "lower_bound_usd_per_hour": "lower bound an hour",
     "attainment": "SLO attainment",
-    "p99_s": "p99 of the latency",
-    "p99_over_slo": "p99 over the latency of the SLO",
+    "p99_s": "p99",
+    "p99_over_slo": "p99 over SLO",
     "mean_s": "mean latency",
-    "processed_fraction": "share of requests processed",
+    "processed_fraction": "processed",
     "goodput_rps": "goodput",
     "offered_rps": "request rate",
     "energy_w": "power",
-    "load_share": "share of time waiting for weights",
+    "load_share": "waiting for weights",
     "swaps_per_s": "swaps a second",
     "peak_memory_bytes": "peak memory",
     "time_s": "time",
@@ -63,9 +71,11 @@ def outputs_of(answer: StudyAnswer) -> list[OutputAnswer]:
     return [threshold, *answer.outputs]
 
 
-def title(output: OutputAnswer) -> str:
-    """`cost an hour`; of a single model the name that the study has for it."""
-    return TITLES.get(output.name, output.name)
+def title(name: str) -> str:
+    """`cost an hour`, `p99 of yolov3`."""
+    figure, _, model = name.rstrip("]").partition("[")
+    called = TITLES.get(figure, figure.replace("_", " "))
+    return f"{called} of {model}" if model else called
 
 
 def numeric(answer: StudyAnswer) -> list[OutputAnswer]:
@@ -161,7 +171,7 @@ def findings(answer: StudyAnswer) -> Iterator[str]:
     for output in numeric(answer):
         parts = [*most_moved(answer, output), *best_of_all(answer, output)]
         if parts:
-            yield f"{title(output)}: {'; '.join(parts)}."
+            yield f"{title(output.name)}: {'; '.join(parts)}."
 
 
 def most_moved(answer: StudyAnswer, output: OutputAnswer) -> Iterator[str]:

@@ -75,6 +75,23 @@ def test_a_gpu_is_found_among_those_that_are_known(written, name):
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("A100", ["A100-40GB", "A100-40GB-PCIe", "A100-80GB", "A100-80GB-PCIe"]),
+        ("A100-PCIe", ["A100-40GB-PCIe", "A100-80GB-PCIe"]),
+        ("NVIDIA A100-SXM4-80GB", ["A100-80GB"]),
+        ("A100 MIG 1g.5gb", ["A100-40GB-MIG-1g.5gb"]),
+        ("t4", ["T4"]),
+        ("X1", []),
+    ],
+)
+def test_a_person_who_leaves_out_the_memory_may_mean_several_gpus(written, meant):
+    known = {"A100-40GB", "A100-40GB-PCIe", "A100-80GB", "A100-80GB-PCIe", "A100-40GB-MIG-1g.5gb", "T4"}
+    assert names.gpus_meant(written, known) == meant
+    assert names.gpu_named(written, known) == (meant[0] if len(meant) == 1 else written)
+
+
+@pytest.mark.parametrize(
     ("name", "millions"),
     [  # of the papers' and torchvision's tables
         ("mobilenet_v1", 4.2), ("mobilenet_v2", 3.50), ("mobilenet_v3_large", 5.48), ("resnet18", 11.69),

@@ -240,6 +240,17 @@ def test_recorded_counts_that_cannot_be_are_refused(tmp_path: Path, fan_out: str
     assert line.startswith(f"{tmp_path}/made.yaml:9:")
 
 
+def test_files_that_are_missing_are_told_with_all_else_that_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        recorded(
+            tmp_path, CARS, "fan_out: {trace: none.csv, column: cars}", "headroom=99", "streams[0].trace.file=no.csv"
+        )
+    said = [line.replace(f"{tmp_path}/", "") for line in refused.value.problems]
+    assert any("fan_out.trace: none.csv: no such file" in line for line in said)
+    assert any("streams[0].trace.file: no.csv: no such file" in line for line in said)
+    assert any("headroom: must be between 0 and 1" in line for line in said)
+
+
 def test_a_stage_behind_a_circle_is_never_reached() -> None:
     found = refusals("after: decode}", "after: [decode, track]}")
     assert sum("is never reached" in one for one in found) == 3

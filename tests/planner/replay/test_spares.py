@@ -40,6 +40,8 @@ def test_no_fleet_survives_for_less(cameras):
     least = min(cost_usd_per_hour((SMALL, BIG), fleet) for fleet in surviving)
     assert not found.unready
     assert found.cost_usd_per_hour == pytest.approx(least)
+    alone = question(asked(cameras), (SMALL, BIG), LIBRARY).lower_bound_usd_per_hour()
+    assert alone < q.lower_bound_usd_per_hour() <= least
 
 
 def test_where_no_spare_may_be_bought_the_answer_says_what_keeps_it_out():

@@ -29,7 +29,7 @@ def moves(answer: StudyAnswer) -> Iterator[str]:
         if swing.output in outputs and swing.low_figure != swing.high_figure:
             output = outputs[swing.output]
             low, high = number(swing.low_figure, output), number(swing.high_figure, output)
-            yield f"{title(output)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
+            yield f"{title(output.name)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
 
 
 def idle_axes(answer: StudyAnswer) -> Iterator[str]:

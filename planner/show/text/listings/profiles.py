@@ -17,13 +17,7 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
     """One line for each profile."""
     rows = Rows(profiles)
     columns = [
-        rows.words("model", "model"),
-        rows.words("GPU", "gpu"),
-        rows.words("precision", "precision"),
-        rows.words("runtime", "runtime"),
-        rows.figures("batches", lambda p: f"1-{p.largest_batch}"),
-        rows.figures("batch 1", lambda p: seconds(p.latency(1))),
-        rows.figures("best rate", lambda p: per_second(best_rate(p))),
+        *_speeds(profiles),
         rows.shown("weights", "weight_bytes", gigabytes),
         rows.figures("load", lambda p: seconds(p.load(p.weight_bytes))),
         *_fits([p.latency_fit for p in profiles]),
@@ -31,6 +25,25 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
         rows.words("loading is", "load_evidence"),
     ]
     return listed(columns, screen)
+
+
+def speed_list(profiles: Sequence[Profile], screen: Screen) -> str:
+    """One shorter line for each: where it runs, how fast, and what that rests on."""
+    return listed([*_speeds(profiles), Rows(profiles).words("latency is", "latency_evidence")], screen)
+
+
+def _speeds(profiles: Sequence[Profile]) -> list[Column]:
+    """What runs where, and how fast."""
+    rows = Rows(profiles)
+    return [
+        rows.words("model", "model"),
+        rows.words("GPU", "gpu"),
+        rows.words("precision", "precision"),
+        rows.words("runtime", "runtime"),
+        rows.figures("batches", lambda p: f"1-{p.largest_batch}"),
+        rows.figures("batch 1", lambda p: seconds(p.latency(1))),
+        rows.figures("best rate", lambda p: per_second(best_rate(p))),
+    ]
 
 
 def _fits(fits: Sequence[FitQuality | None]) -> list[Column]:

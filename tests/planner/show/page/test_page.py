@@ -340,7 +340,7 @@ def test_sliders_show_every_point_of_a_study(page, folder):
                 ".map(e => [e.children[0].textContent, e.children[1].textContent]))"
             )
             assert shown["fleet"] == point.values["fleet"]
-            assert float(shown["cost_usd_per_hour"].strip("$")) == pytest.approx(point.values["cost_usd_per_hour"])
+            assert float(shown["cost an hour"].strip("$")) == pytest.approx(point.values["cost_usd_per_hour"])
             assert shown["feasible"] == ("yes" if point.feasible else "no")
     assert page.complaints == []
 
