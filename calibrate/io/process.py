@@ -21,6 +21,17 @@ def python(module: str, function: str) -> list[str]:
     return [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {call}"]
 
 
+def running(module: str) -> list[str]:
+    """The command that runs a module of ours as a program.
+
+    No package is taken from the folder where this program was started: one named `triton` there, empty, would pass for
+    the package that torch looks for. A user's own code is found there all the same (`calibrate.zoo.zoo`).
+    """
+    root = str(Path(__file__).parents[2])  # where the project is not installed
+    run = f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    return [sys.executable, "-P", "-c", f"import runpy, sys; sys.path.append({root!r}); {run}"]
+
+
 def end_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Have this process get a signal when `parent` ends, however that ends."""
     if sys.platform == "linux":

@@ -8,7 +8,6 @@ import gzip
 import hashlib
 import json
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from calibrate.io.files import cache_folder, read_json, replacing
-from calibrate.io.process import last_line
+from calibrate.io.process import last_line, running
 from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced
 from simulator.errors import InputError
 from simulator.near import in_any_spelling, near_names
@@ -394,7 +393,7 @@ def _run(model: str, what: str, input_shape: Sequence[int] | None, *more: str) -
     shape = ("--input", sizes(input_shape)) if input_shape else ()
     with TemporaryDirectory() as folder:
         path = Path(folder) / "answer.json"  # not its output, to which the model's own code may write
-        command = [sys.executable, "-m", "calibrate.layers.tracing", what, model, *shape, *more, "--out", str(path)]
+        command = [*running("calibrate.layers.tracing"), what, model, *shape, *more, "--out", str(path)]
         try:
             done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT_S, check=False)
         except subprocess.TimeoutExpired:

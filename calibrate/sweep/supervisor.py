@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,10 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from calibrate.io.points import Point, PointOutcome, Settings, Status
-from calibrate.io.process import ending, last_line
+from calibrate.io.process import ending, last_line, running
 from simulator.errors import InputError
 
-COMMAND = (sys.executable, "-m", "calibrate.sweep.worker")
+COMMAND = running("calibrate.sweep.worker")
 """The worker's command; device and number of this process follow."""
 LOOK_S = 0.25
 """Between two looks whether to stop."""

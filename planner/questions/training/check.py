@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calibrate.io.process import running
 from calibrate.sweep.request import device as known_device
 from planner.io.load import ScenarioError
 from planner.model.ranges import Range, ranged
@@ -140,7 +140,7 @@ def run(loaded: LoadedTraining, options: Mapping[str, object]) -> dict[str, Any]
             words += [option, str(value)]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "calibrate.sweep.short_training", *words],
+            [*running("calibrate.sweep.short_training"), *words],
             capture_output=True,
             text=True,
             timeout=LIMIT_S,

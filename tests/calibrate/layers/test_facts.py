@@ -188,6 +188,12 @@ def test_the_reason_comes_out_of_the_process(own):
         traced("mine:picky", (4,))
 
 
+def test_folders_named_as_packages_are_not_taken_for_them(own, tmp_path):
+    """An empty folder `triton` passed for the package that torch looks for; a file `numpy.py` ended at once."""
+    (tmp_path / "numpy.py").write_text("raise RuntimeError('this is no package')\n")
+    assert traced("mine:conv", (3, 8, 8)).params == own("mine:conv", (3, 8, 8)).params
+
+
 def test_a_name_is_known_however_it_is_spelt():
     assert facts("vgg-16") == facts("VGG16") == facts("vgg16")
 
