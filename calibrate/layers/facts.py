@@ -19,7 +19,7 @@ from typing import Any
 
 from calibrate.io.files import cache_folder, read_json, replacing
 from calibrate.io.process import last_line, running
-from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced
+from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced, perhaps_sourced
 from simulator.errors import InputError
 from simulator.near import in_any_spelling, near_names
 from simulator.world.model import LayerFacts
@@ -326,7 +326,8 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
         return _shipped_at(SHIPPED / f"{full}.json")
     if not is_sourced(full):
         if not input_shape:
-            raise FactsError(f"{model}: the shape of its input is not known. Name it, e.g. 3x224x224.")
+            unnamed = f"{model}: the shape of its input is not known."
+            raise FactsError(f"{unnamed}{perhaps_sourced(full)} Name it, e.g. 3x224x224.")
         return traced(full, input_shape)
     path = SHIPPED / f"{full.replace(':', '/', 1)}{PACKED}"
     if full in named() and input_shape in (None, (found := _shipped_at(path)).input_shape):

@@ -60,6 +60,19 @@ def is_sourced(model: str) -> bool:
     return model.partition(":")[0] in SOURCES and ":" in model
 
 
+def sourced_meant(model: str) -> str:
+    """`timm:resnet50` for `Timm:resnet50` and `tim:resnet50`; empty of names that begin like no source."""
+    kind, _, name = model.partition(":")
+    close = near_names(kind, SOURCES) if name and kind not in SOURCES else []
+    return f"{close[0]}:{name}" if close else ""
+
+
+def perhaps_sourced(model: str) -> str:
+    """` Did you mean ...?`, or nothing."""
+    meant = sourced_meant(model)
+    return f" Did you mean `{meant}`?" if meant else ""
+
+
 def how_to_name(model: str) -> str:
     """What to write for a model that no plain name stands for."""
     if model.lower().startswith(ULTRALYTICS):

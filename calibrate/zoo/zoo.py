@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.zoo import packages
 from calibrate.zoo.built import SEED, Built, Entry, Hooks, ZooTask, refuse
-from calibrate.zoo.sources import LECTURE, ZooError, how_to_name, is_sourced
+from calibrate.zoo.sources import LECTURE, ZooError, how_to_name, is_sourced, sourced_meant
 from simulator.near import near_names
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ def _imported(name: str, path: str) -> Any:
         with _started_here():
             return import_module(path)
     except (Exception, SystemExit) as error:
-        refuse(f"{name}: {path} cannot be imported", error, f"Start where python -c 'import {path}' works")
+        start = f"Write {meant}, or start" if (meant := sourced_meant(name)) else "Start"
+        refuse(f"{name}: {path} cannot be imported", error, f"{start} where python -c 'import {path}' works")
 
 
 @contextmanager

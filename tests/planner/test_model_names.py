@@ -66,12 +66,29 @@ def test_an_ambiguous_name_lists_the_candidates():
         ({"model": "m:f"}, "needs `input`"),
         ({"model": "resnet50", "input": "3x8x8"}, "has `input`, which goes only with"),
         ({"model": "timm:"}, "must be `package.module:function`"),
-        ({"model": "timm:resnet50", "input": "3xx8"}, "input"),
+        ({"model": "timm:resnet50", "input": "3xx8"}, 'must be the shape of one sample, got "3xx8"'),
+        ({"factory": "m:f", "input": 64}, r"must be the shape of one sample, got 64\. Write e\.g\. `3x224x224`"),
+        ({"factory": "m.f", "input": "3x8x8"}, r"^ModelSpec.factory: must be [^\n]*, got `m\.f`\. Write `m:f`\.$"),
+        ({"model": "ultralitics:yolo11s"}, "no source of models. Did you mean `ultralytics:yolo11s`"),
+        ({"model": "Timm:resnet50"}, "Did you mean `timm:resnet50`"),
+        (
+            {"model": "HF:bert-base-uncased"},
+            r"^[^\n]*got `HF:bert-base-[^\n]*mean `hf:bert-base-uncased`\?$",
+        ),
     ],
 )
 def test_keys_that_do_not_go_together(keys, said):
     with pytest.raises(InputError, match=said):
         ModelSpec(name="a", slo=SLO, **keys)
+
+
+def test_commands_say_which_source_was_meant(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="Did you mean `timm:resnet50`"):
+        api.profile("Timm:resnet50")
+    with pytest.raises(InputError, match=r"Write timm:resnet50, or start where python -c 'import tim' works\.$"):
+        api.profile("tim:resnet50", input_shape=(3, 8, 8))
 
 
 def test_a_models_profile_goes_by_where_it_comes_from():

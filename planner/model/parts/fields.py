@@ -1,12 +1,13 @@
 """Values of a scenario: names, shapes, precisions, times and sizes, as a person may write them."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from calibrate.zoo.sources import is_sourced
+from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.units.reading import Bytes, Duration, did_you_mean
 from simulator.world.precision import WEIGHT_BYTES
 
@@ -43,11 +44,19 @@ def _some(value: object) -> object:
 Precisions = Annotated[str | tuple[str, ...], BeforeValidator(_precisions), BeforeValidator(_some)]
 
 
+def is_factory(value: str) -> bool:
+    """Whether it may name a function of a module."""
+    return re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value) is not None
+
+
 def _factory(value: str) -> str:
     """ValueError where it names no function of a module."""
-    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+    if is_factory(value):
         return value
-    raise ValueError(f"must be `package.module:function`, got `{value[:40]}`.")
+    hint = perhaps_sourced(value)
+    if re.fullmatch(r"[A-Za-z_][\w.]*\.[A-Za-z_]\w*", value):
+        hint = f" Write `{':'.join(value.rsplit('.', 1))}`."
+    raise ValueError(f"must be `package.module:function`, got `{value[:40]}`.{hint}")
 
 
 Factory = Annotated[str, AfterValidator(_factory)]
@@ -65,11 +74,20 @@ def _model_name(value: str) -> str:
 ModelName = Annotated[str, Field(min_length=1), AfterValidator(_model_name)]
 
 
+def _written(value: object) -> str:
+    return json.dumps(value, default=str)[:40]
+
+
 def _shape(value: object) -> object:
-    """`3x224x224` as sizes."""
+    """`3x224x224` as sizes; ValueError where it is no shape."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,7}(x\d{1,7})*", value.lower()):
         return tuple(map(int, value.lower().split("x")))
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    shapes = "`3x224x224` for a picture of three colours, `[128]` for 128 tokens or numbers"
+    raise ValueError(
+        f"must be the shape of one sample, got {json.dumps(value, default=str)[:40]}. Write e.g. {shapes}."
+    )
 
 
 InputShape = Annotated[

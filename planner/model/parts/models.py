@@ -7,9 +7,9 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from calibrate.library.lookup import profile_name
-from calibrate.zoo.sources import is_sourced
+from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.model.checked import checked
-from planner.model.parts.fields import Factory, InputShape, ModelName, Name, Precisions, Runtimes
+from planner.model.parts.fields import Factory, InputShape, ModelName, Name, Precisions, Runtimes, is_factory
 from planner.units.errors import Wrong
 from planner.units.reading import Duration, Fraction, Latency
 
@@ -20,10 +20,13 @@ def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
     named = str(model.get(key) or "")
     if model.get("factory") and model.get("model"):
         yield ("model",), "cannot stand beside `factory`: a model comes from one place. Keep one of them."
-    if ":" in named and not is_sourced(named) and not model.get("input"):
+    if is_factory(named) and not is_sourced(named) and not model.get("input"):
+        if hint := perhaps_sourced(named):
+            yield (key,), f"`{named.partition(':')[0]}` is no source of models.{hint} Code of your own needs `input`."
+            return
         text = f"needs `input`, the shape of one sample, with `{key}`. Write e.g. `input: 3x224x224`."
         yield (), text, "input", key
-    if model.get("input") and ":" not in named:
+    if model.get("input") and ":" not in named and not model.get("factory"):
         text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`. Leave it out."
         yield (), text, "input", key
 
