@@ -79,9 +79,9 @@ class PassSpeed:
     """Publications and profiles that it rests on; empty where the scenario or data sheets say it."""
     whole: bool = False
     """Links, waiting and restarts are in it already."""
-    least_s: float = 0.0
+    least_s: Range | None = None
     """Where `whole` is a band of other runs: the time of computing alone, at best. None of those runs had what this
-    run's links and waiting add to it."""
+    run's links, waiting and small passes add to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,15 +264,23 @@ class OnePass:
         flops = self.subject.step_flops(self.batch, self.scenario.flops_per_param_token)
         ideal_s = flops / peak_flops(self.gpu, self.precision)
         share = self.share_of_peak(END_TO_END)
+        computing_s = ranged(ideal_s / share.high, ideal_s / share.mid, ideal_s / share.low)
+        issued_s = self.issued_s
         return PassSpeed(
-            pass_s=ranged(ideal_s / share.high, ideal_s / share.mid, ideal_s / share.low),
-            limit=Limit.ARITHMETIC,
+            pass_s=computing_s.joined(max, issued_s),
+            limit=Limit.OVERHEAD if issued_s.mid > computing_s.mid else Limit.ARITHMETIC,
             rule=SpeedRule.PEAK,
             evidence=Evidence.ASSUMED,
             source=f"{share_text(share)} of the vendor's peak, end to end",
             whole=True,
-            least_s=ideal_s / share.high,
+            least_s=issued_s.joined(max, computing_s.low),
         )
+
+    @property
+    def issued_s(self) -> Range:
+        """Least time of a pass: its operators are issued one after another."""
+        again = FORWARD_SHARE if self.scenario.train.recompute == "full" else 0.0
+        return self.subject.issued_s * (1 + again)
 
     def share_of_peak(self, published: Range) -> Range:
         """The share of the peak that the scenario states, else the published band."""

@@ -48,10 +48,10 @@ class Step:
     of_run: bool = False
     """Taken from a run of this very training, evaluation and stalls included."""
 
-    def at_least(self, least_s: float, limit: Limit) -> "Step":
+    def at_least(self, least_s: Range, limit: Limit) -> "Step":
         """The step where something else takes so long meanwhile."""
-        limit = limit if least_s > self.time_s.mid else self.limit
-        return replace(self, time_s=self.time_s.each(lambda time_s: max(time_s, least_s)), limit=limit)
+        limit = limit if least_s.mid > self.time_s.mid else self.limit
+        return replace(self, time_s=self.time_s.joined(max, least_s), limit=limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,8 @@ class StepTimes:
 
     def step(self) -> Step:
         """The longest of the GPUs' work, the loader's, and reading from storage."""
-        work = self.of_gpus().at_least(making_s(self.layout), Limit.LOADER)
-        return work.at_least(reading_s(self.layout), Limit.STORAGE)
+        work = self.of_gpus().at_least(exactly(making_s(self.layout)), Limit.LOADER)
+        return work.at_least(exactly(reading_s(self.layout)), Limit.STORAGE)
 
     def of_gpus(self) -> Step:
         """All that the GPUs do, by the best evidence."""
@@ -87,16 +87,22 @@ class StepTimes:
         """A step from the time of one pass on one GPU, with all that dividing the work adds."""
         split, traffic = self.layout.split, self.traffic
         tensor_s, hand_over_s = traffic.tensor_s(), traffic.hand_over_s()
+        part_s = self.part_s(pass_s)
 
-        def stages_s(one_pass_s: float) -> float:
-            return pipeline_s(one_pass_s / split.tensor + tensor_s, split.pipeline, self.passes, hand_over_s)
+        def stages_s(one_part_s: float) -> float:
+            return pipeline_s(one_part_s + tensor_s, split.pipeline, self.passes, hand_over_s)
 
-        time_s = self.agreed(pass_s.each(stages_s)) + (update_s(self.layout) + traffic.norms_s())
+        time_s = self.agreed(part_s.each(stages_s)) + (update_s(self.layout) + traffic.norms_s())
         computing_s = pass_s.mid * self.passes / split.parts
-        waiting_s = pipeline_s(pass_s.mid / split.tensor, split.pipeline, self.passes) - computing_s
+        waiting_s = pipeline_s(part_s.mid, split.pipeline, self.passes) - computing_s
         alone_s = computing_s + update_s(self.layout)
         taken_s = {Limit.NETWORK: time_s.mid - alone_s - waiting_s, Limit.OVERHEAD: waiting_s}
         return self._with_limit(time_s, taken_s, alone_s)
+
+    def part_s(self, pass_s: Range) -> Range:
+        """A pass on one of the GPUs that share its layers: each issues all operators, on its share of the numbers."""
+        issued_s = self.layout.subject.issued_s.joined(min, pass_s)
+        return (pass_s * (1 / self.layout.split.tensor)).joined(max, issued_s)
 
     def agreed(self, computing_s: Range) -> Range:
         """Computing, and the part of the gradients' way that the backward pass does not hide."""
@@ -116,10 +122,10 @@ class StepTimes:
             source=speed.source,
             sources=speed.sources,
         )
-        if not speed.least_s:
+        if speed.least_s is None:
             return step
-        own = self.computed(exactly(speed.least_s))
-        return step.at_least(own.time_s.mid, own.limit)
+        own = self.computed(speed.least_s)
+        return step.at_least(own.time_s, own.limit)
 
     # Steps and runs that the scenario states
 

@@ -1,5 +1,7 @@
 """Training scenarios: answers are what was published, deadline and budget choose, bad inputs are one line each."""
 
+import csv
+import gzip
 import json
 import math
 import shutil
@@ -14,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 from scipy.stats import binom
-from support.paths import SCENARIOS
+from support.paths import ROOT, SCENARIOS
 
 from calibrate.library.lookup import SHIPPED, Library, find_profiles
 from planner import cli
@@ -23,7 +25,7 @@ from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.prediction.predict import Predictor
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
-from planner.questions.training.layout import subject_of
+from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
 from planner.questions.training.plan import TrainingOption, TrainingPlan, facts_of, is_allowed, train, worker_rate
 from planner.questions.training.scenario import TrainingScenario, load_training
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
@@ -34,6 +36,7 @@ from simulator.world.profile import Evidence
 
 SCENARIOS = SCENARIOS / "training"
 FILES = sorted(SCENARIOS.glob("*.yaml"))
+POINTS = ROOT / "calibrate" / "published" / "data" / "points.csv.gz"
 CATALOG = load_catalog()
 LIBRARY = find_profiles((), CATALOG.gpus)
 KEYS = {
@@ -303,6 +306,57 @@ def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
     plan = answer("gpt3", "network.bandwidth=200 Gb/s")
     assert plan.warnings == ("The model is whole on each of 1 GPU: tensor 8 x pipeline 16 do not divide that.",)
     assert only(plan, "V100", 1).parallel == "one GPU"
+
+
+# Small batches
+
+BERT = "{layers: 24, hidden: 1024, heads: 16, sequence: 384, vocabulary: 30522}"
+
+
+def bert(model: str, *overrides: str) -> TrainingPlan:
+    """BERT-large on sentences of 384 tokens, by its shape or by its layers."""
+    given = ("data={samples: 88000}", "train={epochs: 2, global_batch: 32, precision: amp, optimizer: adamw}",
+             "buy={gpus: [H100, B200], max_gpus: 8}", "counts=[8]", "speed=[]", "interruptions={}",
+             "prices=[on-demand]")  # fmt: skip
+    scenario = load_training(SCENARIOS / "gpt3.yaml", (f"model={{{model}}}", "parallel={}", *given, *overrides))
+    return train(scenario, CATALOG, LIBRARY)
+
+
+@pytest.mark.parametrize("batch", [8, 32, 256, 2048])
+def test_a_shape_and_its_layers_are_told_alike_at_every_batch(batch: int) -> None:
+    """Both bands mean to hold the same truth: with a few samples a GPU, the shape once took a fifteenth of the time."""
+    models = (f"transformer: {BERT}", "zoo: 'hf:bert-large-uncased', input: [384]")
+    shapes, layers = (
+        {
+            (o.instance, o.provider, o.region): o.time_s
+            for o in bert(model, f"train.global_batch={batch}").options
+            if o.machines == 1
+        }
+        for model in models
+    )
+    assert shapes.keys() == layers.keys()
+    for key, shape_s in shapes.items():
+        assert shape_s.low < layers[key].high
+        assert layers[key].low < shape_s.high
+        assert shape_s.low < shape_s.mid < shape_s.high
+
+
+def test_issuing_operators_ends_what_smaller_batches_and_divided_layers_save() -> None:
+    small, smaller = (bert(f"transformer: {BERT}", f"train.global_batch={n}").options[0] for n in (16, 8))
+    assert smaller.bottleneck is Limit.OVERHEAD
+    assert smaller.step_s == small.step_s  # half the samples, as many operators
+    tensor = bert(f"transformer: {BERT}", "parallel={tensor: 8}", "train.global_batch=1").options[0]
+    assert tensor.step_s >= smaller.step_s
+
+
+def test_an_operator_takes_as_long_to_issue_as_in_published_passes_of_one_sample() -> None:
+    """BERT-large in PyTorch, batch 1, 128 tokens: GPUs of three speeds and one time, which is not that of computing."""
+    wanted = {"architecture": "bert_large", "input": "seq128", "runtime": "triton-pytorch", "batch": "1"}
+    with gzip.open(POINTS, "rt") as file:
+        passes_s = [float(row["latency_s"]) for row in csv.DictReader(file) if wanted.items() <= row.items()]
+    assert len(passes_s) >= 3
+    for pass_s in passes_s:
+        assert ISSUE_S.low < pass_s / (KERNELS_OF_BLOCK * 24) < ISSUE_S.high
 
 
 # What would change if
