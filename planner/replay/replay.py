@@ -142,8 +142,12 @@ class Replay:
 
     @cached_property
     def at_best(self) -> "Replay":
-        """As if in all draws that are left every request were answered in time."""
-        return replace(self, unseen=self.looks[-1] - len(self.summaries))
+        """As if in all draws up to the look that counts every request were answered in time: the last, or where the share
+        of those seen decides, the next."""
+        seen = len(self.summaries)
+        share_decides = self.draws is not None and not self.draws.surely
+        counts = next(look for look in self.looks if look >= seen) if share_decides else self.looks[-1]
+        return replace(self, unseen=counts - seen)
 
     @cached_property
     def _kept_in_draws(self) -> dict[str, list[bool]]:
@@ -197,9 +201,11 @@ class Replay:
         return True if self._enough(share) and self._mean_low(model) >= target - 1e-9 else None
 
     def _enough(self, share: Interval) -> bool:
-        """Whether so many draws keep an SLO as are asked."""
+        """Whether so many draws keep an SLO as are asked: surely, or where the share of those seen decides, at the last
+        look too."""
         assert self.draws is not None
-        return (share.low if self.draws.surely else share.mean) >= self.draws.share
+        at_last = len(self.summaries) + self.unseen >= self.looks[-1]
+        return (share.mean if at_last and not self.draws.surely else share.low) >= self.draws.share
 
     def _mean_low(self, model: str) -> float:
         """The mean over draws, or where it is only estimated, for noise, the low end of it (Student's t)."""
@@ -298,12 +304,12 @@ class Replay:
 
     @property
     def lost(self) -> bool:
-        """Whether so many draws of the phases broke an SLO that the last look could not prove the share any more."""
+        """Whether so many draws broke an SLO that the look that counts could not show the share any more."""
         if not self.draws or self.draws.mixed > 1 or self.looks[-1] == 1:
             return False
         together = self.at_best.all_kept
         assert together is not None
-        return together.mean < 1 and not self._enough(together)
+        return together.mean < 1 and (together.low if self.draws.surely else together.mean) < self.draws.share
 
     @property
     def promising(self) -> bool:

@@ -55,6 +55,8 @@ def replay(
     seed: int = PLANNING,
     tell: Callable[[float], None] = lambda _: None,
     hardest: HardestDraws | None = None,
+    first_look: bool = False,
+    begun: Replay | None = None,
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
@@ -67,8 +69,13 @@ def replay(
     `tell` hears how much of the way to the next look is done.
     `hardest`: what other deployments showed of the draws. Where a verdict counts draws of speeds, those that break SLOs
     come first, so that a deployment that keeps too few is given up soon. Its figures then are what it keeps at best.
+    `first_look`: the verdict on draws of speeds falls at the first look. `begun`: such a replay, to be gone on with.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
+    if begun:
+        so_far = replace(begun, looks=so_far.looks)
+    elif (screen or first_look) and so_far.draws and not so_far.draws.surely:
+        so_far = replace(so_far, looks=so_far.looks[:1])
     looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
     stage = 0 if screen else 1
     check(deployment, workload)
@@ -76,7 +83,10 @@ def replay(
     counted = so_far.draws is not None and not so_far.draws.surely and not screen
     by_hardness = hardest if counted else None
     numbers = by_hardness.order(looks) if by_hardness else range(looks[-1])
-    for i, number in enumerate(numbers):
+    done = len(so_far.summaries)
+    if done and _is_enough(so_far, screen=screen):
+        return so_far
+    for i, number in list(enumerate(numbers))[done:]:
         drawn = seed_of(seed, stage, number)
         so_far = _with_one_more(so_far, worlds, drawn, scenario, screen=screen, shown=not (screen or number))
         tell((i + 1) / next(look for look in looks if look > i))
@@ -98,7 +108,7 @@ def _is_enough(so_far: Replay, *, screen: bool) -> bool:
         return True
     if len(so_far.summaries) not in so_far.looks:
         return False
-    return so_far.decided or (screen and (so_far.short or so_far.undecidable))
+    return so_far.decided or so_far.lost or (screen and (so_far.short or so_far.undecidable))
 
 
 def _not_begun(

@@ -395,6 +395,21 @@ class OnFleet:
             screen=False,
             tell=tell,
             hardest=self.hardest,
+            first_look=True,
+        )
+        return replace(trial, replay=seen)
+
+    def looked_at_last(self, trial: Trial) -> Trial:
+        """A trial that was confirmed at the first look, replayed on where a later one may tell otherwise."""
+        question = self.question
+        seen = replay(
+            question.scenario,
+            question.workload,
+            question.needs,
+            trial.deployment,
+            screen=False,
+            tell=self.tell("confirming"),
+            begun=trial.replay,
         )
         return replace(trial, replay=seen)
 

@@ -119,6 +119,12 @@ def gpus_of(offered: Sequence[Offer], fleet: Fleet) -> Gpus:
     return frozenset(counts.items())
 
 
+def _bought(offered: Sequence[Offer], fleet: Fleet) -> tuple[tuple[Offer, ...], Fleet]:
+    """A fleet without the offers of which it has none."""
+    bought = {offer: n for offer, n in zip(offered, fleet, strict=True) if n}
+    return tuple(bought), tuple(bought.values())
+
+
 class NothingToPlanError(InputError):
     """A deployment that cannot be; the text says what is wrong and what to do."""
 
@@ -217,7 +223,7 @@ class _Ways:
 
     def _best(self, asked: Scenario) -> Trial | None:
         search = self.search(asked)
-        return search.best(search.question.program(), asked.objective) if search.question.served else None
+        return search.answer(search.question.program(), asked.objective) if search.question.served else None
 
     def goal(self, asked: Scenario) -> Goal | None:
         """What the objective wants little of, and then the cost, of the best fleet; None where none meets every SLO."""
@@ -267,6 +273,27 @@ class FleetSearch:
         """Pipelines are replayed event by event: many glances take less than one confirmation."""
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
+
+    def answer(self, program: FleetProgram, objective: Objective, effort: Effort | None = None) -> Trial | None:
+        """The best fleet whose SLOs are met at the last look too.
+
+        The first fleet that just passes a look is often one that was lucky there, so what is bought is looked at again.
+        """
+        while found := self.best(program, objective, effort):
+            trial = self._looked_at_last(found)
+            if trial.met:
+                return trial
+        return None
+
+    def _looked_at_last(self, found: Trial) -> Trial:
+        """A trial after the last look; where it misses there, it is not found again."""
+        trial = self._on_fleet(found).looked_at_last(found)
+        self.tried[_bought(trial.offers, trial.fleet)] = trial if trial.replay.met else None
+        if not trial.replay.met:
+            rejection = missed_slo(trial)
+            self.rejections.append(rejection)
+            self.misses.append((trial, rejection))
+        return trial
 
     def best(
         self,
@@ -418,8 +445,7 @@ class FleetSearch:
 
     def try_fleet(self, offered: tuple[Offer, ...], fleet: Fleet, effort: Effort = PROOF) -> Trial | None:
         """The fleet with its models placed so that every SLO is met; None where there is none that it knows."""
-        bought = {offer: n for offer, n in zip(offered, fleet, strict=True) if n}
-        key = (tuple(bought), tuple(bought.values()))
+        key = _bought(offered, fleet)
         known = self.tried if effort.thorough or key in self.tried else self.glanced
         if key not in known:
             self.progress(f"trying {machines_name(machines_of(*key, self.question.offers))}", 0.0)
@@ -470,6 +496,9 @@ class FleetSearch:
         for question in with_budgets(self.question, devices_of(offered, fleet)):
             yield OnFleet(question, offered, fleet, swap, lambda doing: self._tell(doing, name), self.hardest)
 
+    def _on_fleet(self, trial: Trial) -> OnFleet:
+        return next(self._on(trial.offers, trial.fleet, swap=True))
+
     def _tell(self, doing: str, name: str) -> Callable[[float], None]:
         return partial(self.progress, f"{doing} {name}")
 
@@ -514,14 +543,22 @@ class FleetSearch:
             best = shown
         alone = self.alone(best) if best else []
         if best:  # steps may leave out what a kind of GPU does alone
-            ready = self.spares.ready([best, *alone])
-            best = shown = min(ready, key=lambda trial: goal_of(self.question.scenario.objective, trial))
+            best = shown = self._with_spares(best, alone)
             alone = self.spared(alone)
         if shown and shown.unready:
             self.reject_spares(shown)
             best = None
         others = self.spared(self.others(best, alone)) if best else []
         return Found(best, shown, alone, others)
+
+    def _with_spares(self, best: Trial, alone: Sequence[Trial]) -> Trial:
+        """The best with its spares, or another with its own that is better then and stands the last look."""
+        while True:
+            ready = self.spares.ready([best, *alone])
+            trial = self._looked_at_last(min(ready, key=lambda one: goal_of(self.question.scenario.objective, one)))
+            if trial.replay.met:
+                return trial
+            alone = [one for one in alone if one.candidate != trial.candidate]
 
     def alone(self, best: Trial) -> list[Trial]:
         """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first.
@@ -543,8 +580,8 @@ class FleetSearch:
             trial = self.best(program, Objective.COST, effort, most if first else inf)
             if trial is None and first:
                 trial = self.best(program, Objective.COST, DEARER)
-            if trial and trial.replay.screened and goal_of(objective, trial) < goal_of(objective, best):
-                trial = self.best(program, Objective.COST, ALTERNATIVE)
+            if trial and goal_of(objective, trial) < goal_of(objective, best):
+                trial = self.answer(program, Objective.COST, ALTERNATIVE)
             if trial:
                 trials.append(trial)
             else:
@@ -619,8 +656,8 @@ class FleetSearch:
 
     def _confirmed_miss(self) -> Trial:
         nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)
-        here = next(self._on(nearest.offers, nearest.fleet, swap=True))
-        confirmed = replace(here, hardest=None).confirmed(nearest)
+        here = replace(self._on_fleet(nearest), hardest=None)
+        confirmed = here.looked_at_last(here.confirmed(nearest))
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
             confirmed = replace(confirmed, replay=self._replayed(nearest))
         self.misses.remove((nearest, rejection))
