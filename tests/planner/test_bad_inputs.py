@@ -343,7 +343,7 @@ COMMANDS = {
     "a report onto a folder": (
         ["report", "plan.json", "-o", "."],
         2,
-        ["must be a file that ends in .html."],
+        ["must end in .html."],
     ),
     "no such option": (["plan", "s.yaml", "--nope"], 2, ["No such option: --nope"]),
     "no such format": (

@@ -58,8 +58,8 @@ def code(text: str) -> Markup:
 def check_page(out: Path) -> None:
     """StoreError where a page would stand under another file's name, or replace what is no page of ours."""
     if out.suffix.lower() not in (".html", ".htm"):
-        inside = f"{out / 'report.html'}" if out.is_dir() else f"{out}.html"
-        raise StoreError(f"-o {out}: must be a file that ends in .html. Write e.g. -o {inside}.")
+        other = out / "report.html" if out.is_dir() else out.with_suffix(".html")
+        raise StoreError(f"-o {out}: must end in .html. Write e.g. -o {other}.")
     try:
         demand_ours(out, "report")
     except FileError as error:
