@@ -142,8 +142,8 @@ class Replay:
 
     @cached_property
     def at_best(self) -> "Replay":
-        """As if in all draws up to the look that counts every request were answered in time: the last, or where the share
-        of those seen decides, the next."""
+        """As if in all draws up to the look that counts every request were answered in time: up to the last, or to the
+        next where the share of those seen decides."""
         seen = len(self.summaries)
         share_decides = self.draws is not None and not self.draws.surely
         counts = next(look for look in self.looks if look >= seen) if share_decides else self.looks[-1]

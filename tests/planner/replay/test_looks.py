@@ -100,7 +100,9 @@ def test_what_is_bought_is_sure_or_was_looked_at_to_the_last() -> None:
         if best is None:
             continue
         share = best.replay.all_kept
-        assert best.met and share is not None and share.mean >= CONFIDENCE
+        assert best.met
+        assert share is not None
+        assert share.mean >= CONFIDENCE
         assert share.low >= CONFIDENCE or len(best.replay.summaries) == WORLDS_MAX
         draws.add(len(best.replay.summaries))
     assert draws == {WORLDS, WORLDS_MAX}, "both kinds of answer are among these"
