@@ -277,7 +277,7 @@ class FleetSearch:
     def answer(self, program: FleetProgram, objective: Objective, effort: Effort | None = None) -> Trial | None:
         """The best fleet whose SLOs are met at the last look too.
 
-        The first fleet that just passes a look is often one that was lucky there, so what is bought is looked at again.
+        The first fleet that just passes a look often does so by chance, so what is bought is looked at again.
         """
         while found := self.best(program, objective, effort):
             trial = self._looked_at_last(found)
