@@ -19,7 +19,7 @@ from typing import Any
 
 from calibrate.io.files import cache_folder, read_json, replacing
 from calibrate.io.process import last_line, running
-from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced, perhaps_sourced
+from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced, perhaps_sourced, without_owner
 from simulator.errors import InputError
 from simulator.near import in_any_spelling, near_names
 from simulator.world.model import LayerFacts
@@ -282,7 +282,7 @@ def named() -> tuple[str, ...]:
 def full_name(model: str) -> str:
     """The name of a shipped model that a plain one stands for; FactsError where that is none, or several."""
     if ":" in model or model in known():
-        return model
+        return without_owner(model)
     if (spelt := in_any_spelling(model, known())) in known():
         return spelt
     found = shipped(model)

@@ -138,6 +138,17 @@ def digest(model: str, path: Path) -> str:
 # Configurations of transformers
 
 
+OWNERS = frozenset({"FacebookAI", "albert", "distilbert", "google-bert", "google-t5", "openai-community"})
+"""To whom Hugging Face gave the models that were published without an owner: `google-bert/bert-base-uncased`."""
+
+
+def without_owner(model: str) -> str:
+    """`hf:bert-base-uncased` for `hf:google-bert/bert-base-uncased`, as it is shipped; others as they are."""
+    kind, _, name = model.partition(":")
+    owner, _, bare = name.partition("/")
+    return f"hf:{bare}" if kind == "hf" and owner in OWNERS and bare in known_configs() else model
+
+
 @cache
 def known_configs() -> Mapping[str, Mapping[str, Any]]:
     """Shipped configurations by name: what differs from the class's own, the input, and where it is published."""

@@ -1,10 +1,13 @@
 """Found: models that another tool serves and who asks them, as far as its file says. A scenario is made of that."""
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from calibrate.io.reader import NAME
+from calibrate.library.reading import PRECISIONS
+from calibrate.published.names import precision as canonical_precision
 from simulator.errors import InputError
 
 TODO = "TODO"
@@ -60,6 +63,71 @@ class Found:
     """Parts that are not imported, each with its reason, without its full stop."""
     warnings: tuple[str, ...] = ()
     """Properties that a scenario cannot hold, likewise."""
+
+
+MODEL_KEYS = (
+    "model_id",
+    "model_name_or_path",
+    "pretrained_model_name_or_path",
+    "model_path",
+    "model_file",
+    "model",
+    "checkpoint",
+    "model_name",
+)
+"""Under which servers are told their model; the last may be what callers name it."""
+PRECISION_KEYS = ("dtype", "torch_dtype", "precision")
+HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""A model's name on Hugging Face's hub, with its owner."""
+
+
+SECRET = re.compile("token|secret|password|credential|key", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Names and values that a server is told: options, arguments, variables of its environment."""
+
+    places: tuple[Mapping[str, str], ...]
+    """Where it is told, what counts most first; the last is the environment."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model, as it is written; empty where none is."""
+        return self._first(MODEL_KEYS)
+
+    @property
+    def precision(self) -> str:
+        """`fp16` for `float16`; empty where none is said that a scenario knows."""
+        found = canonical_precision(self._first(PRECISION_KEYS))
+        return found if found in PRECISIONS else ""
+
+    def unread(self, *read: str) -> str:
+        """`task fill_mask, max_length 512`: what no scenario holds, and is not of `read`. No secrets."""
+        kept = {*read, *(PRECISION_KEYS if self.precision else ())}
+        shown = [
+            name if place is self.places[-1] or SECRET.search(name) else f"{name} {value}".rstrip()
+            for place in self.places
+            for name, value in place.items()
+            if _key(name) not in kept and not (_key(name) in MODEL_KEYS and value == self.model)
+        ]
+        return ", ".join(shown)
+
+    def _first(self, keys: Iterable[str]) -> str:
+        found = (value for place in self.places for key in keys for name, value in place.items() if _key(name) == key)
+        return next(filter(None, found), "")
+
+
+def _key(name: str) -> str:
+    """`model_id` for `--model-id` and `MODEL_ID`."""
+    return name.lstrip("-").replace("-", "_").lower()
+
+
+def source_of(written: str) -> str:
+    """`hf:BAAI/bge-m3` and `timm:resnet50.a1_in1k` for names of the hub, else the bare name of a file."""
+    if not HUB.fullmatch(written) or MODEL_FILES.search(written):
+        return bare_name(written)
+    return f"timm:{written.removeprefix('timm/')}" if written.startswith("timm/") else f"hf:{written}"
 
 
 def scenario_name(name: str) -> str:

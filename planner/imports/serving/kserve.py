@@ -4,7 +4,16 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingError, bare_name, distinct_names
+from planner.imports.serving.found import (
+    Found,
+    FoundModel,
+    FoundStream,
+    ServingError,
+    Settings,
+    bare_name,
+    distinct_names,
+    source_of,
+)
 from planner.imports.serving.parts import Part
 from planner.units.writing import counted
 
@@ -16,8 +25,6 @@ FORMATS = ("huggingface", "onnx", "paddle", "pytorch", "tensorflow", "triton", *
 """Keys by which older manifests say the format."""
 VERSION = re.compile(r"/v?\d+$")
 """The end of an address that is a version of a model, not its name."""
-NAMES = ("--model_id", "--model-id")
-"""Options by which KServe's server of Hugging Face models is told which one."""
 GPU_RESOURCES = ("nvidia.com/", "amd.com/gpu")
 
 
@@ -29,10 +36,12 @@ def looks_like(document: Part) -> bool:
 def read(documents: Sequence[Part]) -> Found:
     """Models of all services in a manifest."""
     services = [one for one in documents if _is_service(one)]
-    served = [one for one in services if _format(one) not in TREES]
+    served = [one for one in services if _serves(one)]
     path = documents[0].path
     if not served:
-        found = "only models that are no networks" if services else f"no {SERVICE}"
+        found = "only models that are no networks" if any(map(_predicts, services)) else f"no {SERVICE}"
+        if services and not any(map(_predicts, services)):
+            found = f"no {SERVICE} with a `spec.predictor`"
         raise ServingError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
     names = distinct_names([one.at("metadata", "name").word("model") for one in served])
     return Found(
@@ -41,6 +50,7 @@ def read(documents: Sequence[Part]) -> Found:
         models=tuple(map(_model, names, served)),
         streams=tuple(FoundStream(model=name) for name in names),
         left_out=tuple(_left_out(documents)),
+        warnings=tuple(filter(None, map(_unread, served))),
     )
 
 
@@ -48,18 +58,28 @@ def _left_out(documents: Sequence[Part]) -> Iterator[str]:
     """What is not planned: models that are no networks, objects of other kinds, code beside a model."""
     services = [one for one in documents if _is_service(one)]
     for one in services:
-        if _format(one) in TREES:
+        if not _predicts(one):
+            yield f"{_name(one)}: has no `spec.predictor`"
+        elif _format(one) in TREES:
             yield f"{_name(one)}: is {_format(one)}, which runs on processors"
     for one in documents:
         if one not in services:
             yield f"{one.at('kind').word('an object')} {_name(one)}: is no {SERVICE}"
-    for one in services:
-        if _format(one) not in TREES:
-            yield from _beside(one)
+    for one in filter(_serves, services):
+        yield from _beside(one)
 
 
 def _is_service(document: Part) -> bool:
     return looks_like(document) and document.at("kind").word() == SERVICE
+
+
+def _predicts(document: Part) -> bool:
+    return bool(document.at("spec", "predictor").parts())
+
+
+def _serves(document: Part) -> bool:
+    """True of one with a predictor that is a network."""
+    return _predicts(document) and _format(document) not in TREES
 
 
 def _name(document: Part) -> str:
@@ -89,6 +109,7 @@ def _model(name: str, document: Part) -> FoundModel:
         name=name,
         notes=tuple(_notes(document, batch)),
         source=_source(document),
+        precision=_settings(document).precision,
         batch_size=batch,
         max_queue_delay_s=(batcher.at("maxLatency").number() or 0.0) / 1e3,
     )
@@ -115,16 +136,32 @@ def _gpus(server: Part) -> str:
 
 def _source(document: Part) -> str:
     """`hf:bert-base-uncased` where the server gets it from there; else the name of its folder."""
-    server = _server(document)
-    options = [part.word() for part in server.at("args").items()]
-    for option, after in pairwise([*options, ""]):
-        key, equals, value = option.partition("=")
-        if key in NAMES and (value or after):
-            return f"hf:{value if equals else after}"
+    server, named = _server(document), _settings(document).model
+    if named and _format(document) == "huggingface":
+        return f"hf:{named}"
     uri = server.at("storageUri").word()
     if uri.startswith("hf://"):
         return f"hf:{uri.removeprefix('hf://').partition(':')[0]}"
-    return bare_name(VERSION.sub("", uri.rstrip("/")))
+    return bare_name(VERSION.sub("", uri.rstrip("/"))) or source_of(named)
+
+
+def _settings(document: Part) -> Settings:
+    """Options and variables of the environment that the server gets."""
+    server = _server(document)
+    variables = {one.at("name").word(): one.at("value").word() for one in server.at("env").items()}
+    words = [part.word() for name in ("command", "args") for part in server.at(name).items()]
+    options: dict[str, str] = {}
+    for option, after in pairwise([*words, ""]):
+        key, equals, value = option.partition("=")
+        if option.startswith("-"):
+            options[key] = value if equals or after.startswith("-") else after
+    return Settings((options, variables))
+
+
+def _unread(document: Part) -> str:
+    """What the server is told and no scenario holds; empty where that is nothing."""
+    unread = _settings(document).unread("model_name")  # what callers name it
+    return f"{_name(document)} is told what is not read: {unread}" if unread else ""
 
 
 def _beside(document: Part) -> Iterator[str]:

@@ -1,16 +1,26 @@
 """Ray Serve: deployments of a config for `serve deploy`, also inside a RayService of Kubernetes."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingError, distinct_names
+from planner.imports.serving.found import (
+    Found,
+    FoundModel,
+    FoundStream,
+    ServingError,
+    Settings,
+    distinct_names,
+    source_of,
+)
 from planner.imports.serving.parts import Part, parsed
 
 SERVICE = "RayService"
 NESTED = "serveConfigV2"
 """Key of a RayService under which the config stands as a text."""
 LANGUAGE_MODELS = "ray.serve.llm"
+READ = ("max_batch_size", "batch_wait_timeout_s", "factory", "shape")
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -40,6 +50,7 @@ def read(documents: Sequence[Part]) -> Found:
         models=tuple(_model(name, app, one) for name, (app, one) in zip(names, served, strict=True)),
         streams=tuple(FoundStream(model=name) for name in names),
         left_out=left_out,
+        warnings=tuple(filter(None, (_unread(app, one) for app, one in served))),
     )
 
 
@@ -68,16 +79,39 @@ def _called(application: Part, deployment: Part) -> str:
 
 
 def _model(name: str, application: Part, deployment: Part) -> FoundModel:
-    settings = deployment.at("user_config")
+    settings, told = deployment.at("user_config"), _settings(application, deployment)
     factory = application.at("args", "factory").word()
     return FoundModel(
         name=name,
         notes=tuple(_notes(application, deployment)),
-        source=factory if FACTORY.fullmatch(factory) else "",
+        source=factory if FACTORY.fullmatch(factory) else source_of(told.model),
+        precision=told.precision,
         input_shape=_shape(application) if FACTORY.fullmatch(factory) else (),
         batch_size=settings.at("max_batch_size").whole(1),
         max_queue_delay_s=settings.at("batch_wait_timeout_s").number() or 0.0,
     )
+
+
+def _settings(application: Part, deployment: Part) -> Settings:
+    """What the deployment is told, by itself first, then by its application, then by variables of the environment."""
+    own, application_env = deployment.at("ray_actor_options", "runtime_env"), application.at("runtime_env")
+    environment = {**_said(application_env.at("env_vars")), **_said(own.at("env_vars"))}
+    return Settings((_said(deployment.at("user_config")), _said(application.at("args")), environment))
+
+
+def _said(part: Part) -> dict[str, str]:
+    values = part.value if isinstance(part.value, dict) else {}
+    return {str(key): _written(value) for key, value in values.items()}
+
+
+def _written(value: object) -> str:
+    return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _unread(application: Part, deployment: Part) -> str:
+    """What it is told and no scenario holds; empty where that is nothing."""
+    unread = _settings(application, deployment).unread(*READ)
+    return f"{deployment.at('name').word()} is told what is not read: {unread}" if unread else ""
 
 
 def _shape(application: Part) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from calibrate.io.files import printable
 from calibrate.layers.facts import known, named, shipped
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS
+from calibrate.zoo.sources import ZooError, contents, is_sourced, without_owner
 from planner.imports.serving.found import TODO, Found, FoundModel, FoundStream
 from planner.io.store import StoreError
 from planner.show.document import Column, Document, Items, Rows, Section, Table, Text
@@ -51,13 +52,13 @@ class Import:
     @property
     def unknown(self) -> list[str]:
         """Models whose name stands for none that is known here."""
-        return [model.name for model in self.found.models if not self.is_known(model)]
+        return [model.name for model in self.found.models if ":" not in model.source and not self.is_known(model)]
 
     def is_known(self, model: FoundModel) -> bool:
         """True where its name is one of a package or a file, or of a profile or layers that are here."""
         name = model.source
         if ":" in name or not name:
-            return bool(name)
+            return bool(name) and not _why_not(name)
         return bool(name in known() or shipped(name) or self.library.for_model(name) or self.library.published_of(name))
 
     def text(self) -> str:
@@ -80,7 +81,7 @@ class Import:
         for note in model.notes:
             yield f"  # {comment(note)}."
         yield f"  - name: {quoted(model.name)}"
-        if not self.is_known(model):
+        if not self.is_known(model) and ":" not in model.source:
             yield f"    # model: {self._perhaps(model)} # what it is: docs/models.md has names, also of files"
         elif model.source != model.name:
             yield f"    model: {quoted(model.source)}"
@@ -106,7 +107,7 @@ class Import:
             f"{counted(len(found.models), 'model')} of {found.path}, {found.tool}",
             self._columns(),
             (found.left_out, found.warnings),
-            (f"Still to be written where {TODO} stands: {self.missing}.", self._unknown_text),
+            (f"Still to be written where {TODO} stands: {self.missing}.", self._unknown_text, *self._not_here),
         )
 
     def _columns(self) -> list[Column]:
@@ -117,12 +118,17 @@ class Import:
         }
         return [
             rows.words("model", lambda m: m.name),
-            rows.words("known as", lambda m: m.source if self.is_known(m) else "-"),
+            rows.words("known as", lambda m: m.source if self.is_known(m) or ":" in m.source else "-"),
             rows.words("precision", lambda m: m.precision or "-"),
             rows.figures("batch", lambda m: str(m.batch_size or "-")),
             rows.figures("wait", lambda m: wait(m.max_queue_delay_s)),
             rows.words("asked by", lambda m: asked[m.name]),
         ]
+
+    @property
+    def _not_here(self) -> list[str]:
+        """What stands between a model of a package or a file and a plan."""
+        return list(filter(None, (_why_not(model.source) for model in self.found.models)))
 
     @property
     def _unknown_text(self) -> str:
@@ -133,6 +139,17 @@ class Import:
             f"It is not known what {names(self.unknown)} may be: before `planner plan` write it as `model:` (names: "
             "docs/models.md), or measure it with `planner calibrate` and name the folder with --profiles."
         )
+
+
+def _why_not(source: str) -> str:
+    """Why layers of a package's or a file's model cannot be had here; empty where they can, and of other names."""
+    if not is_sourced(source) or without_owner(source) in named():
+        return ""
+    try:
+        contents(source)
+    except ZooError as error:
+        return str(error)
+    return ""
 
 
 def commented(said: Sequence[str], name: str, models: Sequence[str], streams: Sequence[str]) -> str:

@@ -303,6 +303,59 @@ def test_what_kserve_serves(tmp_path: Path, predictor: str, source: str) -> None
     assert found(tmp_path, service(predictor)).models[0].source == source
 
 
+def test_what_kserve_tells_its_server(tmp_path: Path) -> None:
+    """The options are those of KServe's server of Hugging Face models (its README)."""
+    args = "[--model_id=google-bert/bert-base-uncased, --dtype, float16, --max_length=256, --disable_lower_case]"
+    env = "[{name: HF_TOKEN, value: hidden}]"
+    manifest = found(tmp_path, service(f"model: {{modelFormat: {{name: huggingface}}, args: {args}, env: {env}}}"))
+    (model,) = manifest.models
+    assert (model.source, model.precision) == ("hf:google-bert/bert-base-uncased", "fp16")
+    assert manifest.warnings == ("a is told what is not read: --max_length 256, --disable_lower_case, HF_TOKEN",)
+
+
+@pytest.mark.parametrize(
+    ("told", "source", "precision"),
+    [
+        ("user_config: {model_name: resnet50, torch_dtype: bfloat16}", "resnet50", "bf16"),
+        ("user_config: {checkpoint: models/yolo11s.onnx, dtype: auto}", "yolo11s", ""),
+        ("user_config: {model_path: timm/resnet50.a1_in1k}", "timm:resnet50.a1_in1k", ""),
+        ("ray_actor_options: {num_gpus: 1, runtime_env: {env_vars: {MODEL_ID: BAAI/bge-m3}}}", "hf:BAAI/bge-m3", ""),
+    ],
+)
+def test_what_ray_serve_tells_a_deployment(tmp_path: Path, told: str, source: str, precision: str) -> None:
+    app = "{name: a, import_path: a:app, args: {model: other, warm: true}, deployments: [{name: b, %s}]}"
+    config = found(tmp_path, f"applications: [{app % told}]")
+    asked = "other" if "user_config" not in told else source
+    assert (config.models[0].source, config.models[0].precision) == (asked, precision)
+    alone = found(tmp_path, f"applications: [{app.replace('model: other, ', '') % told}]")
+    assert alone.models[0].source == source
+    assert "warm true" in alone.warnings[0]
+
+
+def scenario_of_hub(folder: Path, model: str) -> tuple[Path, str]:
+    """The scenario of one model of the hub that KServe serves, and what is said of it."""
+    path, out = folder / "k.yaml", folder / "s.yaml"
+    path.write_text(service(f"model: {{modelFormat: {{name: huggingface}}, args: ['--model_id={model}']}}"))
+    code, shown, _ = planner("init", out, "--from", path)
+    assert code == 0
+    return out, " ".join(shown.split())
+
+
+def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
+    """`google-bert/` is the owner that Hugging Face gave BERT; it is shipped without one."""
+    out, shown = scenario_of_hub(tmp_path, "google-bert/bert-base-uncased")
+    assert "Fetch it" not in shown
+    text = out.read_text(encoding="utf-8").replace("latency: TODO", "latency: 1 s").replace("TODO", "1 rps")
+    out.write_text(text, encoding="utf-8")
+    assert planner("plan", out)[0] == 0
+
+
+def test_what_is_missing_before_a_plan_is_said(tmp_path: Path) -> None:
+    _, shown = scenario_of_hub(tmp_path, "acme/no-such")
+    assert "hf:acme/no-such: its configuration is not on this machine" in shown
+    assert "hf download acme/no-such config.json" in shown
+
+
 def test_a_ray_serve_config(tmp_path: Path) -> None:
     config = found(tmp_path, RAY)
     (model,) = config.models
@@ -403,6 +456,7 @@ DAMAGED = [
     ("pipeline: {elements: [{element: nvinfer@detector, name: a, model: {batch_size: 0}}]}\n", "at least 1, got 0"),
     ("apiVersion: serving.kserve.io/v1alpha1\nkind: ServingRuntime\n", "holds no InferenceService"),
     (KSERVE.partition("---\n")[2].partition("---\n")[2].partition("---\n")[0], "only models that are no networks"),
+    (service("").replace("predictor: {}", "{}"), "holds no InferenceService with a `spec.predictor`"),
     ("applications: []\n", "names no deployment on a GPU"),
     ("applications: [{name: a, deployments: [{name: b, ray_actor_options: {num_gpus: all}}]}]", "must be a number"),
     ("kind: RayService\nspec: {}\n", "`spec.serveConfigV2` must be a text with the config of a RayService"),
