@@ -24,7 +24,7 @@ from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import PredictedCase, at_size, least_s
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
-from planner.prediction.roofline import PrecisionError, ceilings, under
+from planner.prediction.roofline import PrecisionError, ceilings, under, why_not
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
     SPREAD_80,
@@ -303,7 +303,7 @@ class Predictor:
         """Why nothing can be predicted of a pair that nobody measured."""
         kind, wanted = self.gpus[gpu], precision or "fp32"
         if not self._computes(kind, wanted):
-            return Unpredicted(f"{gpu} computes nothing in {wanted}", "another `precision`, or another kind of GPU")
+            return Unpredicted(f"{gpu} {why_not(kind, wanted)}", "another `precision`, or another kind of GPU")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self._facts(model) is None:
             return Unpredicted(f"it was measured at {' and '.join(others)} only, and its layers are not known")

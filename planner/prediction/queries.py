@@ -20,7 +20,7 @@ from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
 from planner.prediction.predict import is_alike
-from planner.prediction.roofline import PrecisionError
+from planner.prediction.roofline import PrecisionError, why_not
 from planner.prediction.transfer import around
 from planner.units.reading import perhaps
 from simulator.errors import InputError
@@ -119,7 +119,7 @@ class QueryKnowledge:
         try:
             return self.learnt.precision(self.gpus[gpu], precision)
         except PrecisionError:
-            raise UnansweredError(f"GPU {gpu} computes nothing in {precision}") from None
+            raise UnansweredError(f"GPU {gpu}: {why_not(self.gpus[gpu], precision)}") from None
 
     def _is_known(self, case: PredictedCase) -> bool:
         """Whether its operations, or times of its model, are known without its layers."""

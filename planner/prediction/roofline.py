@@ -192,30 +192,54 @@ TENSOR_RATES = {
     "int8": (2.0, (7, 5)),
     "fp8": (2.0, (8, 9)),
 }
-"""Rates of matrix units over that of fp16, and the compute capability from which they have them."""
+"""Rates of NVIDIA's matrix units over that of fp16, and the compute capability from which they have them."""
+AMD_BF16 = ("gfx908", "gfx90a", "gfx94", "gfx95", "gfx11", "gfx12")
+"""How AMD names the chips whose matrix units take bf16, at the rate of fp16: CDNA 1 to 4, RDNA 3 and 4."""
 
 
 def peak_flops(gpu: GPU, precision: str) -> float:
-    """Highest rate at a precision; PrecisionError where the GPU has none.
+    """Highest rate at a precision; PrecisionError where the GPU has none, or none that is known.
 
-    Vendors' tables agree on ratios: tf32 runs at half of fp16's rate on matrix units (from compute capability 8.0, as
-    bf16 does at the same rate), int8 at twice that rate (from 7.5). A T4: 65 TFLOP/s fp16, 130 TOP/s int8.
+    The rate that the catalog states, else one by ratio, for vendors' tables agree on these: tf32 runs at half of fp16's
+    rate on matrix units (from compute capability 8.0, as bf16 does at the same rate), int8 at twice that rate (from
+    7.5). A T4: 65 TFLOP/s fp16, 130 TOP/s int8.
     """
     if precision not in VALUE_BYTES and precision not in TENSOR_RATES:
         raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
     if gpu.cores:
         return _of_processor(gpu, precision)
-    return _of_gpu(gpu, _torch_on(gpu) if precision == "torch" else precision)
+    asked = _torch_on(gpu) if precision == "torch" else precision
+    rate = _of_gpu(gpu, asked)
+    if rate is None:
+        raise PrecisionError(f"{gpu.name}: {why_not(gpu, asked)}. Name another --precision, e.g. fp32.")
+    return rate
 
 
-def _of_gpu(gpu: GPU, precision: str) -> float:
+def _of_gpu(gpu: GPU, precision: str) -> float | None:
     tensor = gpu.tensor_fp16_flops
     if precision == "fp32" or (precision not in TENSOR_RATES and not tensor):
         return gpu.fp32_flops
+    stated = {"tf32": gpu.tensor_tf32_flops, "int8": gpu.tensor_int8_flops, "fp8": gpu.tensor_fp8_flops}
+    if rate := stated.get(precision):
+        return rate
     share, since = TENSOR_RATES.get(precision, (1.0, (0,)))
-    if not tensor or _capability(gpu) < since:
-        raise PrecisionError(f"{gpu.name}: computes nothing in {precision}. Name another --precision, e.g. fp32.")
+    if not tensor or not (_capability(gpu) >= since or _is_amd_bf16(gpu, precision)):
+        return None
     return share * tensor
+
+
+def _is_amd_bf16(gpu: GPU, precision: str) -> bool:
+    return precision in ("bf16", "amp-bf16") and gpu.compute_capability.startswith(AMD_BF16)
+
+
+def why_not(gpu: GPU, precision: str) -> str:
+    """Why a GPU has no rate at a precision: a kind that is known to lack it, or one of which nobody says.
+
+    A V100 has no bf16. Of a GPU without a compute capability nothing follows, nor of one without a rate of fp16.
+    """
+    _, since = TENSOR_RATES.get(precision, (1.0, (0,)))
+    lacking = gpu.cores or (0,) < _capability(gpu) < since
+    return f"computes nothing in {precision}" if lacking else f"its rate in {precision} is not known"
 
 
 def _of_processor(gpu: GPU, precision: str) -> float:

@@ -20,7 +20,7 @@ from planner.io.strict_yaml import Problem
 from planner.model.plan import Rejection
 from planner.model.ranges import Range
 from planner.prediction.predict import Predictor
-from planner.prediction.roofline import PrecisionError, peak_flops
+from planner.prediction.roofline import PrecisionError, peak_flops, why_not
 from planner.questions.training.held import activations, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
 from planner.questions.training.memory import Fits, gpus_needed
@@ -38,6 +38,7 @@ from planner.search.names import spelt
 from planner.units.errors import Wrong
 from planner.units.writing import ranges
 from planner.words.statements import rejection_line
+from simulator.world.hardware import GPU
 from simulator.world.power import AT_FULL_PACE
 from simulator.world.profile import Evidence
 
@@ -278,8 +279,11 @@ def left_out(
     """Numbers of GPUs that the batch cannot be divided among, and GPUs without the precision."""
     if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
         yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
-    if unable := sorted(gpus_with_batch(scenario, machines) - {option.gpu for option in options}):
-        yield f"Left out: {', '.join(unable)}, which cannot compute in {scenario.train.precision}."
+    answered = {option.gpu for option in options}
+    unable = {gpu.name: gpu for gpu in gpus_with_batch(scenario, machines) if gpu.name not in answered}
+    reasons = {name: why_not(gpu, scenario.train.precision) for name, gpu in unable.items()}
+    for reason in sorted(set(reasons.values())):
+        yield f"Left out: {', '.join(sorted(name for name in reasons if reasons[name] == reason))} ({reason})."
 
 
 def measured_doubts(
@@ -304,13 +308,13 @@ def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iter
         )
 
 
-def gpus_with_batch(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> set[str]:
+def gpus_with_batch(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> list[GPU]:
     """Kinds of GPU of which some number divides the batch."""
-    return {
-        source.gpu.name
+    return [
+        source.gpu
         for source in machines
         if any(batch_of(scenario, gpu_count) for gpu_count in counts(scenario, source))
-    }
+    ]
 
 
 # Options

@@ -53,6 +53,8 @@ from planner.show.text.profiling import verdict
 from simulator.world.profile import Evidence
 from simulator.world.signature import Signature
 
+OLDER = ("3.", "5.", "6.", "7.")
+"""Compute capabilities of Kepler to Turing, without bf16."""
 GPUS = load_catalog().gpus
 ALEXNET = SCENARIOS / "training" / "alexnet.yaml"
 RECORDED = DATA / "lenet-cpu.jsonl"
@@ -142,6 +144,30 @@ def test_peaks_of_reduced_precisions():
         PrecisionError, match=r"V100: computes nothing in bf16\. Name another --precision, e\.g\. fp32\."
     ):
         peak_flops(v100, "bf16")
+
+
+@pytest.mark.parametrize("precision", ["tf32", "int8", "fp8"])
+def test_a_rate_that_the_catalog_states_is_the_peak(precision):
+    stated = {name: rate for name, gpu in GPUS.items() if (rate := getattr(gpu, f"tensor_{precision}_flops"))}
+    assert len(stated) > 10
+    assert {name: peak_flops(GPUS[name], precision) for name in stated} == stated
+
+
+def test_every_chip_since_ampere_and_cdna_computes_in_bf16_as_in_fp16():
+    newer = [
+        gpu
+        for gpu in GPUS.values()
+        if not gpu.cores and gpu.tensor_fp16_flops and not gpu.compute_capability.startswith(OLDER)
+    ]
+    assert {"MI300X", "MI210", "MI250X", "MI355X", "A100-40GB", "B300"} <= {gpu.name for gpu in newer}
+    for gpu in newer:
+        assert peak_flops(gpu, "bf16") == peak_flops(gpu, "amp-bf16") == gpu.tensor_fp16_flops
+
+
+def test_a_rate_that_is_not_known_is_not_called_impossible():
+    for gpu in (replace(GPUS["MI300X"], compute_capability=""), GPUS["Jetson-Thor-T5000"]):
+        with pytest.raises(PrecisionError, match=f"{gpu.name}: its rate in bf16 is not known"):
+            peak_flops(gpu, "bf16")
 
 
 def test_a_gpu_without_tf32_computes_in_fp32_instead():

@@ -603,7 +603,7 @@ def test_what_is_left_out_is_said() -> None:
     plan = answer("resnet50", *given, "network.bandwidth=200 Gb/s")
     assert plan.warnings == (
         "Left out: 3 GPUs, which do not divide a batch of 1024.",
-        "Left out: V100, which cannot compute in bf16.",
+        "Left out: V100 (computes nothing in bf16).",
     )
     assert answer("resnet50").prices_as_of
 
