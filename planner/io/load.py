@@ -372,7 +372,9 @@ class ScenarioReader:
 
     def check_files(self, directory: Path) -> None:
         """Notes recordings that cannot be read, of a document that is wrong in more: all is said in one go."""
-        for path, file, column, read in recordings((), self.document.data):
+        data = self.document.data if isinstance(self.document.data, dict) else {}
+        named = [one for key in ("streams", "pipelines") for one in recordings((key,), data.get(key))]
+        for path, file, column, read in named:
             try:
                 read(directory / file, column)
             except TraceError as error:

@@ -524,6 +524,8 @@ class OfOneKind:
     """At the price that the scenario asks for."""
     usd_per_hour_by_price: dict[str, float]
     """The same instances at every kind of price that all of them are sold at; empty for machines of one's own."""
+    prices_as_of: str = ""
+    """ISO date of the oldest price in it; empty for machines of one's own."""
     utilization: float
     """Mean over GPUs of the share of time in which a batch runs."""
     energy_w: float
@@ -543,6 +545,8 @@ class KindLeftOut:
     why: Statement
     usd_per_hour_at_least: float | None = None
     """Price that no fleet of it alone can beat; None where it cannot carry the work, or nobody sells it so."""
+    gpus_tried: tuple[int, ...] = ()
+    """GPUs of each fleet of it that was tried and missed an SLO."""
 
 
 NOTHING_TRIED = Recommendation(

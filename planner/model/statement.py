@@ -97,6 +97,7 @@ class Code(StrEnum):
     ACCURACY_UNKNOWN = "accuracy-unknown"
     # Assumptions
     OF_PROFILES = "of-profiles"
+    COMPUTES_IN = "computes-in"
     CONTEXT = "context"
     POWER_BY_PACE = "power-by-pace"
     IDLE_POWER = "idle-power"

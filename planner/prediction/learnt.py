@@ -24,6 +24,7 @@ from planner.prediction.effects import (
     least_s,
     roofline,
     source_effects,
+    style,
 )
 from planner.prediction.roofline import computed_in
 from planner.prediction.transfer import around, at_least
@@ -216,11 +217,13 @@ class Learnt:
         alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
         return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE
 
-    def precision(self, gpu: GPU, asked: str) -> str:
-        """That of published points which `asked` is on the GPU.
+    def precision(self, gpu: GPU, asked: str, architecture: str = "") -> str:
+        """That of published points which `asked` is on the GPU: `torch` is fp32 for what multiplies matrices alone.
 
         PrecisionError where the GPU has no such arithmetic and nobody published any.
         """
+        if asked == "torch" and style(architecture) == "transformer":
+            return "fp32"
         published = self.knows("work gpu precision", f"{gpu.name} {asked}")
         return asked if published else computed_in(gpu, asked)
 

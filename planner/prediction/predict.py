@@ -448,7 +448,7 @@ class Predictor:
             gpu=gpu.name,
             architecture=architecture,
             input=counts.input if counts else self._likeliest_input(model, architecture) or size,
-            precision=self.learnt.precision(gpu, precision),
+            precision=self.learnt.precision(gpu, precision, architecture),
             runtime=runtime,
             batch=1.0,
             counted=counts,

@@ -103,7 +103,7 @@ class QueryKnowledge:
             gpu=gpu,
             architecture=architecture,
             input=size,
-            precision=self._precision(row.get("precision", ""), gpu),
+            precision=self._precision(row.get("precision", ""), gpu, architecture),
             runtime=_runtime(row.get("runtime", "")),
             batch=float(batch),
             counted=_shipped_counts(row["model"], architecture, size),
@@ -112,12 +112,12 @@ class QueryKnowledge:
             raise UnansweredError(wrong)
         return case
 
-    def _precision(self, written: str, gpu: str) -> str:
+    def _precision(self, written: str, gpu: str, architecture: str) -> str:
         precision = names.precision(written) or USUAL_PRECISION
         if precision not in PRECISIONS:
             raise UnansweredError(f"precision {precision} is not known. Write one of {', '.join(PRECISIONS)}")
         try:
-            return self.learnt.precision(self.gpus[gpu], precision)
+            return self.learnt.precision(self.gpus[gpu], precision, architecture)
         except PrecisionError:
             raise UnansweredError(f"GPU {gpu}: {why_not(self.gpus[gpu], precision)}") from None
 

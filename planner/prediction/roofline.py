@@ -208,7 +208,7 @@ def peak_flops(gpu: GPU, precision: str) -> float:
         raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
     if gpu.cores:
         return _of_processor(gpu, precision)
-    asked = _torch_on(gpu) if precision == "torch" else precision
+    asked = computed_in(gpu, precision) if precision == "torch" else precision
     rate = _of_gpu(gpu, asked)
     if rate is None:
         raise PrecisionError(f"{gpu.name}: {why_not(gpu, asked)}. Name another --precision, e.g. fp32.")
@@ -251,19 +251,21 @@ def _of_processor(gpu: GPU, precision: str) -> float:
 
 
 def computed_in(gpu: GPU, precision: str) -> str:
-    """The precision whose arithmetic counts: `torch` is tf32 from Ampere on and fp32 before, all others are themselves.
+    """The precision whose arithmetic counts: all are themselves but `torch`.
+
+    PyTorch as it comes computes convolutions in tf32 from Ampere on, and matrix products in fp32: this is of the first.
 
     PrecisionError where the GPU has no such arithmetic.
     """
     if precision == "torch":
-        return _torch_on(gpu)
+        return "tf32" if has_tf32(gpu) else "fp32"
     peak_flops(gpu, precision)
     return precision
 
 
-def _torch_on(gpu: GPU) -> str:
-    has_tf32 = gpu.tensor_fp16_flops and _capability(gpu) >= TENSOR_RATES["tf32"][1]
-    return "tf32" if has_tf32 else "fp32"
+def has_tf32(gpu: GPU) -> bool:
+    """Whether a GPU computes in TF32."""
+    return bool(gpu.tensor_fp16_flops) and _capability(gpu) >= TENSOR_RATES["tf32"][1]
 
 
 def _capability(gpu: GPU) -> tuple[int, ...]:

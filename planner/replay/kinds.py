@@ -26,6 +26,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         gpu_count=len(trial.devices),
         cost_usd_per_hour=trial.cost_usd_per_hour,
         usd_per_hour_by_price=_by_price(trial, sold),
+        prices_as_of=min((offer.as_of for offer in trial.bought if offer.as_of), default=""),
         utilization=fmean(device.utilization for device in devices),
         energy_w=trial.energy_w,
         slo_held=trial.replay.all_kept,

@@ -21,12 +21,14 @@ from planner.model.statement import Code, Statement
 from planner.placing.packing import Placed
 from planner.placing.sizing import Sized
 from planner.placing.stations import pipelines_in
+from planner.prediction.roofline import has_tf32
 from planner.replay.answer import bottleneck_of
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, WeightSource
 from simulator.world.workload import Workload
 
+IN_PYTORCH = ("pytorch", "torch-compile", "cuda-graphs")
 OUTAGES_MIN = 20
 """Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
 
@@ -34,6 +36,7 @@ OUTAGES_MIN = 20
 def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement]) -> tuple[Statement, ...]:
     """What the answer assumes, each once; `of_catalog` are those about GPUs."""
     statements = (
+        *_of_precisions(trial),
         *_of_profiles(trial),
         *_of_processors(trial),
         *_of_context(scenario, trial),
@@ -43,6 +46,18 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
         *_of_stations(trial),
     )
     return tuple(dict.fromkeys(statements))
+
+
+def _of_precisions(trial: Trial) -> Iterator[Statement]:
+    """In what PyTorch computes at each precision, and the GPUs that have TF32."""
+    gpus: dict[str, dict[str, bool]] = {}
+    for placed in trial.packing.placed:
+        profile = placed.portion.sized.profile
+        kinds = [device.kind.gpu for device in placed.devices if not device.kind.gpu.cores]
+        if profile.runtime in IN_PYTORCH and kinds:
+            gpus.setdefault(profile.precision, {}).update({gpu.name: has_tf32(gpu) for gpu in kinds})
+    for precision, on in gpus.items():
+        yield Statement(code=Code.COMPUTES_IN, subjects=(precision, *sorted(gpu for gpu in on if on[gpu])))
 
 
 def _of_profiles(trial: Trial) -> Iterator[Statement]:

@@ -590,7 +590,13 @@ class FleetSearch:
 
     def _pass_over(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float) -> None:
         gpu = program.offers[0].gpu.name
-        self.passed_over[gpu] = KindLeftOut(gpu=gpu, why=why, usd_per_hour_at_least=bound_usd_per_hour)
+        fleets = [key for key in {**self.tried, **self.glanced} if {offer.gpu.name for offer in key[0]} == {gpu}]
+        self.passed_over[gpu] = KindLeftOut(
+            gpu=gpu,
+            why=why,
+            usd_per_hour_at_least=bound_usd_per_hour,
+            gpus_tried=tuple(sorted({gpu_count(*key) for key in fleets})),
+        )
 
     def left_out(self, kinds: Iterable[str], shown: Sequence[OfOneKind]) -> tuple[KindLeftOut, ...]:
         """Those of some kinds of GPU that are not shown, and why."""

@@ -47,15 +47,12 @@ Template = str | Callable[[Statement], str]
 
 
 def overloaded(at: Statement) -> str:
-    """The load that a fleet is offered, over what it may be."""
+    """How long a fleet would work, and how long it may."""
     load, limit = at.figures["load"], at.figures["limit"]
-    loading = ", weight loading included," if at.figures["loading"] else ""
-    parts = [f"in the largest batches that are allowed{loading} it would be offered {load:.1%} of what it can bear"]
-    if limit < 1:
-        parts.append(f", where {limit:.0%} are allowed")
-    if load > 1:
-        parts.append("; what waits would grow without end")
-    return "".join(parts)
+    loading = ", weight loading included" if at.figures["loading"] else ""
+    work = f"even in the largest batches allowed, its GPUs have {load:.1%} of the work that they can do{loading}"
+    most = f"; {limit:.0%} is the most, with the headroom" if limit < 1 else ""
+    return f"{work}{most}; queues would grow without end" if load > 1 else f"{work}{most}"
 
 
 def offered_for_less(by: Statement) -> str:
@@ -122,6 +119,27 @@ def no_station(at: Statement) -> str:
     return "none of its GPUs decodes these frames" if kind == "decode" else "none of its machines does that work"
 
 
+IN_TORCH = {
+    "tf32": "PyTorch computes in TF32, which matrix products do only where `allow_tf32` is set",
+    "torch": "PyTorch computes as it comes: convolutions in TF32{on}, matrix products in fp32",
+    "amp": "PyTorch computes under autocast, in fp16 where that is safe",
+    "amp-bf16": "PyTorch computes under autocast, in bf16 where that is safe",
+}
+"""By precision; of others the model itself has it."""
+
+
+def computes_in(at: Statement) -> str:
+    """What PyTorch is set to, above all whether TF32 is on."""
+    precision, *with_tf32 = at.subjects
+    on = f" on {', '.join(with_tf32)}"
+    if precision != "fp32":
+        told = IN_TORCH.get(precision, f"PyTorch computes in {precision}, weights included")
+        return told.format(on=on if with_tf32 else " where a GPU has it")
+    if not with_tf32:
+        return "PyTorch computes in fp32; these GPUs have no TF32"
+    return f"PyTorch computes in fp32, TF32 off; as it comes it has TF32 on for convolutions{on}: `precision: torch`"
+
+
 REASONS: dict[Code, Template] = {
     Code.OFFERED_FOR_LESS: offered_for_less,
     Code.NO_PRICE: "no {0} price of it is known",
@@ -138,7 +156,7 @@ REASONS: dict[Code, Template] = {
     Code.TOO_BUSY: "the busiest GPU would work {work:share1} of the time, with {headroom:share} to be kept free",
     Code.FEW_TURNS: "{0} gets turns for {served:share} of its frames: its GPU is busy with other models",
     Code.KIND_TOO_DEAR: "over twice the cheapest",
-    Code.NO_FLEET_OF_KIND: "no answer: no fleet of it that was tried within what may be bought meets every SLO",
+    Code.NO_FLEET_OF_KIND: "no answer: no fleet of it that was tried, within what may be bought, meets every SLO",
     Code.LONG_WAIT: "{0} would wait {worst_s:ms0} in the worst case while its GPU serves other models",
     Code.OVERLOADED: overloaded,
     Code.QUEUES_GREW: "what waits for {all} grew from the middle of the replays to their end",
@@ -277,6 +295,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
 }
 """What weakens an answer, and what to do about it."""
 ASSUMPTIONS: dict[Code, Template] = {
+    Code.COMPUTES_IN: computes_in,
     Code.OF_PROFILES: "{text}",
     Code.CONTEXT: "one process on each GPU holds {context_bytes:gb2} besides weights and workspace",
     Code.POWER_BY_PACE: "power while a batch runs is not published: taken by the pace of the batch",

@@ -92,6 +92,6 @@ def sizes(shape: str) -> tuple[int, ...]:
     """`3x224x224` as numbers."""
     parts = shape.lower().split("x")
     if not all(part.isdecimal() and 0 < int(part) < 1_000_000 for part in parts):
-        hint = "Write 3x224x224 of a picture, 384 of so many tokens."
+        hint = "Write e.g. 3x224x224, or 384 of so many tokens."
         raise InputError(f"--input {shape}: must be sizes with x between. {hint}")
     return tuple(map(int, parts))

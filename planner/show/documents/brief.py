@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.model.plan import ModelAnswer, Plan, PlanWarning, Recommendation
-from planner.model.statement import Code
+from planner.model.choices import PriceKind
+from planner.model.plan import Bottleneck, ModelAnswer, Plan, PlanWarning, Recommendation
+from planner.model.statement import Code, Statement
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
-from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, kind_notes, without_gpu
+from planner.show.documents.plan import NO_GPU_NEEDED, PRICE_TITLES, kind_columns, kind_notes, without_gpu
 from planner.show.documents.replay import ways_of_running
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.merging import reasons as merging_reasons
-from planner.show.text.resources import resource_lines
+from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines
 from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
-from planner.words.statements import warning
+from planner.words.statements import assumption, warning
 
 DOUBTS_SHOWN = 3
 REFUSALS_SHOWN = 3
@@ -22,6 +23,7 @@ RESOURCES_SHOWN = 2
 WAYS_SHOWN = 3
 TILDE = "~: predicted, nobody measured that model on that GPU."
 MORE = "More with -v."
+RESERVED = {PRICE_TITLES[PriceKind.RESERVED_1Y], PRICE_TITLES[PriceKind.RESERVED_3Y]}
 
 
 def brief(plan: Plan, screen: Screen) -> str:
@@ -38,8 +40,8 @@ def document(plan: Plan) -> Document:
         headline=prose.headline(plan),
         lead=lead(plan) if best.models else [],
         sections=[
-            Section("", models(best)),
-            Section("What runs out first", [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
+            Section("", models(best, plan.assumptions)),
+            Section(FULLEST, [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
             Section("Swap, merge or buy", [Items(merging_reasons(plan), shown=WAYS_SHOWN, rest=MORE)]),
             Section("Each kind of GPU alone", kinds(plan)),
             Section(
@@ -89,11 +91,12 @@ def savings(best: Recommendation) -> str:
         return ""
     if left := reasons.saving(best):
         most = f"{dollars(left)}/h ({share(left / best.cost_usd_per_hour)})"
-        return f"Nothing under {dollars(bound)}/h can carry this, so at most {most} could still be saved."
+        full = f"Nothing under {dollars(bound)}/h can carry this, with every batch full and no waiting"
+        return f"{full}: at most {most} could still be saved."
     return "Proven: nothing cheaper can carry this." if prose.proven(best) else "Nothing cheaper can carry this."
 
 
-def models(best: Recommendation) -> list[Block]:
+def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Block]:
     """A row for each model; what is alike of all is said below."""
     rows = Rows(best.models)
     columns = [
@@ -110,24 +113,30 @@ def models(best: Recommendation) -> list[Block]:
         columns.append(rows.words("queues", "verdict"))
     missed = frozenset(i for i, m in enumerate(best.models) if m.slo_met is False)
     different, alike = Table(columns, missed).narrowed()
-    notes = [alike, limits(best) if best.models else "", TILDE if best.predicted else ""]
+    computes = [one for one in assumed if one.code is Code.COMPUTES_IN]
+    tf32_off = [one for one in computes if one.subjects[0] == "fp32" and one.subjects[1:]]  # what may be changed
+    arithmetic = [reasons.sentence(assumption(one)) for one in tf32_off]
+    binds = limits(best) if best.models else ""
+    notes = [alike, *arithmetic, binds, TILDE if best.predicted else ""]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
 
 
 def limits(best: Recommendation) -> str:
-    """`Limited by compute; tiny_yolov3 by batch-range.`"""
-    by: dict[str, list[str]] = {}
+    """`First to give way as load grows: compute; of tiny_yolov3 the largest batch measured.`"""
+    by: dict[Bottleneck, list[str]] = {}
     for m in best.models:
         by.setdefault(m.bottleneck, []).append(m.name)
     most, *others = sorted(by, key=lambda name: -len(by[name]))
-    return "; ".join([f"Limited by {most}", *(f"{names(by[name])} by {name}" for name in others)]) + "."
+    first = f"First to give way as load grows: {GIVES_WAY[most]}"
+    return "; ".join([first, *(f"of {names(by[name])} {GIVES_WAY[name]}" for name in others)]) + "."
 
 
 def kinds(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU, and the kinds without one."""
-    shown = {"GPU", "GPUs", "$/h", "$/month", "spot $/h", "SLOs hold", "evidence"}
-    table = Table([column for column in kind_columns(plan) if column.title in shown])
-    return [table, *(Text(line, indent=2) for line in kind_notes(plan))]
+    columns = kind_columns(plan)
+    table = Table([column for column in columns if column.title not in {"busy", "power", "what", *RESERVED}])
+    reserved = "Prices reserved for years: -v." if any(column.title in RESERVED for column in columns) else ""
+    return [table, *(Text(line, indent=2) for line in [*kind_notes(plan), reserved])]
 
 
 def p99(model: ModelAnswer) -> str:

@@ -1,4 +1,4 @@
-"""Pipelines of a replay: a drawing, a table by stage, and what runs out first."""
+"""Pipelines of a replay: a drawing, a table by stage, and how full resources are."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +18,7 @@ def sections(answer: Recommendation | Simulation, at: str) -> Iterator[Section]:
             table = Table(stage_columns(model, f"{at}models.{i}.stages"), stacked=True)
             drawn = DrawnCharts(partial(drawings, [model]))
             yield Section(f"Stages of {model.name}", [drawn, table], id=f"stages-{i}", link=model.name)
-    yield Section("What runs out first", [Items(prose.resource_lines(answer))], id="resources")
+    yield Section(prose.FULLEST, [Items(prose.resource_lines(answer))], id="resources")
 
 
 def stage_columns(model: ModelAnswer, at: str) -> list[Column]:

@@ -65,7 +65,8 @@ PRICE_TITLES = {
 """Columns of other kinds of price."""
 AT = "recommendation."
 """Where the answer stands in the JSON."""
-SCREENED_NOTE = "`or more`: a dozen draws were replayed, not all; so many hold at least, by these."
+SPARES_PAID = "$/h is with spares; GPUs are without."
+SCREENED_NOTE = "`of few`: a dozen draws were replayed, at a glance; of the answer all were."
 
 
 def document(plan: Plan) -> Document:
@@ -191,9 +192,10 @@ def by_gpu(plan: Plan) -> list[Block]:
 
 
 def kind_notes(plan: Plan) -> list[str]:
-    """What `78 % or more` means where it stands in the table, and the kinds that have no row."""
+    """What `of few` means where it stands in the table, further prices, and the kinds that have no row."""
     screened = any(one.searched is Searched.SCREENED and one.slo_held for one in plan.by_gpu)
-    return [*([SCREENED_NOTE] if screened else []), *reasons.kinds_left_out(plan)]
+    notes = {SCREENED_NOTE: screened, SPARES_PAID: plan.policies.survive and plan.by_gpu}
+    return [*(note for note, holds in notes.items() if holds), *reasons.kinds_left_out(plan)]
 
 
 def kind_columns(plan: Plan) -> list[Column]:
@@ -219,6 +221,7 @@ def kind_columns(plan: Plan) -> list[Column]:
         rows.shown("$/h", "cost_usd_per_hour", dollars),
         rows.figures("$/month", lambda one: dollars(one.cost_usd_per_hour * HOURS_PER_MONTH), value=month_of),
         *(at_price(kind) for kind in PRICE_TITLES if kind.value in sold_at),
+        *dates(rows),
         rows.shown("busy", "utilization", share),
         rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
         rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
@@ -227,17 +230,23 @@ def kind_columns(plan: Plan) -> list[Column]:
     ]
 
 
+def dates(rows: Rows[OfOneKind]) -> Iterator[Column]:
+    """Of when prices are, but of machines of one's own."""
+    if any(one.prices_as_of for one in rows.items):
+        yield rows.words("prices of", lambda one: one.prices_as_of or "-")
+
+
 def month_of(one: OfOneKind) -> float:
     """Dollars a month."""
     return one.cost_usd_per_hour * HOURS_PER_MONTH
 
 
 def held(one: OfOneKind) -> str:
-    """In which share of all draws every SLO is met; of what was only screened the low end of the interval."""
+    """In which share of the draws every SLO is met, and whether these were few."""
     screened = one.searched is Searched.SCREENED
     if one.slo_held is None:
         return "not confirmed" if screened else "-"
-    return f"{share(one.slo_held.low)} or more" if screened else share(one.slo_held.mean)
+    return f"{share(one.slo_held.mean)}{' of few' if screened else ''}"
 
 
 def others(plan: Plan) -> list[Block]:

@@ -104,12 +104,19 @@ def kinds_left_out(plan: Plan) -> list[str]:
 
 
 def left_out_line(those: Sequence[KindLeftOut]) -> str:
-    """`Left out: B200 ($113.93/h at least), B300 ($142.42/h at least): over twice the cheapest.`"""
-    prices = [f" ({dollars(x.usd_per_hour_at_least)}/h at least)" if x.usd_per_hour_at_least else "" for x in those]
-    kinds = ", ".join(f"{one.gpu}{price}" for one, price in zip(those, prices, strict=True))
+    """`Left out: B200 ($113.93/h at least), B300 (2 to 4 tried, $142.42/h at least): over twice the cheapest.`"""
+    kinds = ", ".join(f"{one.gpu}{left_out_at(one)}" for one in those)
     nearest = min(those, key=lambda one: tuple(one.why.figures.values()))
     differ = len({reason(one.why) for one in those}) > 1
     return f"Left out: {kinds}: {f'on {nearest.gpu} ' if differ else ''}{reason(nearest.why)}."
+
+
+def left_out_at(one: KindLeftOut) -> str:
+    """` (2 to 4 tried, $142.42/h at least)`: sizes of fleets and the price that none can beat, where they are known."""
+    least, most = min(one.gpus_tried, default=0), max(one.gpus_tried, default=0)
+    tried = [f"{least} to {most} tried" if least < most else f"{most} tried"] if most else []
+    price = [f"{dollars(one.usd_per_hour_at_least)}/h at least"] if one.usd_per_hour_at_least else []
+    return f" ({', '.join(parts)})" if (parts := [*tried, *price]) else ""
 
 
 def without_profile(plan: Plan) -> Iterator[str]:
@@ -198,7 +205,10 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", of models that are quantized" if outlook.precision == "int8" else ""
     spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
-    fleet = f"{candidate_name(outlook.candidate)} for about {dollars(cost.value)}/h{spread}"
+    if best.feasible and cost.value < best.cost_usd_per_hour < cost.high:
+        spread += ": plans are sized for the bad end, so that it may take more than now"
+    spares = " with its spares" if any(one.spares for one in best.instances) else ""
+    fleet = f"{candidate_name(outlook.candidate)}{spares} for about {dollars(cost.value)}/h{spread}"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 
@@ -252,11 +262,12 @@ def warning_text(what: str, remedy: str) -> str:
 
 
 def assumption_lines(assumptions: Sequence[Statement]) -> list[str]:
-    """Assumptions, said once where they hold for several models; those that hold for most come first."""
+    """Assumptions, said once where they hold for several models: in what is computed, then those of most models."""
+    first = {assumption(one) for one in assumptions if one.code is Code.COMPUTES_IN}
     whose: dict[str, list[str]] = {}
     for one in assumptions:
         whose.setdefault(assumption(one), []).extend(one.subjects if one.code in GROUPED else ())
-    ordered = sorted(whose.items(), key=lambda item: -len(item[1]))
+    ordered = sorted(whose.items(), key=lambda item: (item[0] not in first, -len(item[1])))
     return [f"{names(whom, 3)}: {sentence(text)}" if whom else sentence(text) for text, whom in ordered]
 
 

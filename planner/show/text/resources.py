@@ -1,4 +1,4 @@
-"""Pipelines in words: what each stage takes, and which resource runs out first."""
+"""Resources in words: what gives way first, and how full each is."""
 
 from planner.model.choices import Codec
 from planner.model.plan import Bottleneck, Recommendation, ResourceAnswer, StageAnswer
@@ -20,6 +20,19 @@ WORK = {
     "copy": "copy to the GPU",
 }
 """What a stage does, by its kind."""
+GIVES_WAY = {
+    Bottleneck.LATENCY: "the latency SLO, before any GPU is full",
+    Bottleneck.MEMORY: "GPU memory",
+    Bottleneck.COMPUTE: "compute",
+    Bottleneck.BATCH_RANGE: "the largest batch measured",
+    Bottleneck.LOADING: "weight loading",
+    Bottleneck.HOST_MEMORY: "host memory",
+    Bottleneck.DECODE: "decoding",
+    Bottleneck.HOST_CORES: "the processor's cores",
+    Bottleneck.COPY: "copies to the GPU",
+}
+"""Limits of a model that runs."""
+FULLEST = "How full resources are, the fullest first"
 
 
 def resource_name(one: ResourceAnswer) -> str:

@@ -10,6 +10,7 @@ from support.paths import SCENARIOS
 from planner import train
 from planner.model.plan import Bottleneck, Interval, KindLeftOut, OfOneKind, Plan, PlanWarning, Searched
 from planner.model.statement import Code, Statement
+from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
 from planner.show.documents.brief import DOUBTS_SHOWN, brief, lead, limits, one_a_date
@@ -149,8 +150,27 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     names = ("a", "b", "c", "d")
     by = (Bottleneck.COMPUTE, Bottleneck.LATENCY, Bottleneck.COMPUTE, Bottleneck.LOADING)
     models = [replace(VGG, name=name, bottleneck=b) for name, b in zip(names, by, strict=True)]
-    assert limits(with_models(*models).recommendation) == "Limited by compute; b by latency; d by loading."
-    assert limits(with_models(*models[::2]).recommendation) == "Limited by compute."
+    said = limits(with_models(*models).recommendation)
+    assert said.startswith("First to give way as load grows: compute; of b the latency SLO")
+    assert said.endswith("; of d weight loading.")
+    assert limits(with_models(*models[::2]).recommendation) == "First to give way as load grows: compute."
+
+
+def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
+    def said(*subjects):
+        one = Statement(code=Code.COMPUTES_IN, subjects=subjects)
+        return " ".join(brief(replace(PLAN, assumptions=(one,)), Screen(200)).split())
+
+    assert "it has TF32 on for convolutions on A10G, L4: `precision: torch`" in said("fp32", "A10G", "L4")
+    assert "TF32" not in said("fp32") + said("torch", "A10G") + said("amp")
+
+
+def test_a_kind_left_out_is_told_with_the_sizes_that_were_tried():
+    one = KindLeftOut(gpu="L4", why=NO_FLEET_OF_KIND, usd_per_hour_at_least=1.5, gpus_tried=(2, 3, 5))
+    others = replace(one, gpu="T4", usd_per_hour_at_least=None, gpus_tried=(4,)), replace(one, gpu="P4", gpus_tried=())
+    (line,) = kinds_left_out(replace(PLAN, by_gpu_left_out=(one, *others)))
+    kinds = line.partition(": ")[2].rpartition(": no answer")[0]
+    assert kinds == "L4 (2 to 5 tried, $1.50/h at least), T4 (4 tried), P4 ($1.50/h at least)"
 
 
 def test_prices_of_one_date_take_one_line_before_the_others():
@@ -196,7 +216,7 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
         searched=Searched.SCREENED,
     )
     screened = " ".join(brief(replace(PLAN, by_gpu=(rough,)), Screen(80)).split())
-    assert "78 % or more" in screened
-    assert "`or more`: a dozen draws were replayed" in screened
+    assert "100 % of few" in screened
+    assert "`of few`: a dozen draws were replayed" in screened
     sure = replace(rough, searched=Searched.CONFIRMED)
     assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))

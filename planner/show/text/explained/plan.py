@@ -24,7 +24,7 @@ from planner.show.text.reasons import (
     warning_texts,
     warnings_of,
 )
-from planner.show.text.resources import budget_lines, resource_lines
+from planner.show.text.resources import FULLEST, budget_lines, resource_lines
 from planner.units.writing import dollars, exact, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name
 from simulator.world.profile import Evidence
@@ -40,7 +40,7 @@ def document(plan: Plan) -> Document:
     parts = {
         BINDING: bindings(answer),
         "How the SLO is split": budget_lines(answer),
-        "What runs out first": resource_lines(answer),
+        FULLEST: resource_lines(answer),
         "Swap, merge or buy": reasons(plan),
         "Nearest miss, and the smallest change that makes it work": [rejection_text(no) for no in near[:1]],
         refusals_title(plan): refusals(plan, after=1),

@@ -6,7 +6,7 @@ from planner.show.document import Document, Items, Section, Text
 from planner.show.text.explained.plan import BINDING, bindings, evidence, load_room, occupied, slo_room
 from planner.show.text.plan import rules_line, simulation_headline, slo_line
 from planner.show.text.reasons import assumption_lines, warning_texts
-from planner.show.text.resources import budget_lines, resource_lines
+from planner.show.text.resources import FULLEST, budget_lines, resource_lines
 from planner.units.writing import per_second, seconds, share
 
 GPUS_SHOWN = 8
@@ -20,7 +20,7 @@ def document(run: Simulation) -> Document:
         BINDING: bindings(run),
         "Where the time of the busiest GPUs goes": times(run),
         "How the SLO is split": budget_lines(run),
-        "What runs out first": resource_lines(run),
+        FULLEST: resource_lines(run),
         "What has room": [*load_room(run), *slo_room(run)],
         "Evidence": evidence(run),
         "Warnings": warning_texts(run.warnings),
