@@ -326,7 +326,7 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
 def near_gpu(name: str, known: Collection[str]) -> str:
     """A hint at the kinds of GPU that were meant; empty where none is near."""
     if meant := gpus_meant(name, known):
-        return f" Name the one you mean: {', '.join(f'`{one}`' for one in meant)}."
+        return f" Did you mean {' or '.join(f'`{one}`' for one in meant)}?"
     return perhaps(name, known)
 
 

@@ -373,7 +373,7 @@ COMMANDS = {
     "one of several GPUs": (
         ["plan", "s.yaml", "--set", "buy.gpus=[A100]"],
         2,
-        ["`A100` is not in the catalog. Name the one you mean: `A100-40GB`, `A100-40GB-PCIe`, `A100-80GB`, `A100-80GB"],
+        ["`A100` is not in the catalog. Did you mean `A100-40GB` or `A100-40GB-PCIe` or `A100-80GB` or"],
     ),
     "no catalog": (["plan", "s.yaml", "--catalog", "none"], 2, ["none: holds neither gpus.yaml nor prices.yaml."]),
     "no profiles": (["plan", "s.yaml", "--profiles", "none"], 2, ["none: is not a directory."]),
@@ -407,7 +407,7 @@ COMMANDS = {
     "simulate on one of several kinds": (
         ["simulate", "s.yaml", "--gpu", "A100-PCIe", "--count", "1"],
         2,
-        ["--gpu A100-PCIe: is not in the catalog. Name the one you mean: `A100-40GB-PCIe`, `A100-80GB-PCIe`."],
+        ["--gpu A100-PCIe: is not in the catalog. Did you mean `A100-40GB-PCIe` or `A100-80GB-PCIe`?"],
     ),
     "simulate on none": (["simulate", "s.yaml", "--gpu", "V100", "--count", "0"], 2, ["--count", "equal to 1"]),
     "simulate by no policy": (
