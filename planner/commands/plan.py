@@ -50,6 +50,8 @@ def plan(
     """Find the cheapest GPUs that meet every SLO."""
     from planner.compare.gate import crossed, parse_condition, weak
     from planner.io.store import check_target
+    from planner.model.plan import InterruptedSearch
+    from planner.objects import Plan
     from planner.show.documents.brief import brief
     from planner.show.kept import render
 
@@ -59,16 +61,19 @@ def plan(
     conditions = list(map(parse_condition, fail_on or []))
 
     def answer() -> "tuple[Plan, ExitCode]":
-        with progress(quiet) as tell:
-            found = api.plan(
-                scenario,
-                overrides=overrides,
-                catalog=catalog,
-                profiles=profiles,
-                seed=seed,
-                cache=not no_cache,
-                progress=tell,
-            )
+        try:
+            with progress(quiet) as tell:
+                found = api.plan(
+                    scenario,
+                    overrides=overrides,
+                    catalog=catalog,
+                    profiles=profiles,
+                    seed=seed,
+                    cache=not no_cache,
+                    progress=tell,
+                )
+        except InterruptedSearch as stop:
+            found = Plan.of(stop.plan)
         short = form is Format.TABLE and not verbose
         emit(brief(found, stdout_screen()) if short else render(found, form, stdout_screen()))
         too_weak, over = weak(found) if strict else [], crossed(found, conditions)
@@ -76,6 +81,8 @@ def plan(
         kept = target is None or unwanted or keep(found, target, form, quiet) or out is None
         for line in [*over, *too_weak]:
             note(line)
+        if found.interrupted:
+            raise typer.Exit(ExitCode.INTERRUPTED)
         failures = {
             ExitCode.INPUT: not kept,
             ExitCode.INFEASIBLE: not found.feasible,

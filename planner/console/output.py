@@ -39,6 +39,7 @@ class ExitCode(IntEnum):
     INFEASIBLE = 3
     THRESHOLD = 4
     WEAK = 5
+    INTERRUPTED = 130
 
 
 def quantity(option: str, read: "Quantity", text: str) -> float:

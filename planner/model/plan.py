@@ -9,7 +9,7 @@ from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
 from planner.model.parts.serving import AccuracyRule
 from planner.model.scenario import MemoryPolicy
-from planner.model.statement import Statement
+from planner.model.statement import Code, Statement
 from planner.model.timeline import LatencyHistogram, Timeline
 from simulator.world.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
 from simulator.world.profile import Evidence
@@ -468,6 +468,8 @@ class Recommendation:
     feasible: bool
     unready: bool = False
     """Whether the spares that the scenario asks for may not be bought."""
+    searched: Searched = Searched.CONFIRMED
+    """How far it was looked at: only `screened` where the search was interrupted before that."""
     instances: tuple[Instances, ...]
     memory: Memory | None
     """How models share the memory of their GPUs; None where nothing was placed."""
@@ -670,3 +672,16 @@ class Plan:
     timeline: Timeline | None = None
     """Of the recommendation; None where nothing was replayed, and in plans of older versions."""
     schema: str = field(default=SCHEMA)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the search was ended before it was done."""
+        return any(one.what.code is Code.INTERRUPTED for one in self.warnings)
+
+
+class InterruptedSearch(KeyboardInterrupt):
+    """Ctrl-C during a search, with the best plan until then."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan

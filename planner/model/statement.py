@@ -90,6 +90,7 @@ class Code(StrEnum):
     FEW_OUTAGES = "few-outages"
     UNPROVEN = "unproven"
     CUT_OFF = "cut-off"
+    INTERRUPTED = "interrupted"
     ACCURACY_ASSUMED = "accuracy-assumed"
     TRAINING_COST_UNKNOWN = "training-cost-unknown"
     CHEAPER_NOW = "cheaper-now"

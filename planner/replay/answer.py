@@ -17,6 +17,7 @@ from planner.model.plan import (
     Recommendation,
     Replayed,
     ReplicaAnswer,
+    Searched,
     UnitCosts,
 )
 from planner.model.replications import (
@@ -43,6 +44,8 @@ from simulator.clock.metrics import (
 from simulator.world.profile import weakest
 from simulator.world.workload import FixedRate, Workload
 
+NEARLY_FULL = 0.9
+"""Of what the headroom leaves of GPUs: a ninth more of load fills them."""
 WORTH_MEASURING = 0.05
 """Part more that larger batches would carry, from which on it is said that nobody measured them."""
 
@@ -55,6 +58,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
     return Recommendation(
         feasible=trial.met,
         unready=trial.unready,
+        searched=Searched.SCREENED if trial.replay.screened else Searched.CONFIRMED,
         instances=_instances(trial),
         memory=candidate.memory,
         gpu_count=gpu_count(trial.offers, trial.fleet),
@@ -193,10 +197,10 @@ def _accuracy(seen: Replay, model: str) -> Accuracy:
 
 
 def _bottleneck(trial: Trial, need: Need, placed: Sequence[Placed]) -> Bottleneck:
-    """What gives way first: of a pipeline, what most is taken of, stations among it."""
+    """What gives way first: of a pipeline, what most is taken of, but for GPUs with time to spare."""
     resources = resources_of(trial) if need.pipeline else ()
     busiest = max(resources, key=lambda one: one.used, default=None)
-    if busiest is not None and busiest.kind is not Bottleneck.COMPUTE:
+    if busiest is not None and (busiest.kind is not Bottleneck.COMPUTE or busiest.used >= NEARLY_FULL):
         return busiest.kind
     return bottleneck_of(max(placed, key=lambda p: p.worst_s))
 

@@ -54,6 +54,11 @@ class SpareSearch:
                 return replace(trial, spares=spares)
         return replace(trial, unready=True)
 
+    def certain(self, trial: Trial) -> Trial:
+        """The trial with as many spares of each type as may be away, which always do: no replay is needed."""
+        spares = of_each_type(trial.fleet, self.scenario.survive)
+        return replace(trial, spares=spares) if self._is_allowed(trial, spares) else replace(trial, unready=True)
+
     def _is_allowed(self, trial: Trial, spares: Fleet) -> bool:
         """Whether so many machines may be bought, spares included."""
         fleet, buy = together(trial.fleet, spares), self.scenario.buy

@@ -254,4 +254,5 @@ class Sight:
 
 def histograms(slo_s: Mapping[str, float], seen: Sequence[Mapping[str, Counts]]) -> tuple[LatencyHistogram, ...]:
     """One for each model, all replications together."""
-    return tuple(histogram(model, slo_s[model], np.sum([one[model] for one in seen], axis=0)) for model in slo_s)
+    models = slo_s if seen else ()  # of a few replays none are kept
+    return tuple(histogram(model, slo_s[model], np.sum([one[model] for one in seen], axis=0)) for model in models)

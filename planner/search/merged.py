@@ -8,7 +8,7 @@ from planner.catalog.offers import Catalog, Offer
 from planner.io.load import Loaded, workload
 from planner.model.candidate import Candidate
 from planner.model.parts.merging import Merging
-from planner.model.plan import Plan, PlanWarning, Recommendation, Rejection, WayOfServing
+from planner.model.plan import InterruptedSearch, Plan, PlanWarning, Recommendation, Rejection, WayOfServing
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet
@@ -113,12 +113,25 @@ def weigh(
         least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
         plan = None
         if not question.served or best_rank(question, option) < least:
-            plan = plan_of_one_way(
-                own, catalog, library, created_at=created_at, progress=progress, shared=option.merged
-            )
+            try:
+                plan = plan_of_one_way(
+                    own, catalog, library, created_at=created_at, progress=progress, shared=option.merged
+                )
+            except KeyboardInterrupt as stop:
+                raise until_then(stop, tried, objective) from None
         tried.append(Way(option, question, plan))
     best = min(tried, key=lambda way: way.rank(objective))
     return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
+
+
+def until_then(stop: KeyboardInterrupt, tried: Sequence[Way], objective: Objective) -> KeyboardInterrupt:
+    """The same with the best plan of the ways that were done before it, where one is feasible."""
+    best = min(tried, key=lambda way: way.rank(objective), default=None)
+    if best is None or best.plan is None or not best.feasible:
+        return stop
+    answer = named(best.plan.recommendation, best.option)
+    interrupted = PlanWarning(what=Statement(code=Code.INTERRUPTED))
+    return InterruptedSearch(replace(best.plan, recommendation=answer, warnings=(interrupted, *best.plan.warnings)))
 
 
 def joined(best: Way, tried: Sequence[Way], rows: tuple[WayOfServing, ...], unmergeable: Sequence[str]) -> Plan:

@@ -14,6 +14,7 @@ from planner.io.warm import versions
 from planner.model.candidate import Candidate
 from planner.model.plan import (
     NOTHING_TRIED,
+    InterruptedSearch,
     KindLeftOut,
     OfOneKind,
     Plan,
@@ -140,6 +141,13 @@ class Found:
     alone: Sequence[Trial]
     """The cheapest of each kind of GPU alone."""
     others: Sequence[Trial]
+    interrupted: bool = False
+    """Whether the search did not come to its end."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether what is not in it was looked for."""
+        return self.best is not None and not self.interrupted
 
 
 def plan_of_one_way(
@@ -154,36 +162,42 @@ def plan_of_one_way(
     """The answer to a scenario whose names are known, with these layers stored once."""
     scenario = loaded.scenario
     demand = workload(loaded)
+    predictor = predictor_of(scenario, catalog, library)
 
     def search_for(asked: Scenario) -> FleetSearch:
         question, rejections = ask(asked, demand, catalog, library, shared)
         check_fastest(loaded, question, offers(catalog, asked.buy)[0], rejections)
         return FleetSearch(designed(question), progress or silent, rejections)
 
+    def answered(search: FleetSearch, found: Found) -> Plan:
+        plan = Plan(
+            scenario=scenario.name or loaded.path.stem,
+            scenario_sha256=loaded.sha256,
+            seed=scenario.seed,
+            versions=versions(),
+            created_at=created_at,
+            policies=policies(scenario, search.question.workload, found.shown),
+            recommendation=NOTHING_TRIED,
+            rejections=search.settled(),
+            warnings=tuple(own_left_out(scenario.buy)),
+            scenario_text=loaded.text,
+            scenario_overrides=loaded.overrides,
+        )
+        return _answered(plan, scenario, search, found, catalog, predictor)
+
     ways = _Ways(search_for)
-    search = ways.search(on_best_evidence(scenario, lambda asked: ways.search(asked).question, ways.goal))
-    question = search.question
-    found = search.found(ways.best(question.scenario))
-    shown = found.shown
-    predictor = predictor_of(scenario, catalog, library)
-    ahead = look_ahead(question, catalog, predictor, found.best, shown, shared)
-    plan = Plan(
-        scenario=scenario.name or loaded.path.stem,
-        scenario_sha256=loaded.sha256,
-        seed=scenario.seed,
-        versions=versions(),
-        created_at=created_at,
-        policies=policies(scenario, question.workload, shown),
-        recommendation=NOTHING_TRIED,
-        rejections=search.settled(),
-        outlooks=ahead.outlooks,
-        precisions=tuple(other_precisions(question, catalog, predictor, shown, shared)),
-        measure_next=ahead.measure_next,
-        warnings=tuple(own_left_out(scenario.buy)),
-        scenario_text=loaded.text,
-        scenario_overrides=loaded.overrides,
-    )
-    return _answered(plan, scenario, search, found, catalog, predictor)
+    try:
+        search = ways.search(on_best_evidence(scenario, lambda asked: ways.search(asked).question, ways.goal))
+        question = search.question
+        found = search.found(ways.best(question.scenario))
+        ahead = look_ahead(question, catalog, predictor, found.best, found.shown, shared)
+        precisions = tuple(other_precisions(question, catalog, predictor, found.shown, shared))
+    except KeyboardInterrupt:
+        if (so_far := ways.so_far()) is None:
+            raise
+        raise InterruptedSearch(answered(*so_far)) from None
+    plan = answered(search, found)
+    return replace(plan, outlooks=ahead.outlooks, precisions=precisions, measure_next=ahead.measure_next)
 
 
 def _answered(
@@ -193,7 +207,7 @@ def _answered(
     shown, feasible = found.shown, found.best is not None
     if shown is None:
         return plan
-    answer = recommended(search.question, shown)
+    answer = replace(recommended(search.question, shown), feasible=feasible)
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
     alternatives = tuple(recommend(trial, bound) for trial in found.others)
@@ -204,11 +218,15 @@ def _answered(
         alternatives=alternatives,
         pareto=pareto([answer, *alternatives]) if feasible else (),
         by_gpu=by_gpu,
-        by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu) if feasible else (),
+        by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu) if found.complete else (),
         predictions=predictions(shown, predictor) if predictor else (),
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),
-        warnings=(*plan.warnings, *search.warnings_of(shown, date.fromisoformat(plan.created_at[:10]))),
+        warnings=(
+            *([PlanWarning(what=Statement(code=Code.INTERRUPTED))] if found.interrupted else []),
+            *plan.warnings,
+            *search.warnings_of(shown, date.fromisoformat(plan.created_at[:10])),
+        ),
         latency=histograms(slo_s, shown.replay.latencies),
         timeline=shown.replay.timeline,
     )
@@ -218,8 +236,23 @@ class _Ways:
     """Searches for a scenario with its models in some variant each, every one done once."""
 
     def __init__(self, search: "Callable[[Scenario], FleetSearch]") -> None:
-        self.search = cache(search)
+        self.searches: list[FleetSearch] = []
+        self.search = cache(lambda asked: self._began(search(asked)))
         self.best = cache(self._best)
+
+    def _began(self, search: "FleetSearch") -> "FleetSearch":
+        self.searches.append(search)
+        return search
+
+    def so_far(self) -> "tuple[FleetSearch, Found] | None":
+        """The best that was found until now, and where: confirmed, else seen at a glance; None where there is none."""
+        for seen in ([one.tried for one in self.searches], [one.glanced for one in self.searches]):
+            pairs = zip(self.searches, seen, strict=True)
+            met = [(one, one.spares.certain(trial)) for one, known in pairs for trial in known.values() if trial]
+            if ready := [(one, trial) for one, trial in met if not trial.unready]:
+                search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
+                return search, Found(None if best.replay.screened else best, best, [], [], interrupted=True)
+        return None
 
     def _best(self, asked: Scenario) -> Trial | None:
         search = self.search(asked)

@@ -268,6 +268,10 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "`horizon: {horizon_s:span}` shows about {enough:n}",
     ),
     Code.UNPROVEN: ("too few {0} to prove {1}'s SLO", ""),
+    Code.INTERRUPTED: (
+        "the search was interrupted: cheaper fleets and other kinds of GPU were not all tried",
+        "let `planner plan` come to its end",
+    ),
     Code.CUT_OFF: (
         "the search over fleets was cut off: one with less of the objective may have been left out",
         "offer fewer machines with `buy.gpus` or `buy.instances`",

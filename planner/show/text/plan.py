@@ -17,6 +17,7 @@ from planner.model.plan import (
     Recommendation,
     Rejection,
     Replayed,
+    Searched,
 )
 from planner.model.replications import RISK_SHARE
 from planner.model.simulation import Simulation
@@ -55,6 +56,9 @@ def headline(plan: Plan) -> str:
     dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
     predicted = "Predicted, not measured: " if answer.predicted else ""
     line = f"{predicted}{fleet(answer.instances)}: {price(answer)} ({dated})"
+    if plan.interrupted:
+        seen = "" if answer.feasible else ", seen in a few replays only"
+        return f"Interrupted. The cheapest until then{seen}: {line}"
     return line if answer.feasible else f"No feasible plan. The closest: {line}"
 
 
@@ -141,8 +145,11 @@ def doubt(answer: Recommendation | Simulation) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):
         return f"SLO UNDECIDED: each is kept in enough {draws_of(answer.replayed)}, not all of them"
-    if isinstance(answer, Recommendation) and answer.unready:
-        return "SLO NOT SURE: replays keep it while all machines run, and no spares may be bought"
+    match answer:
+        case Recommendation(unready=True):
+            return "SLO NOT SURE: replays keep it while all machines run, and no spares may be bought"
+        case Recommendation(searched=Searched.SCREENED):
+            return "SLO NOT SURE: few replays keep it, and none confirmed it"
     return "" if answer.feasible else "SLO NOT SURE: replays keep it, but the load leaves no headroom"
 
 

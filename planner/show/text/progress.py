@@ -12,7 +12,8 @@ from rich.table import Column
 def bar() -> Iterator[Callable[[str, float], None]]:
     """`bar() as tell`: each `tell("replaying 2 x T4", 0.4)` moves the bar; all of it is gone at the end."""
     what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
-    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), what)
+    whole = Column(no_wrap=True, min_width=7)  # h:mm:ss, however narrow the terminal
+    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(table_column=whole), what)
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task("", total=1.001)  # a bar that was full once stops its clock and its spinner
         yield lambda text, done: shown.update(task, description=text, completed=done)

@@ -21,7 +21,7 @@ WORK = {
 }
 """What a stage does, by its kind."""
 GIVES_WAY = {
-    Bottleneck.LATENCY: "the latency SLO, before any GPU is full",
+    Bottleneck.LATENCY: "the latency SLO",
     Bottleneck.MEMORY: "GPU memory",
     Bottleneck.COMPUTE: "compute",
     Bottleneck.BATCH_RANGE: "the largest batch measured",

@@ -24,7 +24,7 @@ from planner.show.text.reasons import (
     warning_texts,
     warnings_of,
 )
-from planner.show.text.resources import FULLEST, budget_lines, resource_lines
+from planner.show.text.resources import FULLEST, GIVES_WAY, budget_lines, resource_lines
 from planner.units.writing import dollars, exact, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name
 from simulator.world.profile import Evidence
@@ -75,7 +75,7 @@ def occupied(gpu: GpuAnswer) -> float:
 def binding(model: ModelAnswer, answer: Recommendation | Simulation) -> str:
     """Whether a model's replicas keep up, what gives way first, and how far off that is."""
     slack = f"{standing(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}"
-    return f"{model.verdict}, bound by {model.bottleneck}. {limit(model, devices_of(model, answer))}{slack}."
+    return f"{model.verdict}, bound by {GIVES_WAY[model.bottleneck]}. {limit(model, devices_of(model, answer))}{slack}."
 
 
 def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:

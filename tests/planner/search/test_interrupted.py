@@ -1,0 +1,89 @@
+"""Ctrl-C during a search: the best fleet until then is the answer, and says so; without one nothing is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from support.answers import PLAN
+from support.commands import planner
+from support.planning import CATALOG, T4, V100, loaded, model, profile, scenario, shelf
+
+from planner import api
+from planner.model.parts.machines import BuySpec
+from planner.model.plan import InterruptedSearch, Plan, PlanWarning
+from planner.model.scenario import Objective, Scenario
+from planner.model.statement import Code, Statement
+from planner.placing.sharing import NOTHING_MERGED
+from planner.search.merged import Way, until_then
+from planner.search.plan import plan
+from planner.show.text.plan import headline
+
+LIBRARY = shelf(profile("a", T4, 0.012, 0.006), profile("a", V100, 0.004, 0.002))
+MADE = "2026-07-25T00:00:00"
+INTERRUPTED = PlanWarning(what=Statement(code=Code.INTERRUPTED))
+
+
+def asked(**changes: object) -> Scenario:
+    return scenario([model("a", 0.2)], {"a": (60, 10.0)}, buy=BuySpec(gpus=("T4", "V100")), **changes)
+
+
+def interrupted_at(count: int, what: Scenario) -> Plan | None:
+    """The plan where Ctrl-C comes as a fleet is tried for the `count`-th time; None where nothing was found."""
+    left = count
+
+    def tell(text: str, _done: float) -> None:
+        nonlocal left
+        left -= text.startswith("trying")
+        if left < 0:
+            raise KeyboardInterrupt
+
+    try:
+        return plan(loaded(what), CATALOG, LIBRARY, created_at=MADE, progress=tell)
+    except InterruptedSearch as stop:
+        return stop.plan
+    except KeyboardInterrupt:
+        return None
+
+
+def test_the_best_until_then_is_kept_whenever_it_comes() -> None:
+    whole = plan(loaded(asked()), CATALOG, LIBRARY, created_at=MADE)
+    plans = [interrupted_at(count, asked()) for count in range(40)]
+    assert plans[0] is None
+    cut = [found for found in plans if found and found.interrupted]
+    assert cut
+    assert plans[-1] == whole
+    for found in cut:
+        assert found.recommendation.feasible
+        assert found.recommendation.cost_usd_per_hour >= whole.recommendation.cost_usd_per_hour
+        assert headline(found).startswith("Interrupted. The cheapest until then: ")
+        assert found.by_gpu_left_out == ()  # what was not tried is not said to fail
+    assert cut[-1].recommendation.instances == whole.recommendation.instances
+
+
+def test_it_has_its_spares() -> None:
+    found = [interrupted_at(count, asked(survive=1)) for count in range(12)]
+    cut = [one for one in found if one and one.interrupted]
+    assert cut
+    assert all([one.spares for one in each.recommendation.instances] == [1] for each in cut)
+
+
+def test_ways_that_were_weighed_before_are_not_lost() -> None:
+    stop = KeyboardInterrupt()
+    assert until_then(stop, [], Objective.COST) is stop
+    way = Way(option=NOTHING_MERGED, question=None, plan=PLAN)  # type: ignore[arg-type]
+    kept = until_then(stop, [way], Objective.COST)
+    assert isinstance(kept, InterruptedSearch)
+    assert kept.plan.interrupted
+    assert kept.plan.recommendation.instances == PLAN.recommendation.instances
+
+
+def test_the_command_shows_and_keeps_it_and_ends_as_interrupted(tmp_path: Path, monkeypatch) -> None:
+    def stopped(*_: object, **__: object) -> Plan:
+        raise InterruptedSearch(replace(PLAN, warnings=(INTERRUPTED,)))
+
+    monkeypatch.setattr(api, "plan", stopped)
+    kept = tmp_path / "kept.json"
+    code, out, _ = planner("plan", "video", "-o", kept)
+    assert code == 130
+    assert out.startswith("Interrupted. The cheapest until then: ")
+    assert "the search was interrupted" in out
+    assert "interrupted" in kept.read_text(encoding="utf-8")
