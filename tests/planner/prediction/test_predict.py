@@ -306,6 +306,14 @@ def test_pytorch_as_it_comes_is_fp32_where_there_is_no_tf32() -> None:
     assert [as_it_comes.latency(batch) for batch in (1, 8)] == [fp32.latency(batch) for batch in (1, 8)]
 
 
+@pytest.mark.parametrize(("model", "other"), [("bert_base", "fp32"), ("vit_b_16", "fp32"), ("resnet50", "tf32")])
+def test_pytorch_as_it_comes_multiplies_matrices_in_fp32_and_convolves_in_tf32(model: str, other: str) -> None:
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    times_s = [known.get(model, "A100-40GB", precision) for precision in ("torch", other)]
+    assert None not in times_s
+    assert len({one.latency(32) for one in times_s if one}) == 1
+
+
 @pytest.mark.parametrize(
     ("model", "gpu", "precision", "runtime", "batch"),
     [

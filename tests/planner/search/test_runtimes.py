@@ -39,6 +39,23 @@ def test_without_one_it_is_the_usual_one(tmp_path):
     assert plain.models == wished.models
 
 
+@pytest.mark.parametrize(
+    ("wish", "gpu", "computes"),
+    [
+        ("", "T4", [("fp32",)]),
+        ("", "A10G", [("fp32", "A10G")]),
+        ("precision: torch, ", "A10G", [("torch", "A10G")]),
+        ("runtime: tensorrt, precision: int8, ", "T4", []),
+    ],
+)
+def test_a_plan_says_in_what_pytorch_computes_and_which_gpus_have_tf32(tmp_path, wish, gpu, computes):
+    file = tmp_path / "s.yaml"
+    file.write_text(SCENARIO.format(wish=wish), encoding="utf-8")
+    made = plan(file, overrides=[f"buy={{gpus: [{gpu}], providers: [aws]}}"])
+    assert [one.subjects for one in made.assumptions if one.code is Code.COMPUTES_IN] == computes
+    assert made.by_gpu[0].prices_as_of == made.prices_as_of
+
+
 def test_runtimes_are_understood_as_sources_write_them(tmp_path):
     assert answer(tmp_path, "runtime: TensorRT, precision: int8, ").recommendation.feasible
 

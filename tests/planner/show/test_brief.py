@@ -8,7 +8,17 @@ from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
 from support.paths import SCENARIOS
 
 from planner import train
-from planner.model.plan import Bottleneck, Interval, KindLeftOut, OfOneKind, Plan, PlanWarning, Searched
+from planner.model.plan import (
+    Bottleneck,
+    Estimate,
+    Interval,
+    KindLeftOut,
+    OfOneKind,
+    Plan,
+    PlanWarning,
+    PrecisionOutlook,
+    Searched,
+)
 from planner.model.statement import Code, Statement
 from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
@@ -17,7 +27,7 @@ from planner.show.documents.brief import DOUBTS_SHOWN, brief, lead, limits, one_
 from planner.show.documents.replay import verdict
 from planner.show.kept import explained
 from planner.show.terminal import terminal
-from planner.show.text.reasons import kinds_left_out
+from planner.show.text.reasons import kinds_left_out, precision_line
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
 from planner.words.candidates import subject_name
@@ -163,6 +173,19 @@ def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
 
     assert "it has TF32 on for convolutions on A10G, L4: `precision: torch`" in said("fp32", "A10G", "L4")
     assert "TF32" not in said("fp32") + said("torch", "A10G") + said("amp")
+
+
+def test_a_precision_that_may_cost_more_at_its_bad_end_is_said_to():
+    def said(high):
+        cost = Estimate(value=1.0, low=0.5, high=high)
+        fleet = PLAN.recommendation.candidate
+        other = PrecisionOutlook(precision="fp16", candidate=fleet, cost_usd_per_hour=cost, instead_of=("fp32",))
+        return precision_line(PLAN.recommendation, other)
+
+    now = PLAN.recommendation.cost_usd_per_hour
+    assert now > 1
+    assert "it may take more than now" in said(now * 1.1)
+    assert "it may take more than now" not in said(now * 0.9)
 
 
 def test_a_kind_left_out_is_told_with_the_sizes_that_were_tried():
