@@ -167,8 +167,10 @@ def _read(source: SourceFile, catalog: Catalog) -> Said:
     if text.lstrip()[:1] in ("{", "["):
         return _document(file, source, form)
     found = form or _table_form(text)
-    if found is None or found not in TABLES:
+    if found is None:
         raise file.refuse("is of no format that is known by its content", KNOWN)
+    if found not in TABLES:
+        raise file.refuse(f"is no JSON, and lists of {found} are", "Name another file, or leave out --format")
     return file, list(TABLES[found][1](file, text))
 
 
@@ -188,8 +190,14 @@ def _document(file: ListFile, source: SourceFile, form: PriceListFormat | None) 
     data = _parsed(file, source)
     keys = data.keys() if isinstance(data, dict) else set()
     found = form or next((name for name, (needed, _) in DOCUMENTS.items() if needed <= keys), None)
-    if found is None or found not in DOCUMENTS or not DOCUMENTS[found][0] <= keys:
+    if found is None:
         raise file.refuse("is of no format that is known by its content", KNOWN)
+    if found not in DOCUMENTS:
+        raise file.refuse(f"is JSON, and lists of {found} are tables", "Name another file, or leave out --format")
+    if lacking := sorted(DOCUMENTS[found][0] - keys):
+        raise file.refuse(
+            f"has no `{lacking[0]}`, as lists of {found} have", "Name another file, or leave out --format"
+        )
     named = replace(file, provider=PROVIDERS.get(found, file.provider), as_of=documents.day(data))
     try:
         return named, list(DOCUMENTS[found][1](named, data))

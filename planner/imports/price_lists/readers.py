@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 
+from planner.catalog.files import SaleStatus
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists.rows import GIB, ListedPrice, ListFile, instance_name
 from planner.model.choices import PriceKind
@@ -114,7 +116,8 @@ def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
 
 
 def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
-    """A row for each price; `region`, `provider`, `price_kind` and `host_memory_gb` where they differ or are known."""
+    """A row for each price; `region`, `provider`, `price_kind`, `host_memory_gb` and `as_of` where they differ or are
+    known."""
     for line, row in table_rows(file, text, PLAIN):
         gpus, kind = count(file, row["gpu_count"], line), file.kind(row["gpu"])
         if not gpus:
@@ -125,11 +128,12 @@ def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
             memory = gigabytes(file, row.get("host_memory_gb"), line)
             price_kind = _price_kind(file, row.get("price_kind") or PriceKind.ON_DEMAND, line)
             made = listed(file, row.get("region", ""), row["instance"], (kind, gpus), memory, price_kind, usd)
+            made = replace(made, as_of=_day(file, row.get("as_of", ""), line))
             yield made if not row.get("provider") else of_provider(made, row["provider"])
 
 
 def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
-    """A prices.csv as plans take it."""
+    """A prices.csv as plans take it: rows keep their dates, sources and notes, and what is no longer sold stays so."""
     for line, row in table_rows(file, text, COLUMNS):
         kind, usd = file.kind(row["gpu"]), file.usd(row["usd_per_hour_high"], line)
         if kind is None or usd is None:
@@ -138,7 +142,13 @@ def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         fleet = (kind, count(file, row["gpu_count"], line))
         memory = gigabytes(file, row["host_memory_gb"], line)
         price_kind = _price_kind(file, row["price_kind"], line)
-        made = listed(file, row["region"], row["instance"], fleet, memory, price_kind, usd)
+        made = replace(
+            listed(file, row["region"], row["instance"], fleet, memory, price_kind, usd),
+            status=_status(file, row["status"], line),
+            as_of=_day(file, row["as_of"], line),
+            source=row["source"],
+            note=row["note"],
+        )
         yield of_provider(made, row["provider"], file.usd(row["usd_per_hour_low"], line) or usd)
 
 
@@ -146,6 +156,19 @@ def _price_kind(file: ListFile, written: str, line: int) -> PriceKind:
     if written not in list(PriceKind):
         raise file.refuse(f"price_kind `{written[:40]}` is not known", f"Write one of {', '.join(PriceKind)}", line)
     return PriceKind(written)
+
+
+def _status(file: ListFile, written: str, line: int) -> SaleStatus:
+    if written not in list(SaleStatus):
+        raise file.refuse(f"status `{written[:40]}` is not known", f"Write one of {', '.join(SaleStatus)}", line)
+    return SaleStatus(written)
+
+
+def _day(file: ListFile, written: str, line: int) -> str:
+    """An ISO date, or nothing."""
+    with suppress(ValueError):
+        return date.fromisoformat(written).isoformat() if written else ""
+    raise file.refuse(f"as_of `{written[:40]}` is no date", "Write such as 2026-07-20", line)
 
 
 def listed(

@@ -43,6 +43,11 @@ class ListedPrice:
     low: float
     """USD for an hour of the whole instance."""
     high: float
+    status: SaleStatus = SaleStatus.ACTIVE
+    as_of: str = ""
+    """ISO date that the row itself states, and so on; empty: what holds for the whole list."""
+    source: str = ""
+    note: str = ""
 
     @property
     def key(self) -> Key:
@@ -50,7 +55,7 @@ class ListedPrice:
         return (self.provider, self.region, self.instance, self.price_kind.value)
 
     def as_row(self, as_of: str, source: str) -> tuple[str, ...]:
-        """The same by the columns of prices.csv."""
+        """The same by the columns of prices.csv; `as_of` and `source` are the list's, for rows without their own."""
         return (
             self.provider,
             self.region,
@@ -58,13 +63,13 @@ class ListedPrice:
             self.gpu,
             str(self.gpu_count),
             self.host_memory_gb,
-            SaleStatus.ACTIVE,
+            self.status,
             self.price_kind,
             f"{self.low:.6g}",
             f"{self.high:.6g}",
-            as_of,
-            source,
-            "",
+            self.as_of or as_of,
+            self.source or source,
+            self.note,
         )
 
 

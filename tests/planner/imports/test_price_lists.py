@@ -3,9 +3,11 @@
 Lists are written by hand in the forms that their makers publish, a few lines each.
 """
 
+import csv
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -125,6 +127,18 @@ def prices(known: Catalog, provider: str, region: str, instance: str) -> dict[Pr
     return dict(found.prices)
 
 
+def rows(file: Path) -> list[tuple[str, ...]]:
+    """Rows of a prices.csv, figures in one form."""
+    with file.open(newline="") as lines:
+        return sorted(tuple(in_one_form(text) for text in row.values()) for row in csv.DictReader(lines))
+
+
+def in_one_form(text: str) -> str:
+    with suppress(ValueError):
+        return f"{float(text):.6g}"
+    return text
+
+
 def test_skypilot_has_spot_by_zone(tmp_path: Path) -> None:
     known = imported(tmp_path, "aws.csv", SKYPILOT)
     found = prices(known, "aws", "us-east-1", "g4dn.xlarge")
@@ -235,10 +249,41 @@ def test_imported_again_nothing_changes(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "prices.csv").read_bytes() == before
 
 
+def test_a_catalogs_own_prices_come_back_as_they_were(tmp_path: Path) -> None:
+    shipped = Path("planner/catalog/data/prices.csv")
+    code, _, said = planner("prices", "import", shipped, "--out", tmp_path, "--as-of", "2026-11-25")
+    assert code == 0, said
+    was, now = (rows(file) for file in (shipped, tmp_path / "prices.csv"))
+    assert now == was
+
+
+def test_rows_of_a_plain_list_may_have_days_of_their_own(tmp_path: Path) -> None:
+    header = "provider,region,instance,gpu,gpu_count,usd_per_hour,as_of\n"
+    text = f"{header}hoster,berlin,old,T4,1,0.50,2024-03-01\nhoster,berlin,new,T4,1,0.60,\n"
+    known = imported(tmp_path, "own.csv", text)
+    days = [prices(known, "hoster", "berlin", name)[PriceKind.ON_DEMAND].as_of for name in ("old", "new")]
+    assert days == ["2024-03-01", "2026-07-20"]
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "wrong"),
+    [
+        (PLAIN, "aws", "is no JSON, and lists of aws are"),
+        (json.dumps(AWS), "skypilot", "is JSON, and lists of skypilot are tables"),
+        (json.dumps(AWS), "azure", "has no `Items`, as lists of azure have"),
+    ],
+)
+def test_a_list_of_another_format_than_is_said_is_refused(tmp_path: Path, content: str, form: str, wrong: str) -> None:
+    (file := tmp_path / "list").write_text(content)
+    code, _, said = planner("prices", "import", file, "--format", form, "--out", tmp_path / "mine")
+    assert (code, f"{file}: {wrong}" in " ".join(said.split())) == (2, True)
+
+
 @pytest.mark.parametrize(
     "content",
     [
         "",
+        "instance,gpu,gpu_count,usd_per_hour,as_of\nbox,T4,1,1,yesterday\n",
         "a,b\n1,2\n",
         "instance,gpu,gpu_count,usd_per_hour\nbox,T4,2\n",
         "instance,gpu,gpu_count,usd_per_hour\nbox,T4,2,nan\n",
