@@ -136,8 +136,8 @@ def computes_in(at: Statement) -> str:
         told = IN_TORCH.get(precision, f"PyTorch computes in {precision}, weights included")
         return told.format(on=on if with_tf32 else " where a GPU has it")
     if not with_tf32:
-        return "PyTorch computes in fp32; these GPUs have no TF32"
-    return f"PyTorch computes in fp32, TF32 off; as it comes it has TF32 on for convolutions{on}: `precision: torch`"
+        return "times are of fp32; these GPUs have no TF32"
+    return f"times are of fp32, TF32 off; PyTorch as it comes has TF32 on for convolutions{on}: `precision: torch`"
 
 
 REASONS: dict[Code, Template] = {

@@ -115,7 +115,8 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     different, alike = Table(columns, missed).narrowed()
     computes = [one for one in assumed if one.code is Code.COMPUTES_IN]
     tf32_off = [one for one in computes if one.subjects[0] == "fp32" and one.subjects[1:]]  # what may be changed
-    arithmetic = [reasons.sentence(assumption(one)) for one in tf32_off]
+    texts = [reasons.sentence(assumption(one)) for one in tf32_off]
+    arithmetic = [f"{text[0].upper()}{text[1:]}" for text in texts]
     binds = limits(best) if best.models else ""
     notes = [alike, *arithmetic, binds, TILDE if best.predicted else ""]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]

@@ -262,8 +262,8 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
         )
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return (
-        f"Cheapest found{basis}, {rules}. Nothing under {dollars(bound)}/h can carry this; what lies between was not "
-        f"all searched, so at most {most} may still be saved.{less}"
+        f"Cheapest found{basis}, {rules}. Nothing under {dollars(bound)}/h can carry this, with every batch full and "
+        f"no waiting; what lies between was not all searched, so at most {most} may still be saved.{less}"
     )
 
 

@@ -13,10 +13,11 @@ from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.models import SloSpec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.parts.streams import Phase, StreamSpec
-from planner.model.plan import Bottleneck, Plan
+from planner.model.plan import Bottleneck, Plan, ResourceAnswer
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.sizing import needs, size
+from planner.replay import answer as replay_answer
 from planner.search.question import Question
 from planner.show.text.resources import resource_line
 from planner.words.statements import rejection_line
@@ -216,3 +217,13 @@ streams:
         "made.yaml:6:71: pipelines[0].stages[1].slo.latency: must be at least 12.0 ms, the sum of the quickest service "
         "times on the longest way, got 11.0 ms.",
     )
+
+
+@pytest.mark.parametrize(("load", "first"), [(0.82, Bottleneck.COMPUTE), (0.5, Bottleneck.LATENCY)])
+def test_gpus_that_are_nearly_full_give_way_before_the_latency(monkeypatch, load: float, first: Bottleneck) -> None:
+    """Of 0.9 that the headroom leaves: what is full cannot stand beside another limit that is said to come first."""
+    gpus = ResourceAnswer(kind=Bottleneck.COMPUTE, gpu="T4", servers=1, load=load, limit=0.9)
+    monkeypatch.setattr(replay_answer, "resources_of", lambda _: (gpus,))
+    monkeypatch.setattr(replay_answer, "bottleneck_of", lambda _: Bottleneck.LATENCY)
+    plan = planning.planned(street(two_stages(FanOutSpec(mean=2.0))), library(0.002, 0.001))
+    assert [model.bottleneck for model in plan.recommendation.models] == [first]
