@@ -3,6 +3,7 @@
 import atexit
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -49,6 +50,39 @@ class KeptCount:
         with suppress(OSError):
             self.path.parent.mkdir(exist_ok=True)
             self.path.write_text(str(number), encoding="ascii")
+
+
+class MadeOnce:
+    """Machine code that Numba takes long to make, once for an installation. So it is made when all runs together have
+    done so much without it that it would have been worth it: no run waits for code that may never be needed."""
+
+    def __init__(self, worth: int, name: str, source: Path, *used: Path) -> None:
+        self.worth = worth
+        self.sources = source, *used
+        self.path = source.parent / "__pycache__" / f"{name}.txt"
+        """Where what was done is counted."""
+        self.done = 0
+        """In this run."""
+
+    @cached_property
+    def was_made(self) -> bool:
+        """Whether it lay on disk when it was first asked for."""
+        return is_kept(*self.sources)
+
+    @cached_property
+    def earlier(self) -> int:
+        """What earlier runs did; what this one does is added when it ends."""
+        return KeptCount(self.path).grow_at_exit(lambda: self.done)
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is there, or should be made now."""
+        return self.was_made or self.done + self.earlier > self.worth
+
+    def pays_after(self, more: int) -> bool:
+        """The same once so much more is counted."""
+        self.done += more
+        return self.pays
 
 
 def _stamp(source: Path) -> Path:

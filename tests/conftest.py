@@ -48,6 +48,7 @@ assert all((Path(__file__).parents[1] / file).is_file() for file in TOGETHER)
 
 EARLY = (
     "tests/simulator/clock/test_compiled.py",
+    "tests/simulator/flow/compiled",
     "tests/calibrate/test_cli.py",
     "tests/calibrate/sweep/test_sweep.py",
     "tests/planner/placing/test_exchanges.py",

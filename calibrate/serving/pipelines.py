@@ -1,6 +1,7 @@
 """Serving a pipeline for real: frames come in time and pass the simulator's own stages; stations are threads, and
 models run on the device. Needs torch, and PyAV."""
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -165,9 +166,9 @@ class RealModelStage(ModelStage):
             if self.frames.is_lost[frame]:
                 continue
             count = self.pictures.see(frame, answer)
-            for stage, begins in self.following:
-                known = begins[item + 1] - begins[item]
-                if isinstance(stage, RealStationStage) and stage.step == CROP and count != known:
+            for way in self.following:
+                known = way.begins[item + 1] - way.begins[item]
+                if isinstance(way.stage, RealStationStage) and way.stage.step == CROP and count != known:
                     raise ServeError(
                         f"{self.name}: found {count} objects in frame {frame}, and {known} before it served. "
                         "Take a detector that answers the same to the same picture"
@@ -186,15 +187,15 @@ class RealStationStage(OpenStage):
         self.step = step
         """The work on its items; None: to compute for as long as it says."""
         self.begins = items.begins
-        self.start_s: list[float] = []
+        self.start_s = array("d")
         """By place."""
-        self.finish_s: list[float] = []
+        self.finish_s = array("d")
         self.station: RealStation
 
     def send(self, first: int, now_s: float) -> None:
         places = range(first, len(self.items))
-        self.start_s += [nan] * len(places)
-        self.finish_s += [nan] * len(places)
+        self.start_s.extend([nan] * len(places))
+        self.finish_s.extend([nan] * len(places))
         self.station.take(self, places)
 
     def do(self, item: int, clock: Stopwatch) -> None:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise, repeat
@@ -23,9 +22,10 @@ from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, Simul
 from simulator.clock.serving import ServingGpu
 from simulator.errors import DeploymentError
 from simulator.flow.checking import check_pipelines, once
+from simulator.flow.compiled import replaying
 from simulator.flow.flow import Flow, OpenPipeline
 from simulator.flow.stages import OpenStage, StationStage
-from simulator.machine_code import KeptCount, is_kept
+from simulator.machine_code import MadeOnce
 from simulator.rules.queues import FormedQueue, Outage, Queue, Stage
 from simulator.rules.routing import Entrance, StreamEntrance
 from simulator.world.curves import by_size
@@ -36,6 +36,11 @@ from simulator.world.model import Layer
 from simulator.world.profile import Profile
 from simulator.world.workload import Demand, Workload, draw
 
+TURNS = MadeOnce(4_000_000, "turns", *(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py")))
+"""For models that take turns: as many of their requests take Python some 20 s, as Numba takes to make the code."""
+ITEMS = MadeOnce(4_000_000, "items", *replaying.SOURCES)
+"""For pipelines: the same of the items of their stages."""
+
 
 class Compiled:
     """Machine code for GPUs that nobody disturbs, the same to the last bit: fetched once enough was replayed for it."""
@@ -43,21 +48,15 @@ class Compiled:
     installed = find_spec("numba") is not None
     worth_requests = 100_000
     """Requests that Python replays in the time that the code takes to fetch, about half a second."""
-    worth_making = 4_000_000
-    """Requests of models that take turns which Python replays in the time that Numba takes to make code for them, some
-    20 s. Those of all runs count: so no run waits for code that the installation may never need."""
     in_turns = 4
     """Requests of models that stay in memory which take Python as long as one of models that take turns."""
     seen_requests = 0
-    seen_turns = 0
-    """Of models that take turns."""
 
     @classmethod
-    def pays(cls, demand: Mapping[str, Demand], *, swaps: bool) -> bool:
+    def pays(cls, requests: int, *, swaps: bool) -> bool:
         """Whether to use it from now on; counts what has been replayed so far."""
-        requests = sum(len(asked.arrival_s) for asked in demand.values())
         cls.seen_requests += requests * (cls.in_turns if swaps else 1)
-        cls.seen_turns += requests * swaps
+        TURNS.done += requests * swaps
         return cls.is_worth_it()
 
     @classmethod
@@ -71,24 +70,12 @@ class Compiled:
         if not gpu.swaps:
             import_module("simulator.clock.compiled").serve(gpu)
             return True
-        if not turns_were_made() and cls.seen_turns + earlier_turns() <= cls.worth_making:
+        if not TURNS.pays:
             return False
         swapping = import_module("simulator.clock.swapping")
         if compiles := swapping.compiles(gpu):
             swapping.serve(gpu, link_bytes_per_s)
         return bool(compiles)
-
-
-@cache
-def turns_were_made() -> bool:
-    """Whether machine code for models that take turns lay on disk when it was first asked for."""
-    return is_kept(*(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py")))
-
-
-@cache
-def earlier_turns() -> int:
-    """Requests of models that take turns in earlier runs; this run's are added when it ends."""
-    return KeptCount(Path(__file__).parent / "__pycache__" / "turns.txt").grow_at_exit(lambda: Compiled.seen_turns)
 
 
 def simulate(
@@ -388,19 +375,35 @@ class World:
 
     def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
-        compiles = Compiled.pays(self.demand, swaps=any(gpu.swaps for gpu in self.gpus.values()))
+        items, gpus = self.flow.item_count, self.gpus.values()
+        requests = items + sum(len(asked.arrival_s) for asked in self.demand.values())
+        compiles = Compiled.pays(requests, swaps=any(gpu.swaps for gpu in gpus))
+        flows = self._flows_alone and not delays and ITEMS.pays_after(items) and compiles
         rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
         links = {host: Link(self.env, rate) for host, rate in rates.items()}
-        for gpu in self.gpus.values():
+        for gpu in gpus:
+            if flows and gpu.clocked:
+                continue
             delay, host = delays.get(gpu.device.id), gpu.device.host
             if not (compiles and delay is None and gpu.alone and Compiled.serve(gpu, rates[host])):
                 self._driver(gpu, links[host], delay).start()
-        self.flow.start()
-        with no_search_for_cycles():
-            self.env.run(until=self.duration_s)
-        for gpu in self.gpus.values():
+        if flows:
+            clocked = [gpu for gpu in gpus if gpu.clocked]
+            replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s)
+        else:
+            self.flow.start()
+            with no_search_for_cycles():
+                self.env.run(until=self.duration_s)
+        for gpu in gpus:
             gpu.end_stall()
         self._settle_places()
+
+    @property
+    def _flows_alone(self) -> bool:
+        """Whether what pipelines need is theirs alone, nothing fails, and no model comes or goes."""
+        clocked = [gpu for gpu in self.gpus.values() if gpu.clocked]
+        steady = self.deployment.failures is None and not any(gpu.swaps for gpu in clocked)
+        return bool(self.flow.pipelines) and steady and replaying.compiles(clocked, self.deployment.scheduling)
 
     def _driver(self, gpu: ServingGpu, link: Link, delays: Delays | None) -> Ahead | Clocked:
         if delays is None:

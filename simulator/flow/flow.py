@@ -9,7 +9,7 @@ from simpy.events import ProcessGenerator
 
 from simulator.flow.frames import Frames
 from simulator.flow.items import StageItems, draw_items, draw_work_s
-from simulator.flow.stages import Join, ModelStage, OpenStage, StationStage
+from simulator.flow.stages import Join, ModelStage, OpenStage, StationStage, Way
 from simulator.flow.stations import OpenStation, homes
 from simulator.rules.queues import Outage
 from simulator.world.deployment import Deployment
@@ -64,6 +64,11 @@ class Flow:
         """Those that are models."""
         return {name: stage for name, stage in self.stages.items() if isinstance(stage, ModelStage)}
 
+    @property
+    def item_count(self) -> int:
+        """Items of all stages that may come."""
+        return sum(len(stage.drawn.frame) for stage in self.stages.values())
+
     def start(self) -> None:
         """Let frames come. Stages that are models know theirs already."""
         for one in self.pipelines.values():
@@ -108,7 +113,7 @@ def _link(stage: PipelineStage, stages: Mapping[str, OpenStage], drawn: Mapping[
     here, items = stages[stage.name], drawn[stage.name]
     before = [edge.source for edge in stage.after]
     if items.begins is not None:
-        stages[before[0]].following.append((here, items.begins.tolist()))
+        stages[before[0]].following.append(Way(here, items.begins))
     if items.joined is not None:
         join = Join(here, items.joined, [drawn[name] for name in before])
         for name in before:

@@ -1,11 +1,12 @@
 """Frames of one pipeline: how many of their items are left, which are lost, and when each is answered."""
 
+from array import array
 from collections.abc import Iterable, Mapping
 from math import inf, nan
 
 import numpy as np
 
-from simulator.flow.items import StageItems
+from simulator.flow.items import StageItems, item_counts
 from simulator.world.pipelines import Pipeline
 from simulator.world.workload import Demand, Floats, Sources
 
@@ -17,17 +18,16 @@ class Frames:
         count = len(demand.arrival_s)
         self.demand = demand
         self.arrival_s: list[float] = demand.arrival_s.tolist()
-        whole = np.zeros(count, dtype=np.int64)
-        for one in drawn.values():
-            whole += np.bincount(one.frame, minlength=count)
-        self.left: list[int] = whole.tolist()
-        """Items that are not done yet."""
+        self.whole = item_counts(drawn.values(), count)
+        """Items of each."""
+        self.left: list[int] = self.whole.tolist()
+        """Those that are not done yet."""
         self.due = np.zeros(count, dtype=np.bool_)
         """Whether something of it reaches a last stage, were it not lost."""
         for stage in pipeline.last:
             self.due[drawn[stage.name].frame] = True
-        self.answered_s = [nan] * count
-        self.lost_s = [nan] * count
+        self.answered_s = array("d", [nan]) * count
+        self.lost_s = array("d", [nan]) * count
         """When the first of its items was given up."""
         self.is_lost = bytearray(count)
 

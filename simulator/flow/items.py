@@ -1,6 +1,6 @@
 """Items: what follows from each frame at each stage, drawn before the clock: every deployment meets the same."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -25,6 +25,14 @@ class StageItems:
     """Of a stage after one other: what follows from item i there begins at `begins[i]`, and ends before the next."""
     joined: Counts | None = None
     """Of a join, by frame: its item, -1 where it does not run."""
+
+
+def item_counts(stages: Iterable[StageItems], frame_count: int) -> Counts:
+    """By frame: its items at all of these stages."""
+    counts = np.zeros(frame_count, dtype=np.int64)
+    for items in stages:
+        counts += np.bincount(items.frame, minlength=frame_count)
+    return counts
 
 
 def draw_items(pipeline: Pipeline, demand: Demand, seed: int) -> dict[str, StageItems]:

@@ -1,9 +1,13 @@
 """Stages on the clock: where the items of each wait, and what follows when they are done."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
+from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import chain, repeat
 from math import isnan
 
@@ -11,7 +15,7 @@ import numpy as np
 import simpy
 
 from simulator.flow.frames import Frames
-from simulator.flow.items import Counts, StageItems
+from simulator.flow.items import Counts, StageItems, item_counts
 from simulator.flow.stations import OpenStation, least_busy
 from simulator.rules.batching import EPSILON_S
 from simulator.rules.queues import Queue, SharedQueue, Stage
@@ -25,15 +29,19 @@ class OpenStage(ABC):
 
     def __init__(self, frames: Frames, items: StageItems) -> None:
         self.frames = frames
-        self.frame: list[int] = items.frame.tolist()
-        """Of each item that may come."""
-        self.items: list[int] = []
+        self.drawn = items
+        """Those that may come."""
+        self.items = array("q")
         """By place."""
-        self.came_s: list[float] = []
+        self.came_s = array("d")
         """By place: when it came to this stage."""
-        self.following: list[tuple[OpenStage, list[int]]] = []
-        """Stages after this one, and where the items begin there that follow from each of these."""
+        self.following: list[Way] = []
         self.joins: list[Join] = []
+
+    @cached_property
+    def frame(self) -> Sequence[int]:
+        """Of each item that may come, for the clock."""
+        return _listed(self.drawn.frame)
 
     def take(self, items: Sequence[int], now_s: float) -> None:
         """Items come, all at once."""
@@ -54,10 +62,11 @@ class OpenStage(ABC):
             return
         frames = [frame[item] for item in done]
         self.frames.count_done(frames, now_s)
-        for stage, begins in self.following:
+        for way in self.following:
+            begins = way.begins
             each = [range(begins[item], begins[item + 1]) for item in done]
             if items := each[0] if len(each) == 1 else list(chain.from_iterable(each)):
-                stage.take(items, now_s)
+                way.stage.take(items, now_s)
         for join in self.joins:
             join.count_done(frames, now_s)
 
@@ -68,7 +77,8 @@ class OpenStage(ABC):
     @property
     def frame_by_place(self) -> Counts:
         """Which frame each item is of."""
-        return np.array([self.frame[item] for item in self.items], dtype=np.int64)
+        of_place: Counts = self.drawn.frame[np.array(self.items)]
+        return of_place
 
     @property
     def demand(self) -> Demand:
@@ -76,18 +86,39 @@ class OpenStage(ABC):
         return Demand(np.array(self.came_s), self.frames.demand.source[self.frame_by_place])
 
 
+class Way:
+    """To a stage that follows one other."""
+
+    def __init__(self, stage: OpenStage, drawn: Counts) -> None:
+        self.stage = stage
+        self.drawn = drawn
+        """Where the items begin there that follow from each of those before."""
+
+    @cached_property
+    def begins(self) -> Sequence[int]:
+        """The same, for the clock."""
+        return _listed(self.drawn)
+
+
 class Join:
     """What a stage waits for that follows several."""
 
-    def __init__(self, stage: OpenStage, joined: Counts, before: Sequence[StageItems]) -> None:
+    def __init__(self, stage: OpenStage, drawn: Counts, before: Sequence[StageItems]) -> None:
         self.stage = stage
-        self.joined: list[int] = joined.tolist()
+        self.drawn = drawn
         """By frame: its item, -1 for none."""
-        whole = np.zeros(len(joined), dtype=np.int64)
-        for items in before:
-            whole += np.bincount(items.frame, minlength=len(joined))
-        self.left: list[int] = whole.tolist()
+        self.whole = item_counts(before, len(drawn))
+        """By frame: items before it."""
+
+    @cached_property
+    def joined(self) -> Sequence[int]:
+        """The same, for the clock."""
+        return _listed(self.drawn)
+
+    @cached_property
+    def left(self) -> list[int]:
         """By frame: items before it that are not done."""
+        return _listed(self.whole)
 
     def count_done(self, frames: Sequence[int], now_s: float) -> None:
         """An item before it is done, of each of these frames."""
@@ -114,16 +145,27 @@ class StationStage(OpenStage):
         env: simpy.Environment,
     ) -> None:
         super().__init__(frames, items)
-        self.work_s: list[float] = work_s.tolist()
-        """By item."""
+        self.drawn_s = work_s
+        """By item: its time at a station of speed 1."""
         self.stations = stations
-        sources = frames.demand.source[items.frame].tolist() if homes else []
-        self.home = [stations[homes[source]] for source in sources]
-        """By item: the station where its source stays; empty: each item goes where least is outstanding."""
+        self.homes = homes
+        """By source: the station where it stays; empty: each item goes where least is outstanding."""
         self.env = env
-        self.start_s: list[float] = []
+        self.start_s = array("d")
         """By place."""
-        self.finish_s: list[float] = []
+        self.finish_s = array("d")
+
+    @cached_property
+    def work_s(self) -> Sequence[float]:
+        """The same, for the clock."""
+        listed: list[float] = self.drawn_s.tolist()
+        return listed
+
+    @cached_property
+    def home(self) -> list[OpenStation]:
+        """By item: the station where its source stays."""
+        sources = self.frames.demand.source[self.drawn.frame].tolist() if self.homes else []
+        return [self.stations[self.homes[source]] for source in sources]
 
     def send(self, first: int, now_s: float) -> None:
         """Stations take them at once. Those that will end together do so in one event."""
@@ -151,28 +193,33 @@ class StationStage(OpenStage):
 class ModelStage(OpenStage, Entrance["StageQueue"]):
     """A stage that is a model: its items wait in the queues of replicas."""
 
-    came_s: list[float]
+    came_s: array[float]
 
     def __init__(self, frames: Frames, items: StageItems, deadline_s: float, *, fed_by_source: bool) -> None:
         super().__init__(frames, items)
         self.deadline_s = deadline_s
         """From the arrival of the frame."""
         self.queues = []
-        self.owner: list[int] = []
+        self.dealt_to = np.empty(0, dtype=np.int64)
         """By place: the queue it goes to, where that is known from the start."""
-        self.lines: list[tuple[list[float], list[int]]] = []
+        self.lines: list[tuple[array[float], array[int]]] = []
         """When the items of each queue came, and their places, where these are dealt in turn."""
         self.shared = False
         """Whether all queues show the one in front of them."""
         if fed_by_source:
-            self.items = list(range(len(self.frame)))
-            self.came_s = list(frames.arrival_s)
+            self.items = array("q", range(len(items.frame)))
+            self.came_s = array("d", frames.arrival_s)
+
+    @cached_property
+    def owner(self) -> Sequence[int]:
+        """The same, for the clock."""
+        return _listed(self.dealt_to)
 
     def frame_came_s(self, place: int) -> float:
         """When the frame of an item arrived."""
         return self.frames.arrival_s[self.frame[self.items[place]]]
 
-    def add_queue(self, stage: Stage, policy: BatchingPolicy, drop: Drop, *, shared: bool) -> "StageQueue":
+    def add_queue(self, stage: Stage, policy: BatchingPolicy, drop: Drop, *, shared: bool) -> StageQueue:
         rules = policy, self.deadline_s, drop
         queue = SharedStageQueue(stage, self.front, *rules) if shared else StageQueue(stage, (), *rules)
         queue.answered = queue.end_batch
@@ -181,14 +228,14 @@ class ModelStage(OpenStage, Entrance["StageQueue"]):
 
     def open_alone(self) -> None:
         self.queues[0].times = self.came_s
-        self._open([range(len(self.frame))])
+        self._open([range(len(self.drawn.frame))])
 
     def open_in_turn(self, shares: Sequence[float]) -> None:
-        owner = np.empty(len(self.frame), dtype=np.int64)
-        for number, places in enumerate(split(len(self.frame), shares)):
-            owner[places] = number
-        self.owner = owner.tolist()
-        self.lines = [([], []) for _ in self.queues]
+        count = len(self.drawn.frame)
+        self.dealt_to = np.empty(count, dtype=np.int64)
+        for number, places in enumerate(split(count, shares)):
+            self.dealt_to[places] = number
+        self.lines = [(array("d"), array("q")) for _ in self.queues]
         for queue, (came_s, _) in zip(self.queues, self.lines, strict=True):
             queue.times = came_s
         self._open([places for _, places in self.lines])
@@ -219,10 +266,11 @@ class ModelStage(OpenStage, Entrance["StageQueue"]):
 
     @property
     def dealt_places(self) -> list[Counts]:
-        dealt: list[Sequence[int]] = [places for _, places in self.lines]
-        return [np.array(places, dtype=np.int64) for places in dealt or [range(len(self.items))]]
+        if not self.lines:
+            return [np.arange(len(self.items))]
+        return [np.flatnonzero(self.dealt_to[: len(self.items)] == number) for number in range(len(self.queues))]
 
-    def _deal(self, first: int) -> list["StageQueue"]:
+    def _deal(self, first: int) -> list[StageQueue]:
         """To each queue what is its own; the queues that got something."""
         owners, lines, all_came_s = self.owner[first : len(self.items)], self.lines, self.came_s
         for place, owner in enumerate(owners, first):
@@ -230,6 +278,12 @@ class ModelStage(OpenStage, Entrance["StageQueue"]):
             came_s.append(all_came_s[place])
             places.append(place)
         return [self.queues[owner] for owner in dict.fromkeys(owners)]
+
+
+def _listed(numbers: Counts) -> list[int]:
+    """As Python reads them soonest, one by one."""
+    listed: list[int] = numbers.tolist()
+    return listed
 
 
 class StageQueue(Queue):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from simulator.flow.compiled.replaying import SCHEDULINGS
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import (
     BatchingPolicy,
@@ -17,6 +18,17 @@ from simulator.world.deployment import (
 )
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
+from simulator.world.pipelines import (
+    DECODE,
+    Edge,
+    FanOut,
+    FanOutKind,
+    ModelWork,
+    Pipeline,
+    PipelineStage,
+    Station,
+    StationWork,
+)
 from simulator.world.profile import AfterLoad, Doubt, Evidence, Profile
 from simulator.world.workload import SLO, FixedRate, Gamma, Poisson, Stream, Workload
 
@@ -158,3 +170,83 @@ def doubted(deployment: Deployment, seed: int) -> Deployment:
 
     services = (replace(one, replicas=tuple(map(uncertain, one.replicas))) for one in deployment.services)
     return replace(deployment, services=tuple(services))
+
+
+KINDS = (DECODE, "host")
+"""Of stations."""
+
+
+def fan_out(rng: np.random.Generator) -> FanOut:
+    """Of any kind, from often none to many."""
+    kind = list(FanOutKind)[rng.integers(len(FanOutKind))]
+    return FanOut(float(rng.choice([0.4, 1, 1, 2.5, 3])), kind, (*rng.integers(0, 4, 2).tolist(), 1))
+
+
+def stages(rng: np.random.Generator) -> tuple[PipelineStage, ...]:
+    """One to six, each after none, one or several of those before; half of them at stations, of any time."""
+    found: list[PipelineStage] = []
+    for number in range(rng.integers(1, 7)):
+        before = rng.permutation(number)[: rng.choice([0, 1, 1, 1, 2, 3])]
+        edges = tuple(
+            Edge(
+                source=found[place].name,
+                fan_out=fan_out(rng),
+                share=float(rng.choice([1, 1, 0.5])),
+                every=int(rng.choice([1, 1, 3])),
+            )
+            for place in before
+        )
+        at_station = StationWork(
+            KINDS[rng.integers(2)], float(rng.choice([0, 0.002, 0.01])), float(rng.choice([0, 0, 0.5]))
+        )
+        work = at_station if rng.random() < 0.5 else ModelWork()
+        slo = SLO(0.1) if rng.random() < 0.3 else None
+        found.append(PipelineStage(name=f"stage{number}", work=work, after=edges, slo=slo))
+    return tuple(found)
+
+
+def pipeline(rng: np.random.Generator, name: str) -> Pipeline:
+    """Of any SLO; some keep the order of frames."""
+    slo = SLO(float(rng.choice([0.05, 0.2, 2])))
+    return Pipeline(name=name, stages=stages(rng), slo=slo, ordered=bool(rng.random() < 0.3))
+
+
+def station(rng: np.random.Generator, kind: str, number: int) -> Station:
+    """On a host of its number."""
+    servers, speed = int(rng.integers(1, 4)), float(rng.choice([1, 2]))
+    return Station(id=f"{kind}{number}", host=f"host{number}", kind=kind, servers=servers, speed=speed)
+
+
+def piped(seed: int) -> tuple[Deployment, Workload]:
+    """One or two pipelines on one to three GPUs and the stations of two hosts, without failures; at times a model that
+    is asked for itself, on a GPU of its own."""
+    rng = np.random.default_rng([seed, 3])
+    pipelines = tuple(
+        Pipeline(
+            name=f"p{i}", stages=stages(rng), slo=SLO(float(rng.choice([0.05, 0.2, 2]))), ordered=rng.random() < 0.3
+        )
+        for i in range(rng.integers(1, 3))
+    )
+    gpus = [f"gpu{i}" for i in range(rng.integers(1, 4))]
+    services = [
+        replace(service(rng, one.name_of(stage), gpus), slo=one.slo_of(stage))
+        for one in pipelines
+        for stage in one.stages
+        if isinstance(stage.work, ModelWork)
+    ]
+    if beside := rng.random() < 0.2:
+        services.append(service(rng, "model", ["gpu of its own"]))
+    stations = tuple(station(rng, kind, number) for kind in KINDS for number in range(rng.integers(1, 3)))
+    deployment = Deployment(
+        services=tuple(services),
+        devices=tuple(
+            Device(id=gpu, gpu=KIND, host="host0", memory_bytes=KIND.memory_bytes, context_bytes=0)
+            for gpu in [*gpus, "gpu of its own"]
+        ),
+        hosts=tuple(Host(id=f"host{i}", memory_bytes=None, pcie_root_bytes_per_s=1e10) for i in range(2)),
+        scheduling=SCHEDULINGS[rng.integers(len(SCHEDULINGS))],
+        pipelines=pipelines,
+        stations=stations,
+    )
+    asked = [one.name for one in pipelines for _ in range(rng.integers(1, 3))]
+    return deployment, Workload(tuple(stream(rng, name) for name in asked + ["model"] * beside))

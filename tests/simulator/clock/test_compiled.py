@@ -26,7 +26,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch, kind: Kind, seed: int, *, compiled
     """One replay of a world, by machine code or not."""
     monkeypatch.setattr(run.Compiled, "installed", compiled)
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
-    monkeypatch.setattr(run.Compiled, "worth_making", 0)
+    monkeypatch.setattr(run.TURNS, "worth", 0)
     return run.simulate(*kind(seed), DURATION_S, seed)
 
 
@@ -67,20 +67,20 @@ def test_code_for_turns_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, ma
     deployment, workload = next(in_turns(seed) for seed in range(100) if in_turns(seed)[0].swap.eviction == "lru")
     served: list[object] = []
     monkeypatch.setattr("simulator.clock.swapping.serve", lambda gpu, _: served.append(gpu))
-    monkeypatch.setattr(run, "turns_were_made", lambda: made)
+    monkeypatch.setattr(run.TURNS, "was_made", made)
     monkeypatch.setattr(run.Compiled, "installed", True)
     monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_requests)
-    monkeypatch.setattr(run.Compiled, "seen_turns", 0)
-    monkeypatch.setattr(run, "earlier_turns", lambda: 0)
+    monkeypatch.setattr(run.TURNS, "done", 0)
+    monkeypatch.setattr(run.TURNS, "earlier", 0)
     run.simulate(deployment, workload, DURATION_S, 1)
     assert bool(served) == made
-    monkeypatch.setattr(run, "earlier_turns", lambda: run.Compiled.worth_making)
+    monkeypatch.setattr(run.TURNS, "earlier", run.TURNS.worth)
     run.simulate(deployment, workload, DURATION_S, 1)
     assert served
 
 
 def test_turns_of_all_runs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment, workload = in_turns(1)
-    monkeypatch.setattr(run.Compiled, "seen_turns", 0)
+    monkeypatch.setattr(run.TURNS, "done", 0)
     result = run.simulate(deployment, workload, DURATION_S, 1)
-    assert run.Compiled.seen_turns == sum(len(asked.arrival_s) for asked in result.requests.values())
+    assert run.TURNS.done == sum(len(asked.arrival_s) for asked in result.requests.values())

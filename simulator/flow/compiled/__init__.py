@@ -1,0 +1,1 @@
+"""Pipelines on the clock as machine code: the world in columns, the same events, and what became of it."""

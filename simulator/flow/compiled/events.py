@@ -1,0 +1,52 @@
+"""Events in machine code: by time, and of one time in the order in which they were scheduled, as SimPy brings them."""
+
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+from simulator.flow.compiled.columns import Columns
+from simulator.machine_code import forget_stale
+
+forget_stale(Path(__file__), Path(__file__).with_name("columns.py"))
+UNCOUNTED: dict[str, Any] = {"_nrt": False}
+loop = njit(cache=True, **UNCOUNTED)
+"""No function here makes an array: so Numba need not count references to those that they are given."""
+ARRIVES, ENDS, RAN, WAKES, AWAKE = range(5)
+"""A frame arrives, items are done at stations, a batch has run; a GPU is rung for, and goes on."""
+
+
+@loop
+def schedule(w: Columns, what: int, who: int, which: int, delay_s: float) -> None:
+    clock = w.clock[0]
+    at_s, place = clock.now_s + delay_s, clock.events
+    while place and at_s < w.events[(place - 1) // 2].at_s:
+        w.events[place] = w.events[(place - 1) // 2]
+        place = (place - 1) // 2
+    one = w.events[place]
+    one.at_s, one.order, one.what, one.who, one.which = at_s, clock.order, what, who, which
+    clock.order += 1
+    clock.events += 1
+
+
+@loop
+def remove_first(w: Columns) -> None:
+    clock, events = w.clock[0], w.events
+    clock.events -= 1
+    end, place = clock.events, 0
+    last = events[end]
+    while 2 * place + 1 < end:
+        child = 2 * place + 1
+        if child + 1 < end and _is_before(w, child + 1, child):
+            child += 1
+        if _is_before(w, end, child):
+            break
+        events[place] = events[child]
+        place = child
+    events[place] = last
+
+
+@loop
+def _is_before(w: Columns, one: int, other: int) -> bool:
+    a, b = w.events[one], w.events[other]
+    return a.at_s < b.at_s or (a.at_s == b.at_s and a.order < b.order)

@@ -1,0 +1,131 @@
+"""Pipelines by machine code against SimPy's clock, which is the reference: equal to the last bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support import pipelines, worlds
+from support.random_worlds import piped
+
+from simulator.clock import run
+from simulator.clock.records import SimulationResult
+from simulator.flow.compiled import laying, replaying
+from simulator.flow.compiled.columns import Columns
+from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
+from simulator.world.workload import Poisson, Stream, Workload
+
+WORLDS = 600
+DURATION_S = 2.5
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What machine code replayed, which is used from the first item on."""
+    found: list[object] = []
+    serve = replaying.serve
+
+    def note(flow: object, *rest: object) -> None:
+        found.append(flow)
+        serve(flow, *rest)  # type: ignore[arg-type]
+
+    pytest.importorskip("numba")
+    monkeypatch.setattr(replaying, "serve", note)
+    monkeypatch.setattr(run.Compiled, "worth_requests", -1)
+    monkeypatch.setattr(run.ITEMS, "worth", -1)
+    return found
+
+
+def columns(result: SimulationResult) -> list[np.ndarray]:
+    """All that happened: of each frame, item, batch and station, and in memory."""
+    asked = [[r.arrival_s, r.source, r.start_s, r.finish_s, r.outcome] for r in result.requests.values()]
+    batches = [[b.start_s, b.finish_s, b.count, b.aborted] for b in result.batches]
+    stations = [[use.start_s, use.finish_s] for use in result.stations.values()]
+    memory = [[used.at_s, used.used_bytes] for used in result.memory.values()]
+    frames = list(result.frames.values())
+    return [column for group in (*asked, *batches, *stations, *memory, frames) for column in group]
+
+
+def compare(monkeypatch: pytest.MonkeyPatch, world: tuple[Deployment, Workload], seed: int) -> None:
+    """A replay with machine code installed, and one without."""
+    monkeypatch.setattr(run.Compiled, "installed", True)
+    ours = columns(run.simulate(*world, DURATION_S, seed))
+    monkeypatch.setattr(run.Compiled, "installed", False)
+    reference = columns(run.simulate(*world, DURATION_S, seed))
+    assert len(ours) == len(reference)
+    for column, expected in zip(ours, reference, strict=True):
+        np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
+
+
+def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, served: list[object]) -> None:
+    for seed in range(WORLDS):
+        compare(monkeypatch, piped(seed), seed)
+    assert len(served) == WORLDS
+
+
+def test_what_runs_short_is_supplied(monkeypatch: pytest.MonkeyPatch, served: list[object]) -> None:
+    """More batches than factors are drawn at once; and room for nothing but what must be."""
+    monkeypatch.setattr(laying, "AGENDA_ROOM", 2)
+    monkeypatch.setattr(laying, "EVENTS_ROOM", 1)
+    supplied: set[str] = set()
+    supply = replaying.supplied
+
+    def note(laid: laying.Laid, columns: Columns) -> Columns:
+        clock = columns.clock[0]
+        short = {"factors": clock["empty"] >= 0, "agenda": clock["is_full"], "events": clock["events"] > clock["room"]}
+        supplied.update(name for name, is_short in short.items() if is_short)
+        return supply(laid, columns)
+
+    monkeypatch.setattr(replaying, "supplied", note)
+    quick = pipelines.deployment(
+        pipelines.pipeline(pipelines.work("look", 0.0001), pipelines.model("answer", "look")),
+        worlds.service(worlds.profile("p.answer", 0.001, cv=0.5)),
+    )
+    compare(monkeypatch, (quick, Workload((Stream("p", Poisson(800.0)),))), 1)
+    for seed in range(WORLDS // 10):
+        compare(monkeypatch, piped(seed), seed)
+    assert supplied == {"factors", "agenda", "events"}
+
+
+def changed(**changes: object) -> tuple[Deployment, Workload]:
+    """A world with a model of two replicas, and what else is to be so in it, of all services or of the deployment."""
+    for seed in range(WORLDS):
+        deployment, workload = piped(seed)
+        if any(len(one.replicas) > 1 for one in deployment.services):
+            break
+    of_services = {name: value for name, value in changes.items() if name in ("routing",)}
+    services = tuple(replace(one, **of_services) for one in deployment.services)
+    of_all = {name: value for name, value in changes.items() if name not in of_services}
+    return replace(deployment, services=services, **of_all), workload
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"failures": Failures(mean_time_between_s=2.0, recovery_s=1.0)},
+        {"scheduling": Scheduling.SWAP_AWARE},
+        {"routing": Routing.SHARED},
+        {"routing": Routing.LEAST_OUTSTANDING},
+    ],
+)
+def test_the_clock_replays_what_is_not_compiled(
+    monkeypatch: pytest.MonkeyPatch, served: list[object], changes: dict[str, object]
+) -> None:
+    compare(monkeypatch, changed(), 1)
+    assert len(served) == 1
+    compare(monkeypatch, changed(**changes), 1)
+    assert len(served) == 1
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_it_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, served: list[object], made: bool) -> None:
+    monkeypatch.setattr(run.Compiled, "installed", True)
+    monkeypatch.setattr(run.ITEMS, "was_made", made)
+    monkeypatch.setattr(run.ITEMS, "earlier", 0)
+    monkeypatch.setattr(run.ITEMS, "done", 0)
+    monkeypatch.setattr(run.ITEMS, "worth", 10**6)
+    result = run.simulate(*piped(1), DURATION_S, 1)
+    assert len(served) == made
+    assert run.ITEMS.done >= sum(len(frames) for frames in result.frames.values())
+    monkeypatch.setattr(run.ITEMS, "earlier", 10**6)
+    run.simulate(*piped(1), DURATION_S, 1)
+    assert len(served) == made + 1
