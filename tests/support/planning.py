@@ -83,7 +83,7 @@ def offer(gpu: GPU, usd_per_hour: float, gpu_count: int = 1, name: str = "", **c
 
 def model(name: str, latency_s: float = 0.1, attainment: float = 0.99) -> ModelSpec:
     """A model and its SLO."""
-    return ModelSpec(name=name, slo=SloSpec(latency=latency_s, attainment=attainment))
+    return ModelSpec(name=name, slo=SloSpec(latency=f"{latency_s} s", attainment=attainment))
 
 
 def scenario(models: Sequence[ModelSpec], cameras: Mapping[str, tuple[int, float]], **changes: object) -> Scenario:
