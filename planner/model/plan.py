@@ -313,7 +313,7 @@ class ResourceAnswer:
     """How much of one kind of resource pipelines take: of GPUs, decoders, cores of hosts, or links to GPUs."""
 
     kind: Bottleneck
-    """`compute`, `decode`, `host-cores` or `copy`."""
+    """`compute`, `memory`, `decode`, `host-cores` or `copy`."""
     gpu: str
     """Kind of GPU that it belongs to, or that is in its machine."""
     codecs: tuple[str, ...] = ()
@@ -321,11 +321,11 @@ class ResourceAnswer:
     servers: int
     """How many there are: GPUs, engines, cores, links."""
     load: float
-    """Share of its time that it works at what must be answered."""
+    """Share of its time that it works at what must be answered; of memory, how full the fullest is."""
     limit: float
-    """Load that the headroom leaves."""
+    """Load that the headroom leaves; of memory 1."""
     streams: int = 0
-    """Of decoders: cameras that come here."""
+    """Of decoders and of memory: cameras that come here."""
     streams_max: int = 0
     """Most that could come here within the limit."""
 

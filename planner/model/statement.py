@@ -39,6 +39,7 @@ class Code(StrEnum):
     STATION_TOO_BUSY = "station-too-busy"
     NO_STATION = "no-station"
     NO_DECODER = "no-decoder"
+    TOO_MANY_STREAMS = "too-many-streams"
     # What would help
     LOWER_PRICE = "lower-price"
     OTHER_PRICE = "other-price"

@@ -109,6 +109,7 @@ class FleetProgram:
     and for each station that pipelines use - decoders, cores, links - with s_k the share of its work done on kind k:
 
         sum_k s_k = 1, s_k work_k <= (1 - headroom) servers_k(n)
+        sum_k GPUs_k floor(memory / held by one stream) >= streams     where streams are decoded
 
     **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
     the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
@@ -127,6 +128,10 @@ class FleetProgram:
     resident: bool
     resources: tuple[Resource, ...] = ()
     """What pipelines ask besides GPUs."""
+    streams: int = 0
+    """Cameras whose frames are decoded."""
+    stream_bytes: int = 0
+    """GPU memory that each of them holds."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -246,6 +251,13 @@ class FleetProgram:
                 free = {o: -(1 - self.headroom) * resource.servers(offer) for o, offer in here.items()}
                 rows.add(upper=0, s={place: resource.busy(kind.gpu.name, design)}, n=free)
             column += len(able)
+            if resource.kind == "decode" and self.stream_bytes:
+                held = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
+                room = {
+                    o: float(one.gpu_count * (Kind.of(one).memory_bytes // self.stream_bytes))
+                    for o, one in held.items()
+                }
+                rows.add(lower=self.streams, n=room)
 
     def _pairs_of(self, model: str) -> list[int]:
         return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]

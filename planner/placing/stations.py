@@ -12,6 +12,7 @@ from planner.model.plan import Bottleneck
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Need, judged
 from planner.placing.stages import in_order, items_of, least_shares, mean_of
+from simulator.rules.routing import split
 from simulator.world.hardware import GPU
 from simulator.world.pipelines import Edge, FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
 from simulator.world.workload import SLO
@@ -162,14 +163,24 @@ def sources_of(needs: Mapping[str, Need]) -> int:
     return sum(stream.count for need in asked for stream in need.streams)
 
 
-def session_bytes(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> int:
-    """Memory that decoding holds on each GPU that decodes: of each stream, times the streams that come there."""
-    stations = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == "decode"]
-    if not stations:
-        return 0
+def decoded_stream_bytes(needs: Mapping[str, Need]) -> int:
+    """GPU memory that decoding one stream holds: of the largest; 0 where nothing is decoded."""
     stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode]
-    each = max(stream_bytes(*stage.resolution) if stage.memory is None else stage.memory for stage in stages)
-    return ceil(sources_of(needs) / len(stations)) * each
+    each = (stream_bytes(*stage.resolution) if stage.memory is None else stage.memory for stage in stages)
+    return max(each, default=0)
+
+
+def streams_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, int]:
+    """Streams that each GPU decodes, by its id, as they are dealt (`simulator.flow.stations.homes`)."""
+    decoders = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == "decode"]
+    shares = split(sources_of(needs), [one.capacity for one in decoders])
+    return {one.id.removesuffix("/decode"): len(mine) for one, mine in zip(decoders, shares, strict=True)}
+
+
+def session_bytes(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, int]:
+    """Memory that decoding holds on each GPU that decodes, by its id."""
+    each = decoded_stream_bytes(needs)
+    return {gpu: streams * each for gpu, streams in streams_on(needs, devices).items()}
 
 
 def placed_stations(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu]) -> list[tuple[str, Station]]:

@@ -10,9 +10,9 @@ from planner.placing.duty import Portion, context_bytes
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Need
-from planner.placing.stations import pipelines_on, placed_stations
+from planner.placing.stations import pipelines_on, placed_stations, session_bytes
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Replica, Service, SwapPolicy
-from simulator.world.hardware import Device, Host
+from simulator.world.hardware import CONTEXT_BYTES, Device, Host
 from simulator.world.sharing import turn_order
 
 
@@ -69,6 +69,7 @@ def deploy(
         c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
         for c in devices
     }
+    sessions = session_bytes(needs, devices)
     held = dict.fromkeys(needs, ()) | {p.portion.sized.model: p.portion.sized.profile.layers for p in placed}
     return Deployment(
         services=tuple(service(needs[model]) for model in turn_order(held)),
@@ -78,7 +79,7 @@ def deploy(
                 gpu=c.kind.gpu,
                 host=c.host,
                 memory_bytes=c.kind.memory_bytes,
-                context_bytes=context_bytes(here[c.id]),
+                context_bytes=context_bytes(here[c.id]) or of_decoding(scenario, sessions.get(c.id, 0)),
             )
             for c in devices
         ),
@@ -89,6 +90,12 @@ def deploy(
         pipelines=pipelines_on(scenario.pipelines, devices),
         stations=tuple(station for _, station in placed_stations(scenario.pipelines, devices)),
     )
+
+
+def of_decoding(scenario: Scenario, sessions_bytes: int) -> int:
+    """Memory of a GPU that runs no model: of its context and of the streams that it decodes; 0 where there are none."""
+    context = CONTEXT_BYTES if scenario.context is None else scenario.context
+    return context + sessions_bytes if sessions_bytes else 0
 
 
 def failures(scenario: Scenario) -> Failures | None:

@@ -10,7 +10,15 @@ from planner.placing.duty import offered_load
 from planner.placing.packing import Placed, portions_of
 from planner.placing.sizing import Need
 from planner.placing.stages import items_of
-from planner.placing.stations import STATIONS, StationLoad, kind_of, loads_on, pipelines_in
+from planner.placing.stations import (
+    STATIONS,
+    StationLoad,
+    decoded_stream_bytes,
+    kind_of,
+    loads_on,
+    pipelines_in,
+    streams_on,
+)
 from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.flow.figures import StageMetrics
 from simulator.world.profile import Evidence, weakest
@@ -82,7 +90,7 @@ def resources_of(trial: Trial) -> tuple[ResourceAnswer, ...]:
         return ()
     codecs = {stage.decode for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode}
     stations = (_station(trial, one, tuple(sorted(codecs))) for one in loads_on(needs, trial.devices))
-    return (*_arithmetic(trial), *stations)
+    return (*_arithmetic(trial), *_memory(trial), *stations)
 
 
 def _arithmetic(trial: Trial) -> Iterator[ResourceAnswer]:
@@ -94,6 +102,29 @@ def _arithmetic(trial: Trial) -> Iterator[ResourceAnswer]:
     for gpu in dict.fromkeys(device.kind.gpu.name for device in trial.devices):
         mine = [loads[device.id] for device in trial.devices if device.kind.gpu.name == gpu]
         yield ResourceAnswer(kind=Bottleneck.COMPUTE, gpu=gpu, servers=len(mine), load=max(mine), limit=trial.limit)
+
+
+def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
+    """Of each kind of GPU that decodes, the memory of the fullest, and the streams for which there is room."""
+    each, streams = decoded_stream_bytes(trial.replay.needs), streams_on(trial.replay.needs, trial.devices)
+    peak = {
+        gpu: max(summary.devices[gpu].peak_memory_bytes for summary in trial.replay.summaries)
+        for gpu, here in streams.items()
+        if here
+    }
+    decoding = [device for device in trial.devices if device.id in peak]
+    for gpu in dict.fromkeys(device.kind.gpu.name for device in decoding):
+        mine = [device for device in decoding if device.kind.gpu.name == gpu]
+        free = {device.id: device.kind.memory_bytes - peak[device.id] for device in mine}
+        yield ResourceAnswer(
+            kind=Bottleneck.MEMORY,
+            gpu=gpu,
+            servers=len(mine),
+            load=max(peak[device.id] / device.kind.memory_bytes for device in mine),
+            limit=1.0,
+            streams=sum(streams[device.id] for device in mine),
+            streams_max=sum(streams[one] + max(0, floor(left / each)) for one, left in free.items()),
+        )
 
 
 def _station(trial: Trial, one: StationLoad, codecs: tuple[str, ...]) -> ResourceAnswer:

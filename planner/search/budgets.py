@@ -106,16 +106,19 @@ def _usd_per_second(question: Question, kind: Kind) -> float:
 
 
 def budgeted(question: Question, devices: Sequence[FleetGpu], budgets: Mapping[str, float]) -> Question:
-    """The question with these budgets as the SLOs of its stages, and with what decoding holds of each GPU's memory."""
-    decoding = {device.kind for device in devices if device.kind.gpu.decoders}
-    held = session_bytes(question.needs, devices)
+    """The question with these budgets as the SLOs of its stages, and with what decoding holds of GPUs' memory: of each
+    kind, that of the GPU with most streams."""
+    held: dict[Kind, int] = {}
+    kind_of = {device.id: device.kind for device in devices}
+    for gpu, mine in session_bytes(question.needs, devices).items():
+        held[kind_of[gpu]] = max(mine, held.get(kind_of[gpu], 0))
     needs = {
         model: replace(need, slo=SLO(budgets[model], need.slo.attainment)) if model in budgets else need
         for model, need in question.needs.items()
     }
     sized: dict[tuple[str, Kind], Sized] = {}
     for (model, kind), one in question.sized.items():
-        beside = replace(one, context_bytes=one.context_bytes + held) if kind in decoding else one
+        beside = replace(one, context_bytes=one.context_bytes + held.get(kind, 0))
         tight = within(beside, budgets[model]) if model in budgets else beside
         if tight.latency_s:
             sized[model, kind] = tight

@@ -11,15 +11,23 @@ from planner.placing.cutting import CutReplica, FleetGpu, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
-from planner.placing.stations import loads_on
+from planner.placing.stations import decoded_stream_bytes, loads_on, streams_on
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.question import Question
-from planner.search.rejections import misfit, missed_slo, too_busy, too_few_stations, too_strained
+from planner.search.rejections import (
+    misfit,
+    missed_slo,
+    too_busy,
+    too_few_stations,
+    too_many_streams,
+    too_strained,
+)
 from simulator.clock.stability import drain
 from simulator.world.deployment import SwapPolicy
+from simulator.world.hardware import CONTEXT_BYTES
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
@@ -119,15 +127,25 @@ class OnFleet:
         return held_back or any(miss.short_of_memory for miss in self.unreplayed)
 
     def _short_of_stations(self) -> Miss | None:
-        """Why decoders, cores or links of this fleet cannot do the work; None where they can."""
+        """Why decoders, cores or links of this fleet cannot do the work, or its GPUs cannot hold what is decoded; None
+        where they can."""
         question = self.question
         loads = loads_on(question.needs, self.devices)
         busiest = max(loads, key=lambda one: one.load, default=None)
-        if busiest is None or busiest.load <= 1 - question.scenario.headroom + 1e-9:
+        if busiest is None:
             return None
         candidate = candidate_of(self.offered, self.fleet, self.swap, question.offers)
         cost = cost_usd_per_hour(self.offered, self.fleet)
-        return Miss(too_few_stations(candidate, busiest, question.scenario.headroom, cost), None, False)
+        if busiest.load > 1 - question.scenario.headroom + 1e-9:
+            return Miss(too_few_stations(candidate, busiest, question.scenario.headroom, cost), None, False)
+        streams, each = streams_on(question.needs, self.devices), decoded_stream_bytes(question.needs)
+        context = CONTEXT_BYTES if question.scenario.context is None else question.scenario.context
+        for device in self.devices:
+            held, room = streams.get(device.id, 0) * each, device.kind.memory_bytes - context
+            if held > room:
+                gpu = device.kind.gpu
+                return Miss(too_many_streams(candidate, gpu, streams[device.id], held, room, cost), None, False)
+        return None
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
         """Ways to cut models besides that of packing itself."""

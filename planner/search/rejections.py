@@ -348,6 +348,23 @@ def too_few_stations(
     )
 
 
+def too_many_streams(
+    candidate: Candidate, gpu: GPU, streams: int, held_bytes: int, room_bytes: int, cost_usd_per_hour: float
+) -> Rejection:
+    """A fleet of which one GPU would hold more streams that it decodes than fit in its memory."""
+    figures = {"streams": streams, "held_bytes": held_bytes, "memory_bytes": gpu.memory_bytes}
+    return Rejection(
+        subject=candidate,
+        bottleneck=Bottleneck.MEMORY,
+        observed=held_bytes,
+        limit=room_bytes,
+        unit="bytes",
+        why=Statement(code=Code.TOO_MANY_STREAMS, subjects=(gpu.name,), figures=figures),
+        remedies=(Statement(code=Code.LESS_DEMAND, figures={"share": room_bytes / held_bytes}), ONE_MORE_GPU),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
 def no_decoder(gpu: GPU, codecs: Sequence[Codec]) -> Rejection:
     """A kind of GPU that does not decode what pipelines ask."""
     known = tuple(rate.codec.value for rate in decode_rates(gpu))

@@ -174,6 +174,7 @@ REASONS: dict[Code, Template] = {
     Code.STATION_TOO_BUSY: station_too_busy,
     Code.NO_STATION: no_station,
     Code.NO_DECODER: "it is not known to decode {all}",
+    Code.TOO_MANY_STREAMS: "the {streams:n} streams that a {0} decodes hold {held_bytes:gb2} of {memory_bytes:gb2}",
 }
 REMEDIES: dict[Code, Template] = {
     Code.LOWER_PRICE: "a price below {usd_per_hour:usd4}/h",

@@ -44,11 +44,14 @@ def resource_name(one: ResourceAnswer) -> str:
             return f"cores of machines with {one.gpu}"
         case Bottleneck.COPY:
             return f"links to {one.gpu}"
+        case Bottleneck.MEMORY:
+            return f"memory of {one.gpu} that decodes"
     return f"arithmetic of {one.gpu}"
 
 
 def resource_line(one: ResourceAnswer) -> str:
-    """`decoding H.264 on T4: 40 of 46 streams`, `cores of machines with T4: 63 % of 90 %`."""
+    """`decoding H.264 on T4: 40 of 46 streams`, `memory of T4 that decodes: 40 of 58 streams`,
+    `cores of machines with T4: 63 % of 90 %`."""
     if one.streams_max:
         return f"{resource_name(one)}: {one.streams} of {counted(one.streams_max, 'stream')}"
     return f"{resource_name(one)}: {share(one.load)} of {share(one.limit)}"

@@ -54,7 +54,7 @@ def test_largest_batch_keeps_the_slo_and_the_measured_range() -> None:
     within = sized_on_v100(0.052)  # 10 ms + 5 ms each: eight take 50 ms
     assert isinstance(within, Sized)
     assert within.batch_size_max == 8
-    beyond = sized_on_v100(10.0)
+    beyond = sized_on_v100(9.0)
     assert isinstance(beyond, Sized)
     assert beyond.batch_size_max == 16  # nobody measured 17
 

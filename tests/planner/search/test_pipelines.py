@@ -1,5 +1,6 @@
 """Plans of pipelines: against all splits, batches and placements there are; what runs out; what is refused."""
 
+from math import ceil
 from pathlib import Path
 from random import Random
 
@@ -115,10 +116,10 @@ def test_an_answer_says_which_boxes_of_ones_own_it_leaves_out() -> None:
         assert left == [("v100 (V100)",)]
 
 
-def decoding(cameras: int, **changes: object) -> Scenario:
-    """Frames are decoded before a quick detector, so that decoders run out first."""
+def decoding(cameras: int, held_bytes: int = 1_000_000, **changes: object) -> Scenario:
+    """Frames are decoded before a quick detector, so that decoders run out first, or the memory that streams hold."""
     stages = (
-        StageSpec(name="decode", decode="h264", memory=1_000_000),
+        StageSpec(name="decode", decode="h264", memory=held_bytes),
         StageSpec(name="detect", model="detector", after=(EdgeSpec(stage="decode"),)),
     )
     return street(stages, cameras, 0.3, **changes)
@@ -136,6 +137,33 @@ def test_decoders_decide_how_many_machines_there_are() -> None:
     assert (first.kind, first.gpu, first.codecs, first.streams) == (Bottleneck.DECODE, "T4", ("h264",), 138)
     assert resource_line(first) == "decoding H.264 on T4: 138 of 138 streams"
     assert fits.models[0].bottleneck is Bottleneck.DECODE
+
+
+@pytest.mark.parametrize(("cameras", "gpus"), [(15, 1), (16, 2), (30, 2), (31, 3)])
+def test_memory_that_streams_hold_decides_how_many_machines_there_are(cameras: int, gpus: int) -> None:
+    """A T4 has 16 GB: 15 streams of 1 GB beside a context of 0.8 GB and a detector of less than 0.2 GB."""
+    quick = shelf(profile("detector", T4, 0.0001, 0.0001))
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=8, cores=4),))
+    plan = planned(decoding(cameras, 1_000_000_000, buy=own), quick)
+    found = plan.recommendation
+    assert found.gpu_count == gpus
+    assert found.lower_bound_usd_per_hour >= 0.35 * ceil(cameras / 16) - 1e-9
+    memory = next(one for one in found.resources if one.kind is Bottleneck.MEMORY)
+    assert memory.streams == cameras
+    assert cameras <= memory.streams_max <= 15 * gpus, "beside batches as large as are planned"
+    if cameras == 15 * gpus:
+        assert found.models[0].bottleneck is Bottleneck.MEMORY
+        assert resource_line(memory) == f"memory of T4 that decodes: {cameras} of {cameras} streams"
+    for gpu in found.gpus:  # also one that runs no model holds what it decodes
+        assert 0.8e9 + cameras // gpus * 1e9 <= gpu.peak_memory_bytes <= gpu.memory_bytes
+
+
+def test_more_streams_than_a_gpu_holds_are_refused_by_its_memory() -> None:
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=1, cores=4),))
+    found = planned(decoding(16, 1_000_000_000, buy=own), shelf(profile("detector", T4, 0.0001, 0.0001)))
+    assert not found.recommendation.feasible
+    [refusal] = [no for no in found.rejections if no.why.code is Code.TOO_MANY_STREAMS]
+    assert (refusal.bottleneck, refusal.observed, refusal.limit) == (Bottleneck.MEMORY, 16e9, 16e9 - 0.8e9)
 
 
 def test_a_fleet_that_cannot_decode_is_refused() -> None:
