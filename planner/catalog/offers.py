@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from calibrate.published.names import gpus_meant
-from planner.catalog.cores import host_cores
 from planner.catalog.files import (
     CatalogFile,
     GpuEntry,
@@ -20,6 +19,7 @@ from planner.catalog.files import (
     instead,
     read_all,
 )
+from planner.catalog.hosts import host_cores, host_network
 from planner.catalog.mig import SLICE, slices
 from planner.catalog.price_table import Key, read_table
 from planner.catalog.sold import Instance, Price, Purchase
@@ -94,6 +94,8 @@ class Offer:
     """Lowest and highest spot price seen, USD/h; None for other kinds of price."""
     host_cores: int | None = None
     """Cores of its processor; None where nobody says."""
+    network_bytes_per_s: tuple[float, float] | None = None
+    """Bandwidth to other machines, sustained and in bursts; None where nobody says."""
 
     @property
     def cores(self) -> int:
@@ -244,6 +246,7 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
         count_max=None,
         spot_range=price.usd_per_hour_range,
         host_cores=host_cores(instance.provider, instance.name),
+        network_bytes_per_s=host_network(instance.provider, instance.name),
     )
 
 

@@ -151,6 +151,17 @@ class TrainingLayout:
         """Samples of a step on all GPUs."""
         return round(self.micro_batch * self.split.data * self.scenario.train.accumulation)
 
+    @property
+    def network_bytes_per_s(self) -> Range:
+        """Bandwidth of one machine to others: as the scenario states it, else as listed or assumed."""
+        stated = self.scenario.network.bandwidth
+        return self.source.network_bytes_per_s if stated is None else exactly(stated)
+
+    @property
+    def is_network_assumed(self) -> bool:
+        """Nobody states or lists that bandwidth."""
+        return self.scenario.network.bandwidth is None and self.source.listed_network_bytes_per_s is None
+
     # How much there is to do
 
     def samples(self) -> float:

@@ -31,18 +31,20 @@ from planner.questions.training.scenario import (
     TrainingScenario,
     batch_of,
 )
-from planner.questions.training.sources import MachineSource, counts, sources
+from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S, MachineSource, counts, sources
 from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass, PassSpeed, SpeedRule
 from planner.questions.training.step import Interruptions, StepTimes, interruptions, run_time
 from planner.search.names import spelt
 from planner.units.errors import Wrong
-from planner.units.writing import ranges
+from planner.units.writing import names, ranges
 from planner.words.statements import rejection_line
 from simulator.world.hardware import GPU
 from simulator.world.power import AT_FULL_PACE
 from simulator.world.profile import Evidence
 
 SCHEMA = "planner.training/v1"
+BITS_OF_GBYTE = 8e-9
+"""Gb/s of bytes a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,10 @@ class TrainingOption:
     bottleneck: Limit
     workers_enough: int | None
     """Loader workers for each GPU with which the loader delays nothing; None where the scenario has no loader."""
+    network_bytes_per_s: Range | None = None
+    """Bandwidth of one machine to others; None where it is the only one."""
+    network_assumed: bool = False
+    """Neither does the scenario state that bandwidth nor its provider list it."""
     staleness: int
     """Updates by others before a gradient arrives; 0 where all step together."""
     usd_per_tflops: float | None
@@ -265,11 +271,11 @@ def warnings(
         )
     yield from left_out(scenario, machines, options)
     yield from undivided(scenario.parallel, options)
-    if scenario.network.bandwidth is None and any(option.machines > 1 for option in options):
-        rate = f"{8e-9 * scenario.network.bytes_per_s:g} Gb/s"
+    if sellers := sorted({option.provider or "your own" for option in options if option.network_assumed}):
+        link = ASSUMED_NETWORK_BYTES_PER_S * BITS_OF_GBYTE
         yield (
-            f"Assumed: {rate} between machines, which not every provider has; write `network.bandwidth`."
-            " Options of several machines depend on it."
+            f"Assumed: {link.mid:g} Gb/s for each GPU between machines of {names(sellers)}, whose network nobody lists"
+            f" ({link.low:g} to {link.high:g}); write `network.bandwidth`."
         )
 
 
@@ -403,6 +409,8 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         co2_kg=None if scenario.grid is None else co2_kg(energy_j, scenario.grid),
         bottleneck=step.limit if fits else Limit.MEMORY,
         workers_enough=times.workers_enough(),
+        network_bytes_per_s=layout.network_bytes_per_s if layout.machines > 1 else None,
+        network_assumed=layout.machines > 1 and layout.is_network_assumed,
         staleness=layout.staleness(),
         usd_per_tflops=dollars_for_speed(source, scenario.train.precision),
         rule=step.rule,

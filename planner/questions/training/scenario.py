@@ -27,7 +27,6 @@ COUNTS = tuple(2**n for n in range(14))
 """Numbers of GPUs that are tried where a scenario names none."""
 SHOWN_COUNTS = 12
 """Numbers of GPUs that a message lists."""
-NETWORK_BYTES_PER_S = 12.5e9
 SPOT_BETWEEN_S = 86_400.0
 MIXTURE = 4
 """Parameters over those of the shape from which a model is probably a mixture of experts."""
@@ -267,14 +266,10 @@ class NetworkSpec:
 
     __pydantic_config__ = STRICT
     bandwidth: ByteRate | None = None
-    """Bandwidth of one machine, one direction, e.g. `25 Gb/s`; 100 Gb/s is assumed where not given."""
+    """Bandwidth of one machine, one direction, e.g. `25 Gb/s`. Where not given, what the provider lists of it, else
+    20 Gb/s for each of its GPUs, which is assumed."""
     latency: Duration = 20e-6
     """Latency of one message."""
-
-    @property
-    def bytes_per_s(self) -> float:
-        """As given, or as assumed."""
-        return NETWORK_BYTES_PER_S if self.bandwidth is None else self.bandwidth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

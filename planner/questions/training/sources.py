@@ -18,6 +18,11 @@ OWN = "own"
 TERMS_YEARS: Mapping[PriceKind | None, float] = {PriceKind.RESERVED_1Y: 1.0, PriceKind.RESERVED_3Y: 3.0}
 YEARS = 3
 """Years over which a machine's dollars for each TFLOP/s are counted."""
+ASSUMED_NETWORK_BYTES_PER_S = ranged(0.625e9, 2.5e9, 32.5e9)
+"""Bandwidth to other machines for each GPU of one of which nobody lists it: 20 Gb/s, between 5 and 260, which are the
+median, the tenth and the nine tenths of instances of which it is listed."""
+LISTED_REACHED = 0.5
+"""Least share of a listed bandwidth that messages get: providers say that theirs is an upper limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,16 @@ class MachineSource:
     memory_bytes: int
     count_max: int | None = None
     as_of: str = ""
+    listed_network_bytes_per_s: tuple[float, float] | None = None
+    """Bandwidth to other machines, sustained and in bursts, as its provider lists it; None where nobody does."""
+
+    @property
+    def network_bytes_per_s(self) -> Range:
+        """Bandwidth to other machines, as listed or assumed, with its doubt."""
+        if self.listed_network_bytes_per_s is None:
+            return ASSUMED_NETWORK_BYTES_PER_S * self.gpus_each
+        sustained, burst = self.listed_network_bytes_per_s
+        return ranged(LISTED_REACHED * sustained, sustained, burst)
 
     @property
     def commitment_usd(self) -> float:
@@ -80,6 +95,7 @@ def _rented(offer: Offer) -> MachineSource:
         memory_bytes=offer.memory_bytes,
         count_max=offer.count_max,
         as_of=offer.as_of,
+        listed_network_bytes_per_s=offer.network_bytes_per_s,
     )
 
 

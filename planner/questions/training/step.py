@@ -1,12 +1,12 @@
 """The time of one step of a training on its GPUs, with its limit, and of the whole training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from planner.model.choices import PriceKind
-from planner.model.ranges import Range, exactly
+from planner.model.ranges import Range, exactly, ranged
 from planner.questions.training.closed_forms import (
     FORWARD_SHARE,
     RUN_OVER_STEPS,
@@ -61,10 +61,11 @@ class StepTimes:
     layout: TrainingLayout
     speed: PassSpeed
 
-    @property
-    def traffic(self) -> Traffic:
-        """Messages of the GPUs."""
-        return Traffic(layout=self.layout)
+    def over_links(self, time_s: Range, change: Callable[[float, Traffic], float]) -> Range:
+        """A rising function of a time and of messages; its good end over the fastest link between machines."""
+        link = self.layout.network_bytes_per_s
+        traffics = (Traffic(layout=self.layout, network_bytes_per_s=rate) for rate in (link.high, link.mid, link.low))
+        return ranged(*map(change, time_s.ends, traffics))
 
     @property
     def passes(self) -> int:
@@ -85,14 +86,8 @@ class StepTimes:
 
     def computed(self, pass_s: Range) -> Step:
         """A step from the time of one pass on one GPU, with all that dividing the work adds."""
-        split, traffic = self.layout.split, self.traffic
-        tensor_s, hand_over_s = traffic.tensor_s(), traffic.hand_over_s()
-        part_s = self.part_s(pass_s)
-
-        def stages_s(one_part_s: float) -> float:
-            return pipeline_s(one_part_s + tensor_s, split.pipeline, self.passes, hand_over_s)
-
-        time_s = self.agreed(part_s.each(stages_s)) + (update_s(self.layout) + traffic.norms_s())
+        split, part_s = self.layout.split, self.part_s(pass_s)
+        time_s = self.over_links(part_s, self.together_s)
         computing_s = pass_s.mid * self.passes / split.parts
         waiting_s = pipeline_s(part_s.mid, split.pipeline, self.passes) - computing_s
         alone_s = computing_s + update_s(self.layout)
@@ -104,12 +99,17 @@ class StepTimes:
         issued_s = self.layout.subject.issued_s.joined(min, pass_s)
         return (pass_s * (1 / self.layout.split.tensor)).joined(max, issued_s)
 
-    def agreed(self, computing_s: Range) -> Range:
+    def together_s(self, part_s: float, traffic: Traffic) -> float:
+        """A step whose passes take so long on each GPU."""
+        stages, hand_over_s = self.layout.split.pipeline, traffic.hand_over_s()
+        computing_s = pipeline_s(part_s + traffic.tensor_s(), stages, self.passes, hand_over_s)
+        return self.agreed_s(computing_s, traffic) + update_s(self.layout) + traffic.norms_s()
+
+    def agreed_s(self, computing_s: float, traffic: Traffic) -> float:
         """Computing, and the part of the gradients' way that the backward pass does not hide."""
         parallel = self.layout.scenario.parallel
         hidden = parallel.overlap and parallel.synchronous
-        travel_s = self.traffic.gradients_s()
-        return computing_s.each(lambda time_s: time_s + exposed_s(travel_s, time_s, hidden))
+        return computing_s + exposed_s(traffic.gradients_s(), computing_s, hidden)
 
     def whole(self) -> Step:
         """A step from speeds of whole runs; never faster than this run's own links and waiting allow."""
@@ -139,8 +139,11 @@ class StepTimes:
             return self._as_stated(spec, measured_s)
         launches_s = layout.subject.launches_s
         step_s = rescaled_step_s(measured_s, measured_share, share, launches_s)
-        divided_s = step_s.each(self.divided_s) if spec.gpu_count % layout.split.parts else step_s
-        time_s = self.agreed(divided_s) if layout.gpu_count > spec.gpu_count else divided_s
+        time_s = step_s
+        if spec.gpu_count % layout.split.parts:
+            time_s = self.over_links(time_s, self.divided_s)
+        if layout.gpu_count > spec.gpu_count:
+            time_s = self.over_links(time_s, self.agreed_s)
         launching_s = min(launches_s, step_s.mid)
         taken_s = {Limit.NETWORK: time_s.mid - step_s.mid, Limit.OVERHEAD: launching_s}
         step = self._with_limit(time_s, taken_s, step_s.mid - launching_s)
@@ -174,9 +177,9 @@ class StepTimes:
             return spec.step
         return batch / (spec.rate or math.inf)
 
-    def divided_s(self, step_s: float) -> float:
+    def divided_s(self, step_s: float, traffic: Traffic) -> float:
         """A step of whole models, where each is divided: with its bubble, and the messages of its parts."""
-        stages, traffic = self.layout.split.pipeline, self.traffic
+        stages = self.layout.split.pipeline
         sent_s = self.passes * traffic.tensor_s() / stages + 2 * (stages - 1) * traffic.hand_over_s()
         return step_s / (1 - bubble(stages, self.passes)) + sent_s
 

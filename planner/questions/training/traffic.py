@@ -22,6 +22,8 @@ class Traffic:
     """Times of messages in one step of a layout. A copy of the model fills a machine before it takes another."""
 
     layout: TrainingLayout
+    network_bytes_per_s: float
+    """Bandwidth of one machine to others."""
 
     @property
     def inside(self) -> NetworkLink:
@@ -31,8 +33,7 @@ class Traffic:
     @property
     def between(self) -> NetworkLink:
         """The link between machines."""
-        network = self.layout.scenario.network
-        return NetworkLink(bytes_per_s=network.bytes_per_s, latency_s=network.latency)
+        return NetworkLink(bytes_per_s=self.network_bytes_per_s, latency_s=self.layout.scenario.network.latency)
 
     def link(self, gpus: int) -> NetworkLink:
         """The slowest link among so many neighbours."""

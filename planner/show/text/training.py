@@ -7,7 +7,7 @@ from planner.catalog.collect import ANY_REGION
 from planner.model.ranges import Range
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.memory import Fits
-from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.questions.training.plan import BITS_OF_GBYTE, TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
 from planner.questions.training.step import Interruptions
 from planner.units.writing import counted, dollars, gigabytes, names
@@ -158,7 +158,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
     lines = [memory_line(o) for o in detailed]
     lines += speed_lines(shown)
-    lines += [*interruption_lines(detailed), *starved_lines(plan), *huge_line(shown)]
+    lines += [*network_lines(detailed), *interruption_lines(detailed), *starved_lines(plan), *huge_line(shown)]
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
     if plan.prices_as_of:
@@ -195,6 +195,22 @@ def starved_lines(plan: TrainingPlan) -> list[str]:
     if late := sum(o.bottleneck is Limit.STORAGE for o in plan.options):
         lines.append(f"{late} of {options} held by storage (`data.storage`), which more workers do not change.")
     return lines
+
+
+def network_lines(shown: Sequence[TrainingOption]) -> list[str]:
+    """Bandwidth between the machines of options that have several."""
+    return list(dict.fromkeys(network_line(o, o.network_bytes_per_s) for o in shown if o.network_bytes_per_s))
+
+
+def network_line(o: TrainingOption, link: Range) -> str:
+    """`Network of g6e.xlarge: 2.5 Gb/s (1.25 to 20), as listed`."""
+    basis = "assumed" if o.network_assumed else "as listed" if ends(link) else "as the scenario states"
+    return f"Network of {o.instance}: {between(link * BITS_OF_GBYTE, gigabits)}, {basis}."
+
+
+def gigabits(rate: float) -> str:
+    """`2.5 Gb/s`."""
+    return f"{rate:g} Gb/s"
 
 
 def interruption_lines(shown: Sequence[TrainingOption]) -> list[str]:

@@ -453,6 +453,7 @@ def test_an_offer_tells_all():
         count_max=None,
         spot_range=None,
         host_cores=64,
+        network_bytes_per_s=(32e9 / 8, 32e9 / 8),
     )
     assert refused == []
 

@@ -20,14 +20,17 @@ from support.paths import ROOT, SCENARIOS
 
 from calibrate.library.lookup import SHIPPED, Library, find_profiles
 from planner import cli
+from planner.catalog.hosts import host_network
 from planner.catalog.offers import load_catalog
 from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
+from planner.model.ranges import exactly, ranged
 from planner.prediction.predict import Predictor
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
 from planner.questions.training.plan import TrainingOption, TrainingPlan, facts_of, is_allowed, train, worker_rate
 from planner.questions.training.scenario import TrainingScenario, load_training
+from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S as ASSUMED
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
 from planner.show.kept import render
 from planner.show.text.training import length
@@ -306,6 +309,50 @@ def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
     plan = answer("gpt3", "network.bandwidth=200 Gb/s")
     assert plan.warnings == ("The model is whole on each of 1 GPU: tensor 8 x pipeline 16 do not divide that.",)
     assert only(plan, "V100", 1).parallel == "one GPU"
+
+
+# The network between machines
+
+
+def listed(instance: str, *overrides: str) -> TrainingOption:
+    """ResNet-50 on four of an instance."""
+    given = (f"buy={{instances: [{instance}], max_gpus: 64, retired: true}}", "prices=[on-demand]", "counts=[4, 32]")
+    return answer("resnet50", *given, "buy.regions=[us-east-1]", *overrides).options[-1]
+
+
+def test_machines_of_a_slow_network_are_not_taken_for_fast_ones() -> None:
+    slow, stated = listed("g6e.xlarge"), listed("g6e.xlarge", "network.bandwidth=100 Gb/s")
+    assert slow.network_bytes_per_s == ranged(1.25e9 / 8, 2.5e9 / 8, 20e9 / 8)
+    assert not slow.network_assumed
+    assert slow.bottleneck is Limit.NETWORK
+    assert slow.step_s > 2 * stated.step_s
+    assert stated.network_bytes_per_s == exactly(100e9 / 8)
+    assert stated.bottleneck is not Limit.NETWORK
+
+
+def test_a_network_that_is_assumed_or_an_upper_limit_is_in_the_band() -> None:
+    """The step of a stated speed is exact on one machine; on several only its messages are not."""
+    speed = ("speed=[{gpu: A100-80GB, step: 0.2 s, gpu_count: 8, global_batch: 1024}]", "data.loader=null")
+    own = "buy={own: [{name: mine, gpu: A100-80GB, gpu_count: 8, price: $9/h, count: 8}]}"
+    given = ("prices=[]", "counts=[64]", "train.global_batch=64", "network.latency=0 s", *speed)
+    (assumed,) = answer("resnet50", own, *given).options
+    (exact,) = answer("resnet50", own, *given, "network.bandwidth=160 Gb/s").options
+    assert assumed.network_assumed
+    assert assumed.step_s == pytest.approx(exact.step_s)  # 20 Gb/s for each of eight
+    assert assumed.time_s.high > exact.time_s.high
+    assert assumed.time_s.low < exact.time_s.low
+
+
+def test_the_assumed_network_is_that_of_listed_ones() -> None:
+    rates = {
+        (i.provider, i.name): listed_rates[0] / i.gpu_count
+        for i in CATALOG.instances
+        if (listed_rates := host_network(i.provider, i.name))
+    }
+    assert len(rates) > 80
+    inside = [ASSUMED.low <= rate <= ASSUMED.high for rate in rates.values()]
+    assert 0.75 < statistics.mean(inside) < 0.9
+    assert statistics.median(rates.values()) == pytest.approx(ASSUMED.mid, rel=0.25)  # instances come and go
 
 
 # Small batches
