@@ -5,6 +5,7 @@ import json
 import os
 import re
 from dataclasses import fields, is_dataclass
+from enum import StrEnum
 from math import inf, isnan
 from pathlib import Path
 from typing import get_args
@@ -19,7 +20,7 @@ from calibrate.library.reading import PRECISIONS
 from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.model import plan as plans
-from planner.model.choices import PriceKind
+from planner.model.choices import MeasurementFormat, PriceKind, PriceListFormat, Target
 from planner.model.parts.merging import Merging, SharingRule
 from planner.model.parts.serving import AccuracyRule
 from planner.model.scenario import Objective
@@ -77,6 +78,15 @@ def anchor(heading: str) -> str:
 def test_every_policy_that_can_be_named_is_on_the_page_of_commands(kind: str) -> None:
     names = ", ".join(f"`{name}`" for name in POLICIES[kind].names)
     assert f"| `{kind}` | {names} |" in (ROOT / "docs" / "cli.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("choices", "page"),
+    [(PriceListFormat, "importing.md"), (MeasurementFormat, "importing.md"), (Target, "deploying.md")],
+)
+def test_every_form_that_is_read_or_written_is_on_its_page(choices: type[StrEnum], page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert not [one.value for one in choices if f"`{one.value}`" not in text]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

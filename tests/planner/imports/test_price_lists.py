@@ -16,7 +16,8 @@ from support.commands import planner
 
 from planner.catalog.offers import Catalog, load_catalog
 from planner.catalog.sold import Price
-from planner.model.choices import PriceKind
+from planner.imports.price_lists.lists import DOCUMENTS, TABLES
+from planner.model.choices import PriceKind, PriceListFormat
 
 SKYPILOT = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Region,SpotPrice,Price,Zone,GpuInfo
 g4dn.xlarge,T4,1.0,4.0,16.0,us-east-1,0.21,0.55,us-east-1a,"{'Gpus': [{'Name': 'T4'}]}"
@@ -137,6 +138,10 @@ def in_one_form(text: str) -> str:
     with suppress(ValueError):
         return f"{float(text):.6g}"
     return text
+
+
+def test_every_form_of_list_has_its_reader() -> None:
+    assert set(PriceListFormat) == TABLES.keys() | DOCUMENTS.keys()
 
 
 def test_skypilot_has_spot_by_zone(tmp_path: Path) -> None:
