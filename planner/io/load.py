@@ -240,12 +240,16 @@ class ScenarioReader:
         self.problems.append(Problem(*place, message, name))
 
     def cause(self, path: Steps, keys: Sequence[str]) -> str | None:
-        """The override that brought a value, or set one of its `keys`; None where none did."""
+        """The override that brought a value or the mapping that it is in, or set one of its `keys`; None where none
+        did."""
         for ancestor in above(path):
             if ancestor in self.overridden:
                 return self.overridden[ancestor]
         ways = [(*path, key) for key in keys]
-        return next((text for way, text in self.overridden.items() if way[: len(path) + 1] in ways), None)
+        if path and path not in self.document.places:
+            ways.append(path)
+        begins = ((way[: len(one)] == one, text) for one in ways for way, text in self.overridden.items())
+        return next((text for is_one, text in begins if is_one), None)
 
     def override(self, text: str) -> None:
         """Applies one `path=value`."""

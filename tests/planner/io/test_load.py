@@ -150,6 +150,11 @@ def test_overrides_change_the_checksum(tmp_path):
         ("seed=[1", "--set seed=[1: the value is not YAML: while parsing a flow sequence, did not find expected"),
         ("failures.recovery=1 s", "s.yaml:1:1: failures.mean_time_between: is missing. Add it."),
         ("hedroom=1", "--set hedroom=1: hedroom: unknown key. Did you mean `headroom`? Known: name, models,"),
+        ("policies.routing=first", "--set policies.routing=first: policies: unknown key."),
+        (
+            "models.0.slo.late.by=3",
+            "--set models.0.slo.late.by=3: models[0].slo.late: unknown key. Did you mean `latency`?",
+        ),
         ("accuracy.rule=reuse-last", "--set accuracy.rule=reuse-last: accuracy: needs `half_life` with `reuse-last`."),
         ("models.b.factory=m:f", "--set models.b.factory=m:f: models[1]: needs `input`, the shape of one sample,"),
         ("models.b.slo={}", "--set models.b.slo={}: models[1].slo.latency: is missing. Add it."),
