@@ -21,13 +21,16 @@ from planner.model.plan import Rejection
 from planner.model.ranges import Range
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops, why_not
+from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.held import activations, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
 from planner.questions.training.memory import Fits, gpus_needed
 from planner.questions.training.scenario import (
     SHOWN_COUNTS,
+    SPEEDS,
     LoadedTraining,
     ParallelSpec,
+    SpeedSpec,
     TrainingScenario,
     batch_of,
 )
@@ -36,13 +39,16 @@ from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass,
 from planner.questions.training.step import Interruptions, StepTimes, interruptions, run_time
 from planner.search.names import spelt
 from planner.units.errors import Wrong
-from planner.units.writing import names, ranges
+from planner.units.writing import counted, names, ranges
 from planner.words.statements import rejection_line
 from simulator.world.hardware import GPU
 from simulator.world.power import AT_FULL_PACE
 from simulator.world.profile import Evidence
 
 SCHEMA = "planner.training/v1"
+PLAIN_FLOPS = FLOPS_PER_PARAM_TOKEN["none"]
+WINOGRAD = 2.25
+"""Times that convolutions may seem to pass the peak: Winograd's form of 3x3 takes 16 products where 36 are counted."""
 BITS_OF_GBYTE = 8e-9
 """Gb/s of bytes a second."""
 
@@ -149,6 +155,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     """Every option of a training scenario, cheapest first; ScenarioError or CatalogError where there is none."""
     scenario = with_catalog_names(loaded.scenario, catalog)
     subject = known_subject(loaded, scenario, catalog)
+    if problems := [*impossible_speeds(scenario, subject, catalog)]:
+        raise refused(loaded, problems)
     machines, rejections = sources(scenario, catalog)
     predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, subject))
     rates = loader_rates(loaded, {source.gpu.name for source in machines}, library)
@@ -207,6 +215,38 @@ def unknown_gpus(scenario: TrainingScenario, catalog: Catalog) -> Iterator[Wrong
         if speed.gpu not in catalog.gpus:
             hint = which_gpu(speed.gpu, catalog.gpus)
             yield ("speed", i, "gpu"), f"`{speed.gpu}` is not in the catalog.{hint}"
+
+
+def impossible_speeds(scenario: TrainingScenario, subject: Subject, catalog: Catalog) -> Iterator[Wrong]:
+    """Stated speeds at which each GPU would compute faster than it can."""
+    for i, speed in enumerate(scenario.speed):
+        gpu, key = catalog.gpus[speed.gpu], next(key for key in SPEEDS if getattr(speed, key) is not None)
+        try:
+            peak_flops_per_s = peak_flops(gpu, scenario.train.precision)
+        except PrecisionError:
+            continue
+        reached = reached_flops_per_s(scenario, subject, speed)
+        shortcut = WINOGRAD if subject.facts and any(layer.type == "Conv2d" for layer in subject.facts.layers) else 1.0
+        if reached <= peak_flops_per_s * (1.0 if speed.achieved else shortcut):
+            continue
+        rates = f"{reached / 1e12:,.4g} TFLOP/s on each of {counted(speed.gpu_count, 'GPU')}"
+        limit = f"a {speed.gpu} computes at most {peak_flops_per_s / 1e12:g} at {scenario.train.precision}"
+        remedy = "Write what one GPU reached, or the `precision` it was measured at."
+        if not speed.achieved:
+            remedy = "Write `gpu_count`, the GPUs it was measured on, or the `precision` and `global_batch` it had."
+        yield ("speed", i, key), f"means {rates}; {limit}. {remedy}"
+
+
+def reached_flops_per_s(scenario: TrainingScenario, subject: Subject, speed: SpeedSpec) -> float:
+    """Operations a second of each GPU at a stated speed, by the batch of the whole step; 0 where that is not known."""
+    if speed.achieved:
+        return speed.achieved
+    train, data = scenario.train, scenario.data
+    batch = speed.global_batch or train.global_batch or 0
+    samples_per_s = speed.rate or (batch / speed.step if speed.step else 0.0)
+    if speed.run and data.samples and train.epochs:
+        samples_per_s = data.samples * data.used * train.epochs / speed.run
+    return subject.step_flops(samples_per_s, PLAIN_FLOPS) / speed.gpu_count
 
 
 def loader_rates(loaded: LoadedTraining, gpus: Collection[str], library: Library) -> dict[str, float]:

@@ -8,7 +8,7 @@ from planner.model.ranges import Range
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.memory import Fits
 from planner.questions.training.plan import BITS_OF_GBYTE, TrainingOption, TrainingPlan
-from planner.questions.training.speed import Limit
+from planner.questions.training.speed import Limit, SpeedRule
 from planner.questions.training.step import Interruptions
 from planner.units.writing import counted, dollars, gigabytes, names
 from simulator.world.profile import Evidence
@@ -176,8 +176,11 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
 def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     lines = list(plan.warnings)
-    if kinds := sorted({o.gpu for o in plan.options if o.evidence.rank > Evidence.FITTED.rank}):
+    weak = [o for o in plan.options if o.evidence.rank > Evidence.FITTED.rank]
+    if kinds := sorted({o.gpu for o in weak if o.rule is not SpeedRule.STATED}):
         lines.append(f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err.")
+    if kinds := sorted({o.gpu for o in weak if o.rule is SpeedRule.STATED}):
+        lines.append(f"The speed that the scenario states of {names(kinds)} is carried to other numbers of GPUs.")
     lines += starved_lines(plan)
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     if dated := [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of]:

@@ -33,7 +33,7 @@ from planner.questions.training.scenario import TrainingScenario, load_training
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S as ASSUMED
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
 from planner.show.kept import render
-from planner.show.text.training import length
+from planner.show.text.training import doubts, length
 from planner.units.writing import Format, Screen
 from simulator.world.profile import Evidence
 
@@ -353,6 +353,33 @@ def test_the_assumed_network_is_that_of_listed_ones() -> None:
     inside = [ASSUMED.low <= rate <= ASSUMED.high for rate in rates.values()]
     assert 0.75 < statistics.mean(inside) < 0.9
     assert statistics.median(rates.values()) == pytest.approx(ASSUMED.mid, rel=0.25)  # instances come and go
+
+
+# Stated speeds
+
+
+@pytest.mark.parametrize(
+    ("speed", "said"),
+    [
+        ("achieved: 400 TFLOP/s", r"speed\[0\]\.achieved: means 400 TFLOP/s on each of 1 GPU; .* at most 312 at amp"),
+        ("rate: 929 /s", r"speed\[0\]\.rate: means 686.8 TFLOP/s .*Write `gpu_count`"),
+        ("step: 34 ms", r"speed\[0\]\.step: means"),
+        ("run: 3 min", r"speed\[0\]\.run: means"),
+    ],
+)
+def test_a_stated_speed_above_the_peak_is_refused_with_its_likely_cause(speed: str, said: str) -> None:
+    given = ("buy={gpus: [A100-80GB], max_gpus: 8}", f"speed=[{{gpu: A100-80GB, {speed}}}]")
+    with pytest.raises(ScenarioError, match=said):
+        bert("zoo: 'hf:bert-large-uncased', input: [384]", *given)
+
+
+def test_a_stated_speed_that_can_be_is_not_called_unmeasured() -> None:
+    speed = "speed=[{gpu: A100-80GB, rate: 929 /s, gpu_count: 8}]"
+    plan = bert(f"transformer: {BERT}", "buy={gpus: [A100-80GB], max_gpus: 8}", "counts=[4, 8]", speed)
+    assert {o.rule for o in plan.options} == {SpeedRule.STATED}
+    text = " ".join(doubts(plan))
+    assert "Nobody measured" not in text
+    assert "The speed that the scenario states of A100-80GB is carried" in text
 
 
 # Small batches
