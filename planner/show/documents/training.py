@@ -111,6 +111,7 @@ def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[C
         rows.figures("cost", lambda o: prose.usd(o.cost_usd.mid)),
         rows.figures("high end", lambda o: prose.usd(o.cost_usd.high)),
         *(limits if plan.deadline_s or plan.budget_usd else []),
+        rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes), once="fits in memory: {}"),
         rows.words("held by", "bottleneck", once="held by {}"),
         rows.words("evidence", "evidence", once="{}"),
     ]
