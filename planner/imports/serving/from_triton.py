@@ -11,10 +11,11 @@ from math import isfinite
 from pathlib import Path
 
 from calibrate.io.reader import NAME
+from calibrate.layers.facts import has_layers
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS
 from planner.imports.serving.found import TODO, scenario_name
-from planner.imports.serving.scenario_text import comment, commented, overview, quoted, wait
+from planner.imports.serving.scenario_text import comment, commented, overview, quoted, unknown_text, wait, why_not
 from planner.imports.serving.triton_config import TritonConfig, read_config
 from planner.show.document import Column, Document, Rows
 from planner.units.reading import Quantity, did_you_mean, duration, rate
@@ -42,12 +43,21 @@ class TritonModel:
     weights_bytes: int | None
     """Size of its newest version's files on disk: an estimate, evidence `assumed`. None where there is none to see."""
     version: int | None
+    file: str = ""
+    """`onnx:repository/detector/1/model.onnx`, where that is there."""
 
     @property
     def profile(self) -> str:
         """Profile it uses: what its parameters say, as an exported plan writes them; else its name."""
         noted = self.config.parameters.get("profile", "")
         return noted if NAME.fullmatch(noted) else self.name
+
+    @property
+    def input(self) -> str:
+        """`3x224x224` where it has one input of fixed size; empty elsewhere."""
+        inputs = self.config.inputs
+        fixed = len(inputs) == 1 and inputs[0].sides and min(inputs[0].sides) > 0
+        return "x".join(map(str, inputs[0].sides)) if fixed else ""
 
     @property
     def precision(self) -> str | None:
@@ -143,7 +153,14 @@ def read_model(folder: Path) -> "TritonModel | Ensemble | str":
         return f"{folder.name}: runs on processors only, and plans are about GPUs"
     version = newest(folder, config)
     size = None if config.backend in CODE else size_bytes(folder, version)
-    return TritonModel(name=scenario_name(folder.name), config=config, weights_bytes=size, version=version)
+    graph = folder / str(version) / "model.onnx"
+    return TritonModel(
+        name=scenario_name(folder.name),
+        config=config,
+        weights_bytes=size,
+        version=version,
+        file=f"onnx:{graph}" if "onnx" in config.backend and graph.is_file() else "",
+    )
 
 
 def newest(folder: Path, config: TritonConfig) -> int | None:
@@ -274,7 +291,7 @@ class TritonImport:
     repository: Repository
     wished: ImportWishes
     profiled: Mapping[str, bool]
-    """By model: True where a profile is known."""
+    """By model: True where a profile or layers are known by its name."""
 
     @property
     def missing(self) -> list[str]:
@@ -287,14 +304,10 @@ class TritonImport:
 
     @property
     def unprofiled(self) -> str:
-        """Models without a profile, which stand between the scenario and a plan; empty where there are none."""
-        models = [name for name, known in self.profiled.items() if not known]
-        if not models:
-            return ""
-        return (
-            f"No profile is known of {names(models)}: before `planner plan`, name one for each as `profile:` (`planner "
-            "profiles list` has them), or measure it with `planner calibrate` and name the folder with --profiles."
-        )
+        """What stands between the scenario and a plan; empty where nothing does."""
+        unknown = [one.name for one in self.repository.models if not (self.profiled[one.name] or one.file)]
+        files = [one.file for one in self.repository.models if one.file and not self.profiled[one.name]]
+        return " ".join(filter(None, (unknown_text(unknown) if unknown else "", *map(why_not, files))))
 
     def text(self) -> str:
         """A commented scenario."""
@@ -337,7 +350,7 @@ class TritonImport:
             rows.figures("wait", lambda m: wait(m.config.max_queue_delay_s)),
             rows.words("instances", lambda m: "; ".join(map(str, m.config.groups)) or "1 on every GPU"),
             rows.figures("on disk", lambda m: megabytes(m.weights_bytes) if m.weights_bytes else "-"),
-            rows.words("profile", lambda m: m.profile if self.profiled[m.name] else "none"),
+            rows.words("known as", lambda m: m.profile if self.profiled[m.name] else m.file or "-"),
         ]
 
 
@@ -346,11 +359,15 @@ def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Li
     repository = read_repository(path)
     wished = wishes(repository, rates, latencies)
     short_waits(repository, wished)
-    profiled = {
-        model.name: any(model.precision in (None, profile.precision) for profile in library.for_model(model.profile))
-        for model in repository.models
-    }
+    profiled = {model.name: _is_known(model, library) for model in repository.models}
     return TritonImport(repository, wished, profiled)
+
+
+def _is_known(model: TritonModel, library: Library) -> bool:
+    """True where its name stands for profiles at its precision, or for layers."""
+    profiles = [profile.precision for profile in library.for_model(model.profile)]
+    asked = model.profile == model.name and has_layers(model.name)  # `profile:` names profiles alone
+    return asked or any(model.precision in (None, precision) for precision in profiles)
 
 
 # The scenario
@@ -364,7 +381,12 @@ def model_lines(model: TritonModel, wished: ImportWishes, profiled: bool) -> Ite
         yield f"  # Weights: about {size} (evidence: assumed)."
     yield f"  - name: {quoted(model.name)}"
     if not profiled and model.profile == model.name:
-        yield "    # profile: NAME # no profile has this name: see `planner profiles list`, or `planner calibrate`"
+        if not model.file:
+            yield "    # model: NAME # what it is: docs/models.md has names, also of files; or `profile:`"
+        else:
+            yield f"    model: {quoted(model.file)}"
+        if model.input:
+            yield f"    {'' if model.file else '# '}input: {model.input}"
     elif not profiled or model.profile != model.name:
         unknown = "" if profiled else " # not known here: see `planner profiles list`, or name its folder: --profiles"
         yield f"    profile: {quoted(model.profile)}{unknown}"
@@ -385,6 +407,7 @@ def described(config: TritonConfig) -> str:
         parts.append(f"batches up to {config.max_batch_size} (preferred {preferred})")
     else:
         parts.append(f"batches up to {config.max_batch_size}")
+    parts += [f"input {one}" for one in config.inputs]
     parts += [str(group) for group in config.groups] or ["1 on every GPU"]
     if config.timeout_s:
         parts.append(f"given up or put last after {wait(config.timeout_s)}")

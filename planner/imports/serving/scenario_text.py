@@ -56,10 +56,7 @@ class Import:
 
     def is_known(self, model: FoundModel) -> bool:
         """True where its name is one of a package or a file, or of a profile or layers that are here."""
-        name = model.source
-        if ":" in name or not name:
-            return bool(name) and not _why_not(name)
-        return bool(name in known() or shipped(name) or self.library.for_model(name) or self.library.published_of(name))
+        return is_known(model.source, self.library)
 
     def text(self) -> str:
         """A commented scenario."""
@@ -128,20 +125,24 @@ class Import:
     @property
     def _not_here(self) -> list[str]:
         """What stands between a model of a package or a file and a plan."""
-        return list(filter(None, (_why_not(model.source) for model in self.found.models)))
+        return list(filter(None, (why_not(model.source) for model in self.found.models)))
 
     @property
     def _unknown_text(self) -> str:
         """Models that stand between the scenario and a plan; empty where there are none."""
         if not self.unknown:
             return ""
-        return (
-            f"It is not known what {names(self.unknown)} may be: before `planner plan` write it as `model:` (names: "
-            "docs/models.md), or measure it with `planner calibrate` and name the folder with --profiles."
-        )
+        return unknown_text(self.unknown)
 
 
-def _why_not(source: str) -> str:
+def is_known(name: str, library: Library) -> bool:
+    """True of a name that a plan can use as it is."""
+    if ":" in name or not name:
+        return bool(name) and not why_not(name)
+    return bool(name in known() or shipped(name) or library.for_model(name) or library.published_of(name))
+
+
+def why_not(source: str) -> str:
     """Why layers of a package's or a file's model cannot be had here; empty where they can, and of other names."""
     if not is_sourced(source) or without_owner(source) in named():
         return ""
@@ -150,6 +151,14 @@ def _why_not(source: str) -> str:
     except ZooError as error:
         return str(error)
     return ""
+
+
+def unknown_text(models: Sequence[str]) -> str:
+    """What to do of models whose names stand for none."""
+    return (
+        f"It is not known what {names(models)} may be: before `planner plan` write it as `model:` (names: "
+        "docs/models.md), or measure it with `planner calibrate` and name the folder with --profiles."
+    )
 
 
 def commented(said: Sequence[str], name: str, models: Sequence[str], streams: Sequence[str]) -> str:

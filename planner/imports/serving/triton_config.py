@@ -23,6 +23,13 @@ Kind = str | tuple[str, ...]
 """A type by its name; or the words of which a field takes one."""
 OPAQUE = "message"
 """A message whose fields say nothing of batches and instances; only its grammar is checked."""
+DATA_TYPES = (
+    "TYPE_INVALID",
+    "TYPE_BOOL",
+    *("TYPE_UINT8", "TYPE_UINT16", "TYPE_UINT32", "TYPE_UINT64"),
+    *("TYPE_INT8", "TYPE_INT16", "TYPE_INT32", "TYPE_INT64"),
+    *("TYPE_FP16", "TYPE_FP32", "TYPE_FP64", "TYPE_STRING", "TYPE_BF16"),
+)
 FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
     "ModelConfig": {
         "name": "string",
@@ -31,7 +38,7 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
         "runtime": "string",
         "version_policy": "ModelVersionPolicy",
         "max_batch_size": "int32",
-        "input": ["message"],
+        "input": ["ModelInput"],
         "output": ["message"],
         "batch_input": ["message"],
         "batch_output": ["message"],
@@ -50,6 +57,17 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
         "model_repository_agents": OPAQUE,
         "response_cache": OPAQUE,
         "model_metrics": OPAQUE,
+    },
+    "ModelInput": {
+        "name": "string",
+        "data_type": DATA_TYPES,
+        "format": ("FORMAT_NONE", "FORMAT_NHWC", "FORMAT_NCHW"),
+        "dims": ["int64"],
+        "reshape": OPAQUE,
+        "is_shape_tensor": "bool",
+        "allow_ragged_batch": "bool",
+        "optional": "bool",
+        "is_non_linear_format_io": "bool",
     },
     "ParametersEntry": {"key": "string", "value": "ModelParameter"},
     "ModelParameter": {"string_value": "string"},
@@ -121,6 +139,21 @@ class InstanceGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TritonInput:
+    """A tensor that a request brings."""
+
+    name: str
+    data_type: str
+    sides: tuple[int, ...]
+    """Of one sample, without the batch; -1 is free."""
+
+    def __str__(self) -> str:
+        """`3x224x224 fp32`."""
+        sides = "x".join("?" if side < 0 else str(side) for side in self.sides)
+        return f"{sides} {self.data_type.removeprefix('TYPE_').lower()}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TritonConfig:
     """Fields of a `config.pbtxt` that a scenario or its reader may want."""
 
@@ -129,6 +162,7 @@ class TritonConfig:
     backend: str
     max_batch_size: int
     """Most samples in one request or batch; 1 where the model takes no batches."""
+    inputs: tuple[TritonInput, ...]
     dynamic: bool
     """True where Triton gathers requests into batches."""
     preferred_batch_sizes: tuple[int, ...]
@@ -166,6 +200,7 @@ def of_message(config: Config) -> TritonConfig:
         name=str(config.get("name", "")),
         backend=str(config.get("backend") or config.get("platform") or ""),
         max_batch_size=max(1, config.get("max_batch_size", 0)),
+        inputs=tuple(_input(one, config.get("max_batch_size", 0)) for one in config.get("input", [])),
         dynamic="dynamic_batching" in config,
         preferred_batch_sizes=tuple(batching.get("preferred_batch_size", [])),
         max_queue_delay_s=batching.get("max_queue_delay_microseconds", 0) / 1e6,
@@ -180,6 +215,13 @@ def of_message(config: Config) -> TritonConfig:
             for entry in config.get("parameters", [])
         },
     )
+
+
+def _input(found: Config, batch_max: int) -> TritonInput:
+    """One input; a model that takes no batches has the batch of 1 among its sides."""
+    sides = tuple(found.get("dims", ()))
+    own = sides[1:] if batch_max < 1 and len(sides) > 1 and sides[0] in (1, -1) else sides
+    return TritonInput(name=str(found.get("name", "")), data_type=str(found.get("data_type", "")), sides=own)
 
 
 def group(found: Config) -> InstanceGroup:

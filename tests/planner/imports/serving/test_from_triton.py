@@ -298,8 +298,22 @@ def test_a_scenario_is_written_that_loads(tmp_path):
     assert {s.model: s.poisson for s in scenario.streams} == {"asr": 10, "bert": 10, "resnet50": 50}
     assert {m.slo.latency for m in scenario.models} == {0.2}
     text = out.read_text()
-    assert "batches up to 8 (preferred 4, 8), 2 on each of GPU 0, 1" in text
+    assert "batches up to 8 (preferred 4, 8), input 3x224x224 fp32, 2 on each of GPU 0, 1" in text
     assert "about 1.0 MB, the size of version 1 on disk (evidence: assumed)" in text
+
+
+def test_a_model_of_an_unknown_name_is_its_file(tmp_path):
+    """Its input is that of the configuration, without the batch where that has one of its own."""
+    of_one = RESNET.replace("resnet50", "mine").replace("max_batch_size: 8", "max_batch_size: 0")
+    unbatched = of_one.replace("[ 3, 224, 224 ]", "[ 1, 3, 320, 320 ]").replace('name: "mine"', 'name: "theirs"')
+    of_eight = RESNET.replace('name: "resnet50"', 'name: "mine"')
+    found = read_repository(repository(tmp_path / "repo", mine=of_eight, theirs=unbatched))
+    assert {model.name: model.input for model in found.models} == {"mine": "3x224x224", "theirs": "3x320x320"}
+    out = tmp_path / "s.yaml"
+    assert run("from-triton", tmp_path / "repo", "-o", out, "--rate", "10 rps", "--slo", "200 ms")[0] == 0
+    models = {m.name: m for m in load_scenario(out).scenario.models}
+    assert models["mine"].model == f"onnx:{tmp_path / 'repo' / 'mine' / '1' / 'model.onnx'}"
+    assert models["mine"].input == (3, 224, 224)
 
 
 def test_what_nobody_said_is_left_to_fill_in_line_by_line(tmp_path):
@@ -399,7 +413,7 @@ def test_an_exported_plan_can_be_imported_and_planned_again(tmp_path):
     config.write_text(config.read_text().replace("nvidia_resnext101_32x4d", "mine"))
     code, said, _ = run("from-triton", machine, "-o", tmp_path / "mine.yaml", *asked)
     assert code == 0
-    assert "No profile is known of search: before `planner plan`, name one" in " ".join(said.split())
+    assert "It is not known what search may be: before `planner plan` write it as `model:`" in " ".join(said.split())
     assert "Next: planner plan" not in said
     assert "profile: mine # not known here" in (tmp_path / "mine.yaml").read_text()
 
