@@ -291,7 +291,8 @@ def full_name(model: str) -> str:
     wrong = f"{model}: its layers are not known."
     if found:
         raise FactsError(f"{model}: may be {' or '.join(found)}. Write one of them.")
-    if close := near_names(model, [*known(), *named()]):
+    by_short = {name: name for name in known()} | {short: full for full in named() for short in _short(full)}
+    if close := dict.fromkeys(by_short[name] for name in near_names(model, by_short)):
         raise FactsError(f"{wrong} Did you mean {' or '.join(close)}?")
     raise FactsError(f"{wrong} {how_to_name(model)}")
 

@@ -172,6 +172,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
         fastest=min(allowed, key=lambda option: (option.time_s.mid, option.cost_usd.mid), default=None),
         warnings=(
             *loaded.warnings,
+            *usual_length(scenario, subject),
             *warnings(scenario, machines, options),
             *probed_rates(scenario, rates),
             *measured_doubts(scenario, subject, options, library),
@@ -298,6 +299,15 @@ def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Se
 def facts_of(subject: Subject, model: str) -> Facts:
     """The layers of the model that is trained, by the name of its profile, or of another; FactsError where unknown."""
     return subject.own if subject.own and model == subject.profile else facts(model)
+
+
+def usual_length(scenario: TrainingScenario, subject: Subject) -> Iterator[str]:
+    """How long sequences are taken to be where the scenario does not say it."""
+    if subject.facts and len(subject.facts.input_shape) == 1 and not scenario.model.input:
+        yield (
+            f"Assumed: sequences of {subject.facts.input_shape[0]} tokens, at which {subject.name} is known;"
+            " write `model.input`, e.g. `[384]`."
+        )
 
 
 def warnings(

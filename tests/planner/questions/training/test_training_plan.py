@@ -228,6 +228,15 @@ def test_an_assumed_network_is_named_where_several_machines_depend_on_it() -> No
         assert len(answer("resnet50", "counts=[8]", given).warnings) == len(one)
 
 
+def test_a_length_of_sequences_that_nobody_wrote_is_said() -> None:
+    model = "model={zoo: 'hf:bert-large-uncased'}"
+    [said] = [line for line in answer("resnet50", model, "counts=[1]").warnings if "tokens" in line]
+    assert "sequences of 128 tokens" in said
+    assert not [
+        line for line in answer("resnet50", model, "model.input=[384]", "counts=[1]").warnings if "tokens" in line
+    ]
+
+
 def test_interruptions_are_assumed_only_where_the_scenario_does_not_say_how_often() -> None:
     spot = "buy={gpus: [A100-80GB], providers: [aws], max_gpus: 8}"
     for given, assumed in (
