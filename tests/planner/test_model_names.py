@@ -139,6 +139,7 @@ def test_a_training_names_its_model_the_same_way(tmp_path):
     text = (ROOT / "scenarios" / "training" / "lenet.yaml").read_text(encoding="utf-8")
     assert "zoo: lenet" in text
     path = tmp_path / "t.yaml"
-    path.write_text(text.replace("zoo: lenet", "zoo: timm:resnet50d.ra2_in1k"), encoding="utf-8")
+    text = text.partition("\nspeed:")[0].replace("zoo: lenet", "zoo: timm:resnet50d.ra2_in1k")
+    path.write_text(f"{text}\ncounts: [1]\nbuy: {{instances: [g4dn.xlarge]}}\n", encoding="utf-8")
     layers = facts("timm:resnet50d.ra2_in1k")
     assert 4 * layers.params <= api.train(path).options[0].memory["weights"] <= layers.weight_bytes

@@ -199,7 +199,9 @@ def test_a_name_is_known_however_it_is_spelt():
 
 
 def test_unknown_models_are_refused():
-    with pytest.raises(FactsError, match=r"vgg1: its layers are not known\. Did you mean vgg16 or vgg19\?"):
+    with pytest.raises(
+        FactsError, match=r"vgg1: its layers are not known\. Did you mean torchvision:vgg11 or vgg16 or"
+    ):
         facts("vgg1")
     with pytest.raises(FactsError, match=r"Did you mean hf:bert-large-uncased\?"):  # it begins so, without its source
         facts("bert_large")
