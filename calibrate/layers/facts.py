@@ -291,10 +291,15 @@ def full_name(model: str) -> str:
     wrong = f"{model}: its layers are not known."
     if found:
         raise FactsError(f"{model}: may be {' or '.join(found)}. Write one of them.")
-    by_short = {name: name for name in known()} | {short: full for full in named() for short in _short(full)}
-    if close := dict.fromkeys(by_short[name] for name in near_names(model, by_short)):
+    if close := _meant(model):
         raise FactsError(f"{wrong} Did you mean {' or '.join(close)}?")
     raise FactsError(f"{wrong} {how_to_name(model)}")
+
+
+def _meant(model: str) -> list[str]:
+    """Shipped models of nearly such a name, with or without their source."""
+    by_short = {name: name for name in known()} | {short: full for full in named() for short in _short(full)}
+    return list(dict.fromkeys(by_short[name] for name in near_names(model, by_short)))
 
 
 def shipped(model: str) -> list[str]:

@@ -252,12 +252,12 @@ class FleetProgram:
                 rows.add(upper=0, s={place: resource.busy(kind.gpu.name, design)}, n=free)
             column += len(able)
             if resource.kind == "decode" and self.stream_bytes:
-                held = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
-                room = {
-                    o: float(one.gpu_count * (Kind.of(one).memory_bytes // self.stream_bytes))
-                    for o, one in held.items()
-                }
-                rows.add(lower=self.streams, n=room)
+                rows.add(lower=self.streams, n=self._streams_that_fit(able))
+
+    def _streams_that_fit(self, able: Sequence[Kind]) -> dict[int, float]:
+        """By offer: streams that the memory of its GPUs could hold, were nothing else there."""
+        decoding = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
+        return {o: float(one.gpu_count * (one.memory_bytes // self.stream_bytes)) for o, one in decoding.items()}
 
     def _pairs_of(self, model: str) -> list[int]:
         return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]

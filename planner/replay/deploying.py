@@ -65,10 +65,6 @@ def deploy(
             model=need.model, slo=need.judged.slo, replicas=replicas, drop=scenario.drop, routing=scenario.routing
         )
 
-    hosts = {
-        c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
-        for c in devices
-    }
     sessions = session_bytes(needs, devices)
     held = dict.fromkeys(needs, ()) | {p.portion.sized.model: p.portion.sized.profile.layers for p in placed}
     return Deployment(
@@ -83,13 +79,22 @@ def deploy(
             )
             for c in devices
         ),
-        hosts=tuple(hosts.values()),
+        hosts=hosts_of(devices),
         scheduling=scenario.scheduling,
         swap=swap or scenario.swap.policy,
         failures=failures(scenario),
         pipelines=pipelines_on(scenario.pipelines, devices),
         stations=tuple(station for _, station in placed_stations(scenario.pipelines, devices)),
     )
+
+
+def hosts_of(devices: Sequence[FleetGpu]) -> tuple[Host, ...]:
+    """The machines that the GPUs are in."""
+    hosts = {
+        c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
+        for c in devices
+    }
+    return tuple(hosts.values())
 
 
 def of_decoding(scenario: Scenario, sessions_bytes: int) -> int:

@@ -6,6 +6,7 @@ from statistics import fmean
 
 from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck, ReplicaAnswer, ResourceAnswer, StageAnswer
+from planner.placing.cutting import FleetGpu
 from planner.placing.duty import offered_load
 from planner.placing.packing import Placed, portions_of
 from planner.placing.sizing import Need
@@ -107,14 +108,12 @@ def _arithmetic(trial: Trial) -> Iterator[ResourceAnswer]:
 def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
     """Of each kind of GPU that decodes, the memory of the fullest, and the streams for which there is room."""
     each, streams = decoded_stream_bytes(trial.replay.needs), streams_on(trial.replay.needs, trial.devices)
-    peak = {
-        gpu: max(summary.devices[gpu].peak_memory_bytes for summary in trial.replay.summaries)
-        for gpu, here in streams.items()
-        if here
-    }
-    decoding = [device for device in trial.devices if device.id in peak]
-    for gpu in dict.fromkeys(device.kind.gpu.name for device in decoding):
-        mine = [device for device in decoding if device.kind.gpu.name == gpu]
+    by_gpu: dict[str, list[FleetGpu]] = {}
+    for device in trial.devices:
+        if streams.get(device.id):
+            by_gpu.setdefault(device.kind.gpu.name, []).append(device)
+    for gpu, mine in by_gpu.items():
+        peak = {device.id: _peak_bytes(trial, device.id) for device in mine}
         free = {device.id: device.kind.memory_bytes - peak[device.id] for device in mine}
         yield ResourceAnswer(
             kind=Bottleneck.MEMORY,
@@ -125,6 +124,10 @@ def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
             streams=sum(streams[device.id] for device in mine),
             streams_max=sum(streams[one] + max(0, floor(left / each)) for one, left in free.items()),
         )
+
+
+def _peak_bytes(trial: Trial, gpu: str) -> int:
+    return max(summary.devices[gpu].peak_memory_bytes for summary in trial.replay.summaries)
 
 
 def _station(trial: Trial, one: StationLoad, codecs: tuple[str, ...]) -> ResourceAnswer:

@@ -72,10 +72,7 @@ def replay(
     `first_look`: the verdict on draws of speeds falls at the first look. `begun`: such a replay, to be gone on with.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
-    if begun:
-        so_far = replace(begun, looks=so_far.looks)
-    elif (screen or first_look) and so_far.draws and not so_far.draws.surely:
-        so_far = replace(so_far, looks=so_far.looks[:1])
+    so_far = _with_looks(so_far, begun, first_look=screen or first_look)
     looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
     stage = 0 if screen else 1
     check(deployment, workload)
@@ -93,6 +90,15 @@ def replay(
         if _is_enough(so_far, screen=screen):
             break
     return _learnt_from(so_far, by_hardness, numbers) if by_hardness else so_far
+
+
+def _with_looks(new: Replay, begun: Replay | None, *, first_look: bool) -> Replay:
+    """What was begun, with all looks of a new replay; or the new one, of draws of speeds with the first alone."""
+    if begun:
+        return replace(begun, looks=new.looks)
+    if first_look and new.draws and not new.draws.surely:
+        return replace(new, looks=new.looks[:1])
+    return new
 
 
 def _learnt_from(seen: Replay, hardest: HardestDraws, numbers: Sequence[int]) -> Replay:

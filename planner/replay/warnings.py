@@ -123,10 +123,15 @@ def _of_stations(trial: Trial) -> Iterator[Statement]:
     if any(stage.host for stage in stages):
         yield from _of_cores(trial)
     for stage in stages:
-        if stage.decode is not None and stage.memory is None:
-            held = {"stream_bytes": float(stream_bytes(*stage.resolution))}
-            yield Statement(code=Code.DECODE_MEMORY, figures=held)
+        yield from _of_decoding(stage)
     yield from _of_decoders(trial, stages)
+
+
+def _of_decoding(stage: StageSpec) -> Iterator[Statement]:
+    """The memory that a stream holds where nobody states it."""
+    if stage.decode is not None and stage.memory is None:
+        held = {"stream_bytes": float(stream_bytes(*stage.resolution))}
+        yield Statement(code=Code.DECODE_MEMORY, figures=held)
 
 
 def _of_due_frames(trial: Trial) -> Iterator[Statement]:

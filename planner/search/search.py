@@ -1,7 +1,7 @@
 """Search: fleets cheapest first, their models packed and replayed, until one meets every SLO."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, partial
@@ -232,6 +232,14 @@ def _answered(
     )
 
 
+def _ready(
+    found: "Iterable[tuple[FleetSearch, Mapping[tuple[tuple[Offer, ...], Fleet], Trial | None]]]",
+) -> "list[tuple[FleetSearch, Trial]]":
+    """What met every SLO in each search, with its spares, where these may be bought."""
+    met = [(one, one.spares.certain(trial)) for one, known in found for trial in known.values() if trial]
+    return [(one, trial) for one, trial in met if not trial.unready]
+
+
 class _Ways:
     """Searches for a scenario with its models in some variant each, every one done once."""
 
@@ -247,9 +255,7 @@ class _Ways:
     def so_far(self) -> "tuple[FleetSearch, Found] | None":
         """The best that was found until now, and where: confirmed, else seen at a glance; None where there is none."""
         for seen in ([one.tried for one in self.searches], [one.glanced for one in self.searches]):
-            pairs = zip(self.searches, seen, strict=True)
-            met = [(one, one.spares.certain(trial)) for one, known in pairs for trial in known.values() if trial]
-            if ready := [(one, trial) for one, trial in met if not trial.unready]:
+            if ready := _ready(zip(self.searches, seen, strict=True)):
                 search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
                 return search, Found(None if best.replay.screened else best, best, [], [], interrupted=True)
         return None

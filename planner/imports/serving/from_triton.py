@@ -380,21 +380,26 @@ def model_lines(model: TritonModel, wished: ImportWishes, profiled: bool) -> Ite
         size = f"{megabytes(model.weights_bytes)}, the size of version {model.version} on disk"
         yield f"  # Weights: about {size} (evidence: assumed)."
     yield f"  - name: {quoted(model.name)}"
-    if not profiled and model.profile == model.name:
+    yield from what_it_is(model, profiled)
+    if model.precision:
+        yield f"    precision: {model.precision}"
+    yield f"    slo: {{latency: {wished.latencies.get(model.name, TODO)}, attainment: 99 %}}"
+    if model.config.max_queue_delay_s:
+        yield f"    max_queue_delay: {wait(model.config.max_queue_delay_s)}"
+
+
+def what_it_is(model: TritonModel, profiled: bool) -> Iterator[str]:
+    """Its profile, or its file and input; nothing where its name says all."""
+    if model.profile != model.name:
+        unknown = "" if profiled else " # not known here: see `planner profiles list`, or name its folder: --profiles"
+        yield f"    profile: {quoted(model.profile)}{unknown}"
+    elif not profiled:
         if not model.file:
             yield "    # model: NAME # what it is: docs/models.md has names, also of files; or `profile:`"
         else:
             yield f"    model: {quoted(model.file)}"
         if model.input:
             yield f"    {'' if model.file else '# '}input: {model.input}"
-    elif not profiled or model.profile != model.name:
-        unknown = "" if profiled else " # not known here: see `planner profiles list`, or name its folder: --profiles"
-        yield f"    profile: {quoted(model.profile)}{unknown}"
-    if model.precision:
-        yield f"    precision: {model.precision}"
-    yield f"    slo: {{latency: {wished.latencies.get(model.name, TODO)}, attainment: 99 %}}"
-    if model.config.max_queue_delay_s:
-        yield f"    max_queue_delay: {wait(model.config.max_queue_delay_s)}"
 
 
 def described(config: TritonConfig) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from planner.imports.serving.found import (
     Found,
@@ -39,10 +40,7 @@ def read(documents: Sequence[Part]) -> Found:
     served = [one for one in services if _serves(one)]
     path = documents[0].path
     if not served:
-        found = "only models that are no networks" if any(map(_predicts, services)) else f"no {SERVICE}"
-        if services and not any(map(_predicts, services)):
-            found = f"no {SERVICE} with a `spec.predictor`"
-        raise ServingError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
+        raise _none_served(path, services)
     names = distinct_names([one.at("metadata", "name").word("model") for one in served])
     return Found(
         path=path,
@@ -52,6 +50,13 @@ def read(documents: Sequence[Part]) -> Found:
         left_out=tuple(_left_out(documents)),
         warnings=tuple(filter(None, map(_unread, served))),
     )
+
+
+def _none_served(path: Path, services: Sequence[Part]) -> ServingError:
+    found = f"no {SERVICE} with a `spec.predictor`" if services else f"no {SERVICE}"
+    if any(map(_predicts, services)):
+        found = "only models that are no networks"
+    return ServingError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
 
 
 def _left_out(documents: Sequence[Part]) -> Iterator[str]:

@@ -39,7 +39,7 @@ def read(documents: Sequence[Part]) -> Found:
     """Deployments that get GPUs."""
     config = _config(next(one for one in documents if looks_like(one)))
     applications = config.at("applications").items()
-    served = [(app, one) for app in applications for one in app.at("deployments").items() if _gets_gpu(one)]
+    served = _served(applications)
     left_out = tuple(_left_out(applications))
     if not served:
         raise _none_served(config.path, left_out)
@@ -52,6 +52,11 @@ def read(documents: Sequence[Part]) -> Found:
         left_out=left_out,
         warnings=tuple(filter(None, (_unread(app, one) for app, one in served))),
     )
+
+
+def _served(applications: Sequence[Part]) -> list[tuple[Part, Part]]:
+    """Each deployment that gets GPUs, with its application."""
+    return [(app, one) for app in applications for one in app.at("deployments").items() if _gets_gpu(one)]
 
 
 def _config(document: Part) -> Part:

@@ -21,14 +21,17 @@ def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
     if model.get("factory") and model.get("model"):
         yield ("model",), "cannot stand beside `factory`: a model comes from one place. Keep one of them."
     if is_factory(named) and not is_sourced(named) and not model.get("input"):
-        if hint := perhaps_sourced(named):
-            yield (key,), f"`{named.partition(':')[0]}` is no source of models.{hint} Code of your own needs `input`."
-            return
-        text = f"needs `input`, the shape of one sample, with `{key}`. Write e.g. `input: 3x224x224`."
-        yield (), text, "input", key
-    if model.get("input") and ":" not in named and not model.get("factory"):
+        yield _without_input(key, named)
+    elif model.get("input") and ":" not in named and not model.get("factory"):
         text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`. Leave it out."
         yield (), text, "input", key
+
+
+def _without_input(key: str, named: str) -> Wrong:
+    """Code of one's own does not say what it takes; or it is no code, but a source that is misspelt."""
+    if hint := perhaps_sourced(named):
+        return (key,), f"`{named.partition(':')[0]}` is no source of models.{hint} Code of your own needs `input`."
+    return (), f"needs `input`, the shape of one sample, with `{key}`. Write e.g. `input: 3x224x224`.", "input", key
 
 
 @checked()

@@ -163,8 +163,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     options = marked(every_option(scenario, subject, machines, predictor, rates))
     if not options:
         raise no_option(loaded, scenario, rejections)
-    allowed = [option for option in options if is_allowed(option)]
-    allowed = [option for option in allowed if surely_fits(option)] or allowed
+    allowed = recommendable(options)
     return TrainingPlan(
         name=scenario.name or subject.name,
         options=options,
@@ -218,6 +217,11 @@ def unknown_gpus(scenario: TrainingScenario, catalog: Catalog) -> Iterator[Wrong
             yield ("speed", i, "gpu"), f"`{speed.gpu}` is not in the catalog.{hint}"
 
 
+ACHIEVED = "Write what one GPU reached, or the `precision` it was measured at."
+MEASURED = "Write `gpu_count`, the GPUs it was measured on, or the `precision` and `global_batch` it had."
+"""What to do about a speed that no GPU has."""
+
+
 def impossible_speeds(scenario: TrainingScenario, subject: Subject, catalog: Catalog) -> Iterator[Wrong]:
     """Stated speeds at which each GPU would compute faster than it can."""
     for i, speed in enumerate(scenario.speed):
@@ -232,10 +236,7 @@ def impossible_speeds(scenario: TrainingScenario, subject: Subject, catalog: Cat
             continue
         rates = f"{reached / 1e12:,.4g} TFLOP/s on each of {counted(speed.gpu_count, 'GPU')}"
         limit = f"a {speed.gpu} computes at most {peak_flops_per_s / 1e12:g} at {scenario.train.precision}"
-        remedy = "Write what one GPU reached, or the `precision` it was measured at."
-        if not speed.achieved:
-            remedy = "Write `gpu_count`, the GPUs it was measured on, or the `precision` and `global_batch` it had."
-        yield ("speed", i, key), f"means {rates}; {limit}. {remedy}"
+        yield ("speed", i, key), f"means {rates}; {limit}. {ACHIEVED if speed.achieved else MEASURED}"
 
 
 def reached_flops_per_s(scenario: TrainingScenario, subject: Subject, speed: SpeedSpec) -> float:
@@ -301,6 +302,12 @@ def facts_of(subject: Subject, model: str) -> Facts:
     return subject.own if subject.own and model == subject.profile else facts(model)
 
 
+def recommendable(options: Sequence[TrainingOption]) -> list[TrainingOption]:
+    """Those within deadline and budget; of these, where there are any, those that surely fit in memory."""
+    allowed = [option for option in options if is_allowed(option)]
+    return [option for option in allowed if surely_fits(option)] or allowed
+
+
 def usual_length(scenario: TrainingScenario, subject: Subject) -> Iterator[str]:
     """How long sequences are taken to be where the scenario does not say it."""
     if subject.facts and len(subject.facts.input_shape) == 1 and not scenario.model.input:
@@ -335,6 +342,13 @@ def left_out(
     """Numbers of GPUs that the batch cannot be divided among, and GPUs without the precision."""
     if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
         yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
+    yield from without_precision(scenario, machines, options)
+
+
+def without_precision(
+    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
+) -> Iterator[str]:
+    """GPUs that do not compute in the precision, by why."""
     answered = {option.gpu for option in options}
     unable = {gpu.name: gpu for gpu in gpus_with_batch(scenario, machines) if gpu.name not in answered}
     reasons = {name: why_not(gpu, scenario.train.precision) for name, gpu in unable.items()}

@@ -113,13 +113,16 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
         columns.append(rows.words("queues", "verdict"))
     missed = frozenset(i for i, m in enumerate(best.models) if m.slo_met is False)
     different, alike = Table(columns, missed).narrowed()
-    computes = [one for one in assumed if one.code is Code.COMPUTES_IN]
-    tf32_off = [one for one in computes if one.subjects[0] == "fp32" and one.subjects[1:]]  # what may be changed
-    texts = [reasons.sentence(assumption(one)) for one in tf32_off]
-    arithmetic = [f"{text[0].upper()}{text[1:]}" for text in texts]
     binds = limits(best) if best.models else ""
-    notes = [alike, *arithmetic, binds, TILDE if best.predicted else ""]
+    notes = [alike, *tf32_off(assumed), binds, TILDE if best.predicted else ""]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
+
+
+def tf32_off(assumed: Sequence[Statement]) -> list[str]:
+    """Where arithmetic in TF32 could be on, that it is not."""
+    computes = [one for one in assumed if one.code is Code.COMPUTES_IN]
+    texts = [reasons.sentence(assumption(one)) for one in computes if one.subjects[0] == "fp32" and one.subjects[1:]]
+    return [f"{text[0].upper()}{text[1:]}" for text in texts]
 
 
 def limits(best: Recommendation) -> str:

@@ -204,13 +204,17 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     against = f", against {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", of models that are quantized" if outlook.precision == "int8" else ""
+    spares = " with its spares" if any(one.spares for one in best.instances) else ""
+    fleet = f"{candidate_name(outlook.candidate)}{spares} for about {dollars(cost.value)}/h{_spread(best, cost)}"
+    accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
+    return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
+
+
+def _spread(best: Recommendation, cost: Estimate) -> str:
     spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
     if best.feasible and cost.value < best.cost_usd_per_hour < cost.high:
         spread += ": plans are sized for the bad end, so that it may take more than now"
-    spares = " with its spares" if any(one.spares for one in best.instances) else ""
-    fleet = f"{candidate_name(outlook.candidate)}{spares} for about {dollars(cost.value)}/h{spread}"
-    accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
-    return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
+    return spread
 
 
 def measure_next(measurements: Sequence[Measurement]) -> list[str]:

@@ -1,7 +1,7 @@
 """Training plans in words: the answer first, what an option holds, what one must know to judge the figures."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from planner.catalog.collect import ANY_REGION
 from planner.model.ranges import Range
@@ -175,17 +175,20 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
 
 def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
-    lines = list(plan.warnings)
-    weak = [o for o in plan.options if o.evidence.rank > Evidence.FITTED.rank]
-    if kinds := sorted({o.gpu for o in weak if o.rule is not SpeedRule.STATED}):
-        lines.append(f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err.")
-    if kinds := sorted({o.gpu for o in weak if o.rule is SpeedRule.STATED}):
-        lines.append(f"The speed that the scenario states of {names(kinds)} is carried to other numbers of GPUs.")
-    lines += starved_lines(plan)
+    lines = [*plan.warnings, *weak_lines(plan), *starved_lines(plan)]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     if dated := [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of]:
         lines.append(f"Prices of {', '.join(dated)}.")
     return lines
+
+
+def weak_lines(plan: TrainingPlan) -> Iterator[str]:
+    """GPUs on which nobody measured it, and those of which a speed is stated for other numbers of GPUs."""
+    weak = [o for o in plan.options if o.evidence.rank > Evidence.FITTED.rank]
+    if kinds := sorted({o.gpu for o in weak if o.rule is not SpeedRule.STATED}):
+        yield f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err."
+    if kinds := sorted({o.gpu for o in weak if o.rule is SpeedRule.STATED}):
+        yield f"The speed that the scenario states of {names(kinds)} is carried to other numbers of GPUs."
 
 
 def starved_lines(plan: TrainingPlan) -> list[str]:
