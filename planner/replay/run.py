@@ -16,6 +16,7 @@ from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
 from planner.replay.timeline import latency_counts, timeline
 from simulator.clock.metrics import accuracy
+from simulator.clock.records import SimulationResult
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import Worlds
@@ -154,7 +155,7 @@ def _with_one_more(
     result = worlds.result(seed) if shown or half_life_s is not None else None
     seen = worlds.figures(result) if result else worlds.seen(seed)
     answered = {model: base[model] * seen.summary.models[model].slo_attainment for model in base}
-    reused = (accuracy(result, base, half_life_s, early_s),) if result and half_life_s is not None else ()
+    reused = _reused(result, base, half_life_s, early_s)
     more = replace(
         so_far,
         overloads=(*so_far.overloads, seen.growing),
@@ -171,6 +172,13 @@ def _with_one_more(
         latencies=(*so_far.latencies, latency_counts(seen.latency_s)),
         timeline=timeline(result, seen.summary, early_s) if shown and result else so_far.timeline,
     )
+
+
+def _reused(
+    result: SimulationResult | None, base: Mapping[str, float], half_life_s: float | None, early_s: float
+) -> tuple[Mapping[str, float], ...]:
+    """Accuracy of each model where a lost frame reuses the last answer; none where nobody says how long that holds."""
+    return () if result is None or half_life_s is None else (accuracy(result, base, half_life_s, early_s),)
 
 
 def _screened(so_far: Replay) -> bool:

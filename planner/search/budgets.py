@@ -8,7 +8,7 @@ from math import inf
 from planner.catalog.offers import Offer
 from planner.io.load import Loaded, refused
 from planner.model.candidate import OnGpu
-from planner.model.parts.pipelines import PipelineSpec
+from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Rejection
 from planner.model.statement import Code
 from planner.placing.cutting import FleetGpu
@@ -82,13 +82,18 @@ def choices(question: Question, pipeline: PipelineSpec, kinds: Sequence[Kind], w
     found: dict[str, list[Choice]] = {}
     for stage in pipeline.stages:
         if not stage.is_model:
-            times_s = [took_s for kind in kinds if (took_s := service_s(stage, kind.gpu)) < inf]
-            found[stage.name] = [Choice((1 + wait) * max(times_s), 0.0)] if times_s else []
+            found[stage.name] = _at_stations(stage, kinds, wait)
             continue
         model = pipeline.stage(stage.name)
         sized = [(question.sized[model, kind], usd[kind]) for kind in kinds if (model, kind) in question.sized]
         found[stage.name] = [choice for one, price in sized for choice in _batches(one, price, wait)]
     return found
+
+
+def _at_stations(stage: StageSpec, kinds: Sequence[Kind], wait: float) -> list[Choice]:
+    """The slowest of the stations that can do a stage; nothing where none can."""
+    times_s = [took_s for kind in kinds if (took_s := service_s(stage, kind.gpu)) < inf]
+    return [Choice((1 + wait) * max(times_s), 0.0)] if times_s else []
 
 
 def _batches(sized: Sized, usd_per_second: float, wait: float) -> Iterator[Choice]:

@@ -92,11 +92,15 @@ def _sized_kind(file: ListFile, row: Mapping[str, str], gpus: int) -> str | None
     """The kind of GPU of a row; None where the catalog has none of that name and memory."""
     info = (row.get("GpuInfo") or "").replace('"', "'")
     called = [*GPU_NAME.findall(info)[:1], row["AcceleratorName"]]
+    kinds = (file.kind(name, size_gb) for name in called for size_gb in _sizes_gb(info, gpus))
+    return next(filter(None, kinds), None)
+
+
+def _sizes_gb(info: str, gpus: int) -> list[float] | list[None]:
+    """What one GPU's memory may be, of what is said of it or of all; one None where nothing is."""
     sizes = [int(size) for size in GPU_MIB.findall(info)]
     said = [size / (1024 if size > SMALLEST_MIB else 1) for size in reversed(sizes) if size]
-    of_one: list[float | None] = [size_gb / among for size_gb in said for among in (gpus, 1)]
-    kinds = (file.kind(name, size_gb) for name in called for size_gb in of_one or [None])
-    return next(filter(None, kinds), None)
+    return [size_gb / among for size_gb in said for among in (gpus, 1)] or [None]
 
 
 def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:

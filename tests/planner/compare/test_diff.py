@@ -231,6 +231,7 @@ def training(**changes):
         "region": "us-east-1",
         "time_parts_s": {},
         "interruptions": None,
+        "network_bytes_per_s": None,
         "sources": [],
         "cost_usd": band,
         "time_s": {k: 300 * v for k, v in band.items()},
