@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -146,9 +146,12 @@ def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
 
 def _day(file: ListFile, written: str | None) -> str:
     try:
-        return date.fromisoformat(written or "").isoformat()
+        day = date.fromisoformat(written or "")
     except ValueError:
         raise file.refuse(f"`{written}` is no date", "Write --as-of 2026-07-20") from None
+    if day > datetime.now(UTC).date() + timedelta(days=1):  # it is tomorrow already where some lists are written
+        raise file.refuse(f"`{written}` is in the future", "Write --as-of and the day on which the prices were seen")
+    return day.isoformat()
 
 
 def _read(source: SourceFile, catalog: Catalog) -> Said:
@@ -167,6 +170,8 @@ def _read(source: SourceFile, catalog: Catalog) -> Said:
     if text.lstrip()[:1] in ("{", "["):
         return _document(file, source, form)
     found = form or _table_form(text)
+    if not text.strip():
+        raise file.refuse("is empty", "Name a price list")
     if found is None:
         raise file.refuse("is of no format that is known by its content", KNOWN)
     if found not in TABLES:

@@ -10,7 +10,7 @@ from datetime import date
 
 from planner.catalog.files import SaleStatus
 from planner.catalog.price_table import COLUMNS
-from planner.imports.price_lists.rows import GIB, ListedPrice, ListFile, instance_name
+from planner.imports.price_lists.rows import GIB, Key, ListedPrice, ListFile, instance_name
 from planner.model.choices import PriceKind
 
 Row = Mapping[str, str]
@@ -121,7 +121,8 @@ def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
 
 def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
     """A row for each price; `region`, `provider`, `price_kind`, `host_memory_gb` and `as_of` where they differ or are
-    known."""
+    known. PriceListError where two rows say different prices of the same."""
+    said: dict[Key, ListedPrice] = {}
     for line, row in table_rows(file, text, PLAIN):
         gpus, kind = count(file, row["gpu_count"], line), file.kind(row["gpu"])
         if not gpus:
@@ -133,7 +134,11 @@ def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
             price_kind = _price_kind(file, row.get("price_kind") or PriceKind.ON_DEMAND, line)
             made = listed(file, row.get("region", ""), row["instance"], (kind, gpus), memory, price_kind, usd)
             made = replace(made, as_of=_day(file, row.get("as_of", ""), line))
-            yield made if not row.get("provider") else of_provider(made, row["provider"])
+            made = made if not row.get("provider") else of_provider(made, row["provider"])
+            if said.setdefault(made.key, made).high != made.high:
+                wrong = f"{made.instance} costs {said[made.key].high:g} in another row, and {made.high:g} here"
+                raise file.refuse(wrong, "Leave one of them out, or tell them apart by region or price_kind", line)
+            yield made
 
 
 def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:

@@ -271,6 +271,22 @@ def test_rows_of_a_plain_list_may_have_days_of_their_own(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("content", "words", "wrong"),
+    [
+        (PLAIN, ("--as-of", "2090-01-01"), "`2090-01-01` is in the future"),
+        (" \n", (), "is empty"),
+        (f"{PLAIN}hoster,berlin,box,T4,2,1.30,on-demand\n", (), "box costs 1.1 in another row, and 1.3 here"),
+    ],
+)
+def test_what_no_list_of_prices_says_is_refused(
+    tmp_path: Path, content: str, words: tuple[str, ...], wrong: str
+) -> None:
+    (file := tmp_path / "own.csv").write_text(content)
+    code, _, said = planner("prices", "import", file, *words, "--out", tmp_path / "mine")
+    assert (code, wrong in " ".join(said.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
     ("content", "form", "wrong"),
     [
         (PLAIN, "aws", "is no JSON, and lists of aws are"),
