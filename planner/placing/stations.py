@@ -144,7 +144,7 @@ def _loads(resource: Resource, stations: Sequence[tuple[str, Station]], sources:
     for gpu in dict.fromkeys(gpu for gpu, _ in stations):
         number = sum(one.servers for name, one in stations if name == gpu)
         here = number / resource.work[gpu] / capacity
-        yield StationLoad(resource.kind, gpu, number, 1 / capacity, ceil(sources * here))
+        yield StationLoad(resource.kind, gpu, number, 1 / capacity, ceil(sources * here - 1e-9))
 
 
 def piped(needs: Mapping[str, Need]) -> list[tuple[Need, PipelineSpec]]:

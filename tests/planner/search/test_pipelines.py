@@ -139,7 +139,7 @@ def test_decoders_decide_how_many_machines_there_are() -> None:
     assert fits.models[0].bottleneck is Bottleneck.DECODE
 
 
-@pytest.mark.parametrize(("cameras", "gpus"), [(15, 1), (16, 2), (30, 2), (31, 3)])
+@pytest.mark.parametrize(("cameras", "gpus"), [(15, 1), (16, 2), (30, 2), (31, 3), (40, 3)])
 def test_memory_that_streams_hold_decides_how_many_machines_there_are(cameras: int, gpus: int) -> None:
     """A T4 has 16 GB: 15 streams of 1 GB beside a context of 0.8 GB and a detector of less than 0.2 GB."""
     quick = shelf(profile("detector", T4, 0.0001, 0.0001))
@@ -150,6 +150,7 @@ def test_memory_that_streams_hold_decides_how_many_machines_there_are(cameras: i
     assert found.lower_bound_usd_per_hour >= 0.35 * ceil(cameras / 16) - 1e-9
     memory = next(one for one in found.resources if one.kind is Bottleneck.MEMORY)
     assert memory.streams == cameras
+    assert sum(one.streams for one in found.resources if one.kind is Bottleneck.DECODE) == cameras
     assert cameras <= memory.streams_max <= 15 * gpus, "beside batches as large as are planned"
     if cameras == 15 * gpus:
         assert found.models[0].bottleneck is Bottleneck.MEMORY
