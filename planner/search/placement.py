@@ -14,6 +14,7 @@ from planner.placing.sizing import Need, judged
 from planner.placing.stations import decoded_stream_bytes, loads_on, streams_on
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
+from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.question import Question
@@ -400,25 +401,16 @@ class OnFleet:
         Where models take turns in memory, the loads of weights come on top of the batches, so the load that counts is
         the one that is measured; elsewhere that only has to be one that drains.
         """
-        question = self.question
         judged = within_headroom(trial, trial.limit)
         if judged.overloaded:
             return judged
-        tell = self.tell("confirming")
-        seen = replay(
-            question.scenario,
-            question.workload,
-            question.needs,
-            trial.deployment,
-            screen=False,
-            tell=tell,
-            hardest=self.hardest,
-            first_look=True,
-        )
-        return replace(trial, replay=seen)
+        return self._confirmed(trial)
 
     def looked_at_last(self, trial: Trial) -> Trial:
         """A trial that was confirmed at the first look, replayed on where a later one may tell otherwise."""
+        return self._confirmed(trial, begun=trial.replay)
+
+    def _confirmed(self, trial: Trial, begun: Replay | None = None) -> Trial:
         question = self.question
         seen = replay(
             question.scenario,
@@ -427,7 +419,9 @@ class OnFleet:
             trial.deployment,
             screen=False,
             tell=self.tell("confirming"),
-            begun=trial.replay,
+            hardest=None if begun else self.hardest,
+            first_look=begun is None,
+            begun=begun,
         )
         return replace(trial, replay=seen)
 
