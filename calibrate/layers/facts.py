@@ -297,9 +297,10 @@ def full_name(model: str) -> str:
 
 
 def _meant(model: str) -> list[str]:
-    """Shipped models of nearly such a name, with or without their source."""
-    by_short = {name: name for name in known()} | {short: full for full in named() for short in _short(full)}
-    return list(dict.fromkeys(by_short[name] for name in near_names(model, by_short)))
+    """Shipped models of nearly such a name: plain ones, else those of packages by their names without the source."""
+    by_short = {short: full for full in named() for short in _short(full)}
+    near = near_names(model, known()) or (by_short[name] for name in near_names(model, by_short))
+    return list(dict.fromkeys(near))
 
 
 def shipped(model: str) -> list[str]:
