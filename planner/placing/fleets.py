@@ -109,14 +109,16 @@ class FleetProgram:
     and for each station that pipelines use - decoders, cores, links - with s_k the share of its work done on kind k:
 
         sum_k s_k = 1, s_k work_k <= (1 - headroom) servers_k(n)
-        sum_k GPUs_k floor(memory / held by one stream) >= streams     where streams are decoded
+        sum_k GPUs_k memory_k >= bytes that all decoded streams hold, k among the kinds that decode them
+        sum_k GPUs_k floor(memory_k / smallest of them) >= decoded streams
 
     **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
     the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
     within what may be bought. Let x_mk be the share of m's timely requests answered on kind k. Each costs at least
     w_mk / (attainment x rate) GPU-seconds (`sizing.least_work`), and a plan leaves `headroom` of its GPUs free of that
     work, so the second line holds; the others state that work needs GPUs and that resident weights take memory (layers
-    that two models share are left out; a GPU without models only adds room on the right). Hence n, x, y is feasible
+    that two models share are left out; a GPU without models only adds room on the right). Each decoded stream is held
+    by one GPU, in whose memory all fit that it holds, so the rows of streams hold too. Hence n, x, y is feasible
     and the minimum is at most the plan's price. What is reported is the solver's dual bound, at most that minimum.
     """
 
@@ -128,10 +130,8 @@ class FleetProgram:
     resident: bool
     resources: tuple[Resource, ...] = ()
     """What pipelines ask besides GPUs."""
-    streams: int = 0
-    """Cameras whose frames are decoded."""
-    stream_bytes: int = 0
-    """GPU memory that each of them holds."""
+    stream_sizes: tuple[int, ...] = ()
+    """GPU memory that each stream holds which is decoded, in bytes."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -251,13 +251,19 @@ class FleetProgram:
                 free = {o: -(1 - self.headroom) * resource.servers(offer) for o, offer in here.items()}
                 rows.add(upper=0, s={place: resource.busy(kind.gpu.name, design)}, n=free)
             column += len(able)
-            if resource.kind == "decode" and self.stream_bytes:
-                rows.add(lower=self.streams, n=self._streams_that_fit(able))
+            if resource.kind == "decode" and self.stream_sizes:
+                self._stream_rows(rows, able)
 
-    def _streams_that_fit(self, able: Sequence[Kind]) -> dict[int, float]:
-        """By offer: streams that the memory of its GPUs could hold, were nothing else there."""
+    def _stream_rows(self, rows: "_Rows", able: Sequence[Kind]) -> None:
+        """What is decoded fits into GPUs that decode: by its bytes and, were all streams the smallest, by number."""
         decoding = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
-        return {o: float(one.gpu_count * (one.memory_bytes // self.stream_bytes)) for o, one in decoding.items()}
+        rows.add(
+            lower=sum(self.stream_sizes) / 1e9, n={o: g.gpu_count * g.memory_bytes / 1e9 for o, g in decoding.items()}
+        )
+        least = min(self.stream_sizes)
+        if least:
+            fitting = {o: float(g.gpu_count * (g.memory_bytes // least)) for o, g in decoding.items()}
+            rows.add(lower=len(self.stream_sizes), n=fitting)
 
     def _pairs_of(self, model: str) -> list[int]:
         return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]

@@ -4,6 +4,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
+import numpy as np
+from numpy.typing import NDArray
+
 from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.offers import Offer
 from planner.model.choices import Codec
@@ -17,6 +20,7 @@ from simulator.world.hardware import GPU
 from simulator.world.pipelines import Edge, FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
 from simulator.world.workload import SLO
 
+Ints = NDArray[np.int64]
 STATIONS = {"decode": Bottleneck.DECODE, "host": Bottleneck.HOST_CORES, "copy": Bottleneck.COPY}
 """Kinds of station, and what is said to bind where one is short."""
 
@@ -132,7 +136,7 @@ def loads_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[St
     found: list[StationLoad] = []
     for resource in resources(needs, gpus.values()):
         here = [(gpu, one) for gpu, one in placed_stations(pipelines_in(needs), devices) if one.kind == resource.kind]
-        found += _loads(resource, here, sources_of(needs))
+        found += _loads(resource, here, len(stream_sizes(needs)))
     return tuple(found)
 
 
@@ -157,30 +161,31 @@ def pipelines_in(needs: Mapping[str, Need]) -> list[PipelineSpec]:
     return [pipeline for _, pipeline in piped(needs)]
 
 
-def sources_of(needs: Mapping[str, Need]) -> int:
-    """Cameras whose frames are decoded."""
-    asked = [need for need, pipeline in piped(needs) if any(stage.decode for stage in pipeline.stages)]
-    return sum(stream.count for need in asked for stream in need.streams)
+def stream_sizes(needs: Mapping[str, Need]) -> Ints:
+    """GPU memory that each decoded stream holds, in bytes: of each of its stages that decode, its own."""
+    each: list[int] = []
+    for need, pipeline in piped(needs):
+        held = [
+            stream_bytes(*stage.resolution) if stage.memory is None else stage.memory
+            for stage in pipeline.stages
+            if stage.decode
+        ]
+        if held:
+            each += [sum(held)] * sum(stream.count for stream in need.streams)
+    return np.array(each, dtype=np.int64)
 
 
-def decoded_stream_bytes(needs: Mapping[str, Need]) -> int:
-    """GPU memory that decoding one stream holds: of the largest; 0 where nothing is decoded."""
-    stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode]
-    each = (stream_bytes(*stage.resolution) if stage.memory is None else stage.memory for stage in stages)
-    return max(each, default=0)
-
-
-def streams_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, int]:
-    """Streams that each GPU decodes, by its id, as they are dealt (`simulator.flow.stations.homes`)."""
+def streams_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, Ints]:
+    """Sizes of the streams that each GPU decodes, by its id: dealt in turn, by what decoders can do."""
     decoders = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == "decode"]
-    shares = split(sources_of(needs), [one.capacity for one in decoders])
-    return {one.id.removesuffix("/decode"): len(mine) for one, mine in zip(decoders, shares, strict=True)}
+    sizes = stream_sizes(needs)
+    shares = split(len(sizes), [one.capacity for one in decoders])
+    return {one.id.removesuffix("/decode"): sizes[mine] for one, mine in zip(decoders, shares, strict=True)}
 
 
 def session_bytes(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, int]:
     """Memory that decoding holds on each GPU that decodes, by its id."""
-    each = decoded_stream_bytes(needs)
-    return {gpu: streams * each for gpu, streams in streams_on(needs, devices).items()}
+    return {gpu: int(sizes.sum()) for gpu, sizes in streams_on(needs, devices).items()}
 
 
 def placed_stations(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu]) -> list[tuple[str, Station]]:

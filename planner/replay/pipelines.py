@@ -13,8 +13,8 @@ from planner.placing.sizing import Need
 from planner.placing.stages import items_of
 from planner.placing.stations import (
     STATIONS,
+    Ints,
     StationLoad,
-    decoded_stream_bytes,
     kind_of,
     loads_on,
     pipelines_in,
@@ -107,10 +107,10 @@ def _arithmetic(trial: Trial) -> Iterator[ResourceAnswer]:
 
 def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
     """Of each kind of GPU that decodes, the memory of the fullest, and the streams for which there is room."""
-    each, streams = decoded_stream_bytes(trial.replay.needs), streams_on(trial.replay.needs, trial.devices)
+    streams = streams_on(trial.replay.needs, trial.devices)
     by_gpu: dict[str, list[FleetGpu]] = {}
     for device in trial.devices:
-        if streams.get(device.id):
+        if device.id in streams and len(streams[device.id]):
             by_gpu.setdefault(device.kind.gpu.name, []).append(device)
     for gpu, mine in by_gpu.items():
         peak = {device.id: _peak_bytes(trial, device.id) for device in mine}
@@ -121,9 +121,15 @@ def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
             servers=len(mine),
             load=max(peak[device.id] / device.kind.memory_bytes for device in mine),
             limit=1.0,
-            streams=sum(streams[device.id] for device in mine),
-            streams_max=sum(streams[one] + max(0, floor(left / each)) for one, left in free.items()),
+            streams=sum(len(streams[one]) for one in free),
+            streams_max=sum(len(streams[one]) + _more(streams[one], left) for one, left in free.items()),
         )
+
+
+def _more(sizes: Ints, free_bytes: int) -> int:
+    """Streams of the mean size of those here for which there is room besides."""
+    mean = float(sizes.mean())
+    return max(0, floor(free_bytes / mean + 1e-9)) if mean else 0
 
 
 def _peak_bytes(trial: Trial, gpu: str) -> int:

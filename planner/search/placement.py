@@ -11,7 +11,7 @@ from planner.placing.cutting import CutReplica, FleetGpu, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
-from planner.placing.stations import decoded_stream_bytes, loads_on, streams_on
+from planner.placing.stations import loads_on, streams_on
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
 from planner.replay.replay import Replay
@@ -139,13 +139,13 @@ class OnFleet:
         cost = cost_usd_per_hour(self.offered, self.fleet)
         if busiest.load > 1 - question.scenario.headroom + 1e-9:
             return Miss(too_few_stations(candidate, busiest, question.scenario.headroom, cost), None, False)
-        streams, each = streams_on(question.needs, self.devices), decoded_stream_bytes(question.needs)
+        streams = streams_on(question.needs, self.devices)
         context = CONTEXT_BYTES if question.scenario.context is None else question.scenario.context
         for device in self.devices:
-            held, room = streams.get(device.id, 0) * each, device.kind.memory_bytes - context
-            if held > room:
+            sizes, room = streams.get(device.id, ()), device.kind.memory_bytes - context
+            if (held := int(sum(sizes))) > room:
                 gpu = device.kind.gpu
-                return Miss(too_many_streams(candidate, gpu, streams[device.id], held, room, cost), None, False)
+                return Miss(too_many_streams(candidate, gpu, len(sizes), held, room, cost), None, False)
         return None
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:

@@ -15,7 +15,7 @@ from planner.model.scenario import MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
 from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
-from planner.placing.stations import decoded_stream_bytes, resources, sources_of, undecoding
+from planner.placing.stations import resources, stream_sizes, undecoding
 from planner.prediction.predict import Predictor
 from planner.search.rejections import dominated, no_decoder
 from simulator.world.sharing import NOTHING_SHARED, Merged
@@ -43,8 +43,7 @@ class Question:
             max_gpus=self.scenario.buy.max_gpus,
             resident=self.scenario.memory is MemoryPolicy.RESIDENT,
             resources=resources(self.needs, [offer.gpu for offer in self.offers]),
-            streams=sources_of(self.needs),
-            stream_bytes=decoded_stream_bytes(self.needs),
+            stream_sizes=tuple(stream_sizes(self.needs).tolist()),
         )
 
     def lower_bound_usd_per_hour(self) -> float:

@@ -1,5 +1,6 @@
 """Plans of pipelines: against all splits, batches and placements there are; what runs out; what is refused."""
 
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -157,6 +158,53 @@ def test_memory_that_streams_hold_decides_how_many_machines_there_are(cameras: i
         assert resource_line(memory) == f"memory of T4 that decodes: {cameras} of {cameras} streams"
     for gpu in found.gpus:  # also one that runs no model holds what it decodes
         assert 0.8e9 + cameras // gpus * 1e9 <= gpu.peak_memory_bytes <= gpu.memory_bytes
+
+
+def cameras_of_two_sizes(small: int, boxes: int) -> Scenario:
+    """One camera whose stream holds 2 GB, and many that hold 100 MB."""
+    big, little = (decoding(1, held_bytes).pipelines[0] for held_bytes in (2_000_000_000, 100_000_000))
+    asked = decoding(1, buy=BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=boxes, cores=4),)))
+    pipelines = (replace(big, name="big"), replace(little, name="small"))
+    [stream] = asked.streams
+    streams = (replace(stream, model="big", count=1), replace(stream, model="small", count=small))
+    return replace(asked, pipelines=pipelines, streams=streams, horizon=12.0)
+
+
+@pytest.mark.parametrize(("small", "gpus"), [(20, 1), (120, 1), (135, 2)])
+def test_each_stream_holds_its_own_memory(small: int, gpus: int) -> None:
+    """2 GB and 20 times 100 MB are 4 GB of a T4's 16; with 120 they are 14 GB, with 135 they are 15.5, and a context
+    takes 0.8."""
+    plan = planned(cameras_of_two_sizes(small, 8), shelf(profile("detector", T4, 0.0001, 0.0001)))
+    found = plan.recommendation
+    assert found.feasible
+    assert found.gpu_count == gpus
+    assert found.lower_bound_usd_per_hour <= 0.35 * gpus + 1e-9
+    memory = next(one for one in found.resources if one.kind is Bottleneck.MEMORY)
+    assert memory.streams == small + 1
+    held = sum(gpu.peak_memory_bytes for gpu in found.gpus)
+    assert 2e9 + small * 0.1e9 + 0.8e9 <= held
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_fleet_that_holds_all_streams_costs_less_than_the_bound(seed: int) -> None:
+    """Streams of random sizes: dealt in any way, the largest first where most is left, they need no fewer GPUs."""
+    random = Random(seed)
+    sizes = [random.choice([100, 300, 700, 1500, 4000]) * 1_000_000 for _ in range(random.randint(1, 60))]
+    asked = decoding(1, buy=BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=64, cores=4),)))
+    [stream] = asked.streams
+    pipelines = tuple(replace(decoding(1, size).pipelines[0], name=f"p{n}") for n, size in enumerate(sizes))
+    streams = tuple(replace(stream, model=one.name, count=1, rate=0.1) for one in pipelines)
+    of = question_of(
+        replace(asked, pipelines=pipelines, streams=streams), shelf(profile("detector", T4, 0.0001, 0.0001))
+    )
+    held: list[int] = []
+    for one in sorted(sizes, reverse=True):
+        place = next((n for n, full in enumerate(held) if full + one <= 16e9), None)
+        if place is None:
+            held.append(one)
+        else:
+            held[place] += one
+    assert of.lower_bound_usd_per_hour() <= 0.35 * len(held) + 1e-9
 
 
 def test_more_streams_than_a_gpu_holds_are_refused_by_its_memory() -> None:
