@@ -73,15 +73,20 @@ MODEL_KEYS = (
     "model_file",
     "model",
     "checkpoint",
-    "model_name",
 )
-"""Under which servers are told their model; the last may be what callers name it."""
+"""Under which servers are told their model."""
+CALLED = "model_name"
+"""What callers name it, and at times what it is."""
 PRECISION_KEYS = ("dtype", "torch_dtype", "precision")
 HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """A model's name on Hugging Face's hub, with its owner."""
 
 
-SECRET = re.compile("token|secret|password|credential|key", re.IGNORECASE)
+OPTION = re.compile(r"(--)?[A-Za-z_][\w.-]*|-[A-Za-z]")
+"""A name of an option or a variable; anything else may hold a value."""
+HARMLESS = re.compile(r"-?\d{1,5}(\.\d{1,5})?|true|false", re.IGNORECASE)
+"""A value that may be shown: others may be, or hold, what nobody should read."""
+SECRET = re.compile("token|secret|passw|pwd|pin|credential|auth|key", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +102,44 @@ class Settings:
         return self._first(MODEL_KEYS)
 
     @property
+    def named(self) -> str:
+        """The same, or what callers name it, whichever place counts more."""
+        return self._first([*MODEL_KEYS, CALLED])
+
+    @property
     def precision(self) -> str:
         """`fp16` for `float16`; empty where none is said that a scenario knows."""
         found = canonical_precision(self._first(PRECISION_KEYS))
         return found if found in PRECISIONS else ""
 
     def unread(self, *read: str) -> str:
-        """`task fill_mask, max_length 512`: what no scenario holds, and is not of `read`. No secrets."""
-        kept = {*read, *(PRECISION_KEYS if self.precision else ())}
+        """`--task, --max_length 512`: what no scenario holds, and is not of `read`. Only numbers are shown."""
+        kept, models = {*read, *(PRECISION_KEYS if self.precision else ())}, {self.model, self.named}
+        told = [(name, value) for place in self.places[:-1] for name, value in place.items()]
+        told += [(name, "") for name in self.places[-1]]
         shown = [
-            name if place is self.places[-1] or SECRET.search(name) else f"{name} {value}".rstrip()
-            for place in self.places
-            for name, value in place.items()
-            if _key(name) not in kept and not (_key(name) in MODEL_KEYS and value == self.model)
+            _shown(name, value)
+            for name, value in told
+            if _key(name) not in kept and not (_key(name) in (*MODEL_KEYS, CALLED) and value in models)
         ]
-        return ", ".join(shown)
+        return ", ".join(dict.fromkeys(shown))
 
     def _first(self, keys: Iterable[str]) -> str:
         found = (value for place in self.places for key in keys for name, value in place.items() if _key(name) == key)
         return next(filter(None, found), "")
+
+
+def _shown(name: str, value: str) -> str:
+    """An option with its value, as far as both may be shown."""
+    if not OPTION.fullmatch(name):
+        return "an option that is not named here"
+    harmless = HARMLESS.fullmatch(value) and not SECRET.search(name)
+    return f"{name} {value}" if harmless else name
+
+
+def shown_address(written: str) -> str:
+    """`s3://models/resnet` without what may let one in: no user, no password, no query."""
+    return re.sub(r"//[^/@]*@", "//", written).partition("?")[0].partition("#")[0]
 
 
 def _key(name: str) -> str:

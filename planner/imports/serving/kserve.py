@@ -13,6 +13,7 @@ from planner.imports.serving.found import (
     Settings,
     bare_name,
     distinct_names,
+    shown_address,
     source_of,
 )
 from planner.imports.serving.parts import Part
@@ -122,7 +123,7 @@ def _model(name: str, document: Part) -> FoundModel:
 
 def _notes(document: Part, batch: int | None) -> Iterator[str]:
     server, predictor = _server(document), document.at("spec", "predictor")
-    where = server.at("storageUri").word() or server.at("image").word()
+    where = shown_address(server.at("storageUri").word() or server.at("image").word())
     of_file = f" of {where}" if where else ""
     batches = f", batches up to {batch}" if batch else ""
     yield f"{_format(document)}{of_file}{batches}"
@@ -141,13 +142,12 @@ def _gpus(server: Part) -> str:
 
 def _source(document: Part) -> str:
     """`hf:bert-base-uncased` where the server gets it from there; else the name of its folder."""
-    server, named = _server(document), _settings(document).model
-    if named and _format(document) == "huggingface":
-        return f"hf:{named}"
-    uri = server.at("storageUri").word()
+    told, uri = _settings(document), shown_address(_server(document).at("storageUri").word())
+    if told.model and _format(document) == "huggingface":
+        return f"hf:{told.model}"
     if uri.startswith("hf://"):
         return f"hf:{uri.removeprefix('hf://').partition(':')[0]}"
-    return bare_name(VERSION.sub("", uri.rstrip("/"))) or source_of(named)
+    return bare_name(VERSION.sub("", uri.rstrip("/"))) or source_of(told.named)
 
 
 def _settings(document: Part) -> Settings:

@@ -89,7 +89,7 @@ def _model(name: str, application: Part, deployment: Part) -> FoundModel:
     return FoundModel(
         name=name,
         notes=tuple(_notes(application, deployment)),
-        source=factory if FACTORY.fullmatch(factory) else source_of(told.model),
+        source=factory if FACTORY.fullmatch(factory) else source_of(told.named),
         precision=told.precision,
         input_shape=_shape(application) if FACTORY.fullmatch(factory) else (),
         batch_size=settings.at("max_batch_size").whole(1),

@@ -313,6 +313,38 @@ def test_what_kserve_tells_its_server(tmp_path: Path) -> None:
     assert manifest.warnings == ("a is told what is not read: --max_length 256, --disable_lower_case, HF_TOKEN",)
 
 
+SECRETS = ("hf_SECRET", "pa55word", "s1gn3d")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "command: [sh, -c, 'HF_TOKEN=hf_SECRET python serve.py']",
+        "args: [--db, 'postgres://user:pa55word@host/x']",
+        "args: ['--db=postgres://user:pa55word@host/x']",
+        "args: [--auth, hf_SECRET]",
+        "args: [-phf_SECRET]",
+        "args: ['--hf_SECRET:x y=3']",
+        "env: [{name: ANYTHING, value: pa55word}]",
+    ],
+)
+def test_nothing_that_a_server_is_told_is_shown_but_names_and_numbers(tmp_path: Path, told: str) -> None:
+    uri = "storageUri: 'https://user:pa55word@host/models/yolo11s.onnx?sig=s1gn3d'"
+    (path := tmp_path / "k.yaml").write_text(service(f"model: {{modelFormat: {{name: onnx}}, {uri}, {told}}}"))
+    code, shown, said = planner("init", tmp_path / "s.yaml", "--from", path)
+    assert code == 0, said
+    everything = shown + said + (tmp_path / "s.yaml").read_text()
+    assert not [one for one in SECRETS if one in everything]
+    assert "https://host/models/yolo11s.onnx" in everything
+
+
+def test_what_callers_name_a_model_is_not_what_it_is(tmp_path: Path) -> None:
+    uri = "storageUri: 'hf://google-bert/bert-base-uncased'"
+    for told in ("args: [--model_name=fraud]", "env: [{name: MODEL_NAME, value: fraud}]"):
+        manifest = found(tmp_path, service(f"model: {{modelFormat: {{name: huggingface}}, {uri}, {told}}}"))
+        assert manifest.models[0].source == "hf:google-bert/bert-base-uncased"
+
+
 @pytest.mark.parametrize(
     ("told", "source", "precision"),
     [
