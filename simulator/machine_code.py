@@ -7,6 +7,15 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+HERE = Path(__file__).parent
+CONSTANTS = (
+    HERE / "rules" / "batching.py",
+    HERE / "clock" / "metrics.py",
+    HERE / "clock" / "records.py",
+    HERE / "world" / "deployment.py",
+)
+"""Modules of which Numba writes constants into the code, of which its own index knows nothing."""
+
 
 def forget_stale(source: Path, *used: Path) -> None:
     """Delete what Numba keeps of a module, unless it was made from the module, and those that it uses, as they are now.
@@ -90,7 +99,7 @@ def _stamp(source: Path) -> Path:
 
 
 def _digest(*sources: Path) -> str:
-    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    return sha256(b"".join(path.read_bytes() for path in (*sources, *CONSTANTS))).hexdigest()
 
 
 def _kept(source: Path, suffix: str) -> Iterator[Path]:

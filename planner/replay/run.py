@@ -96,6 +96,7 @@ def replay(
 def _with_looks(new: Replay, begun: Replay | None, *, first_look: bool) -> Replay:
     """What was begun, with all looks of a new replay; or the new one, of draws of speeds with the first alone."""
     if begun:
+        assert not begun.screened, "what chose a deployment says nothing of it"
         return replace(begun, looks=new.looks)
     if first_look and new.draws and not new.draws.surely:
         return replace(new, looks=new.looks[:1])

@@ -55,6 +55,11 @@ class Trial:
         return max(1 / self.demand_factor_max, self.limit if self.overloaded else 0.0)
 
     @property
+    def stands(self) -> bool:
+        """Whether replays that had no part in choosing it met every SLO, within the headroom."""
+        return not self.overloaded and not self.replay.screened and self.replay.met
+
+    @property
     def met(self) -> bool:
         """Whether every SLO is surely met, within the headroom, and with the spares that are asked for."""
         return not self.overloaded and not self.unready and self.replay.met

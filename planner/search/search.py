@@ -325,10 +325,15 @@ class FleetSearch:
         return None
 
     def _looked_at_last(self, found: Trial) -> Trial:
-        """A trial after the last look; where it misses there, it is not found again."""
-        trial = self._on_fleet(found).looked_at_last(found)
-        self.tried[_bought(trial.offers, trial.fleet)] = trial if trial.replay.met else None
-        if not trial.replay.met:
+        """A trial after the last look, confirmed before where it was only screened; where it misses, it is not found
+        again."""
+        here = self._on_fleet(found)
+        trial = here.confirmed(found) if found.replay.screened else found
+        if trial.stands:
+            trial = here.looked_at_last(trial)
+        as_found = replace(trial, spares=(), unready=False)
+        self.tried[_bought(trial.offers, trial.fleet)] = as_found if trial.stands else None
+        if not trial.stands:
             rejection = missed_slo(trial)
             self.rejections.append(rejection)
             self.misses.append((trial, rejection))
@@ -582,21 +587,23 @@ class FleetSearch:
             best = shown
         alone = self.alone(best) if best else []
         if best:  # steps may leave out what a kind of GPU does alone
-            best = shown = self._with_spares(best, alone)
-            alone = self.spared(alone)
+            best, alone = self._with_spares(best, alone)
+            shown, alone = best, self.spared(alone)
         if shown and shown.unready:
             self.reject_spares(shown)
             best = None
         others = self.spared(self.others(best, alone)) if best else []
         return Found(best, shown, alone, others)
 
-    def _with_spares(self, best: Trial, alone: Sequence[Trial]) -> Trial:
-        """The best with its spares, or another with its own that is better then and stands the last look."""
+    def _with_spares(self, best: Trial, alone: Sequence[Trial]) -> tuple[Trial, list[Trial]]:
+        """The best with its spares, or another with its own that is better then and stands the last look; and of those
+        of one kind of GPU alone all but what missed there."""
+        alone = list(alone)
         while True:
             ready = self.spares.ready([best, *alone])
             trial = self._looked_at_last(min(ready, key=lambda one: goal_of(self.question.scenario.objective, one)))
-            if trial.replay.met:
-                return trial
+            if trial.stands:
+                return trial, alone
             alone = [one for one in alone if one.candidate != trial.candidate]
 
     def alone(self, best: Trial) -> list[Trial]:
@@ -702,9 +709,11 @@ class FleetSearch:
     def _confirmed_miss(self) -> Trial:
         nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)
         here = replace(self._on_fleet(nearest), hardest=None)
-        confirmed = here.looked_at_last(here.confirmed(nearest))
+        confirmed = here.confirmed(nearest)
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
             confirmed = replace(confirmed, replay=self._replayed(nearest))
+        else:
+            confirmed = here.looked_at_last(confirmed)
         self.misses.remove((nearest, rejection))
         place = self.rejections.index(rejection)
         del self.rejections[place]

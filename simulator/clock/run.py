@@ -53,9 +53,9 @@ class Compiled:
     seen_requests = 0
 
     @classmethod
-    def pays(cls, requests: int, *, swaps: bool) -> bool:
-        """Whether to use it from now on; counts what has been replayed so far."""
-        cls.seen_requests += requests * (cls.in_turns if swaps else 1)
+    def pays(cls, requests: int, items: int, *, swaps: bool) -> bool:
+        """Whether to use it from now on; counts what has been replayed so far: requests, and items of pipelines."""
+        cls.seen_requests += items + requests * (cls.in_turns if swaps else 1)
         TURNS.done += requests * swaps
         return cls.is_worth_it()
 
@@ -376,8 +376,8 @@ class World:
     def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
         items, gpus = self.flow.item_count, self.gpus.values()
-        requests = items + sum(len(asked.arrival_s) for asked in self.demand.values())
-        compiles = Compiled.pays(requests, swaps=any(gpu.swaps for gpu in gpus))
+        requests = sum(len(asked.arrival_s) for asked in self.demand.values())
+        compiles = Compiled.pays(requests, items, swaps=any(gpu.swaps for gpu in gpus))
         flows = self._flows_alone and not delays and ITEMS.pays_after(items) and compiles
         rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
         links = {host: Link(self.env, rate) for host, rate in rates.items()}

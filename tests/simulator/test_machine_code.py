@@ -1,6 +1,10 @@
 """Machine code of an older source is forgotten, that of today's is kept."""
 
+from pathlib import Path
+
+from simulator import machine_code
 from simulator.machine_code import KeptCount, forget_stale, is_kept
+from simulator.rules import batching
 
 
 def test_code_is_kept_as_long_as_its_source(tmp_path):
@@ -47,6 +51,25 @@ def test_code_is_kept_only_if_it_was_made_of_these_sources(tmp_path):
     assert is_kept(source, used)
     used.write_text("two = 2\n")
     assert not is_kept(source, used)
+
+
+def test_code_is_forgotten_with_the_constants_in_it(tmp_path, monkeypatch):
+    source, constants, kept = tmp_path / "turns.py", tmp_path / "batching.py", tmp_path / "__pycache__"
+    source.touch()
+    constants.write_text("EPSILON_S = 1e-9\n")
+    monkeypatch.setattr(machine_code, "CONSTANTS", (constants,))
+    forget_stale(source)
+    (ours := kept / "turns.serve-1.py311.nbi").touch()
+    assert is_kept(source)
+    constants.write_text("EPSILON_S = 1e-6\n")
+    assert not is_kept(source)
+    forget_stale(source)
+    assert not ours.exists()
+
+
+def test_every_module_is_there_whose_constants_are_in_the_code():
+    assert all(path.is_file() for path in machine_code.CONSTANTS)
+    assert Path(str(batching.__file__)) in machine_code.CONSTANTS
 
 
 def test_a_folder_that_cannot_be_written_is_left(tmp_path):

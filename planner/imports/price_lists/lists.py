@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         unknown |= dict.fromkeys(one for one in said if isinstance(one, str))
         digest = sha256(source.raw).hexdigest()[:16]
         text = f"{Path(source.name).name} (sha256 {digest})"
-        day = _day(file, source.as_of or file.as_of or source.written_on)
+        day = file.day(source.as_of or file.as_of or source.written_on or "", "Write --as-of 2026-07-20")
         rows |= {key: price.as_row(day, text) for key, price in prices.items()}
         found |= prices
     if not found:
@@ -142,16 +142,6 @@ def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
     if nameless:
         wrong = f"names no {'instance' if nameless.provider else 'provider'} by letters or digits"
         raise file.refuse(wrong, "Mend the file, or write --provider")
-
-
-def _day(file: ListFile, written: str | None) -> str:
-    try:
-        day = date.fromisoformat(written or "")
-    except ValueError:
-        raise file.refuse(f"`{written}` is no date", "Write --as-of 2026-07-20") from None
-    if day > datetime.now(UTC).date() + timedelta(days=1):  # it is tomorrow already where some lists are written
-        raise file.refuse(f"`{written}` is in the future", "Write --as-of and the day on which the prices were seen")
-    return day.isoformat()
 
 
 def _read(source: SourceFile, catalog: Catalog) -> Said:

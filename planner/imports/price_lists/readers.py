@@ -3,10 +3,9 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date
 
 from planner.catalog.files import SaleStatus
 from planner.catalog.price_table import COLUMNS
@@ -121,32 +120,53 @@ def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
 
 def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
     """A row for each price; `region`, `provider`, `price_kind`, `host_memory_gb` and `as_of` where they differ or are
-    known. PriceListError where two rows say different prices of the same."""
-    said: dict[Key, ListedPrice] = {}
+    known."""
+    yield from _newest(file, _plain_rows(file, text))
+
+
+def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
+    """A prices.csv as plans take it: rows keep their dates, sources and notes, and what is no longer sold stays so."""
+    yield from _newest(file, _our_rows(file, text))
+
+
+def _newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> list[ListedPrice | str]:
+    """Of each instance the newest price; PriceListError where two of one day differ, for nobody knows which holds."""
+    unknown: list[str] = []
+    found: dict[Key, ListedPrice] = {}
+    for line, row in rows:
+        if isinstance(row, str):
+            unknown.append(row)
+            continue
+        other = found.get(row.key)
+        if other and other.as_of == row.as_of and (other.low, other.high) != (row.low, row.high):
+            wrong = f"{row.instance} costs {other.high:g} in another row, and {row.high:g} here"
+            remedy = "Leave one of them out, or tell them apart by region, price_kind or as_of"
+            raise file.refuse(wrong, remedy, line)
+        if other is None or row.as_of > other.as_of:
+            found[row.key] = row
+    return [*found.values(), *unknown]
+
+
+def _plain_rows(file: ListFile, text: str) -> Iterator[tuple[int, ListedPrice | str]]:
     for line, row in table_rows(file, text, PLAIN):
         gpus, kind = count(file, row["gpu_count"], line), file.kind(row["gpu"])
         if not gpus:
             raise file.refuse("needs 1 GPU or more", "Write how many the instance has", line)
         if kind is None:
-            yield row["gpu"]
+            yield line, row["gpu"]
         elif usd := file.usd(row["usd_per_hour"], line):
             memory = gigabytes(file, row.get("host_memory_gb"), line)
             price_kind = _price_kind(file, row.get("price_kind") or PriceKind.ON_DEMAND, line)
             made = listed(file, row.get("region", ""), row["instance"], (kind, gpus), memory, price_kind, usd)
             made = replace(made, as_of=_day(file, row.get("as_of", ""), line))
-            made = made if not row.get("provider") else of_provider(made, row["provider"])
-            if said.setdefault(made.key, made).high != made.high:
-                wrong = f"{made.instance} costs {said[made.key].high:g} in another row, and {made.high:g} here"
-                raise file.refuse(wrong, "Leave one of them out, or tell them apart by region or price_kind", line)
-            yield made
+            yield line, made if not row.get("provider") else of_provider(made, row["provider"])
 
 
-def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
-    """A prices.csv as plans take it: rows keep their dates, sources and notes, and what is no longer sold stays so."""
+def _our_rows(file: ListFile, text: str) -> Iterator[tuple[int, ListedPrice | str]]:
     for line, row in table_rows(file, text, COLUMNS):
         kind, usd = file.kind(row["gpu"]), file.usd(row["usd_per_hour_high"], line)
         if kind is None or usd is None:
-            yield row["gpu"]
+            yield line, row["gpu"]
             continue
         fleet = (kind, count(file, row["gpu_count"], line))
         memory = gigabytes(file, row["host_memory_gb"], line)
@@ -158,7 +178,7 @@ def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
             source=row["source"],
             note=row["note"],
         )
-        yield of_provider(made, row["provider"], file.usd(row["usd_per_hour_low"], line) or usd)
+        yield line, of_provider(made, row["provider"], file.usd(row["usd_per_hour_low"], line) or usd)
 
 
 def _price_kind(file: ListFile, written: str, line: int) -> PriceKind:
@@ -175,9 +195,7 @@ def _status(file: ListFile, written: str, line: int) -> SaleStatus:
 
 def _day(file: ListFile, written: str, line: int) -> str:
     """An ISO date, or nothing."""
-    with suppress(ValueError):
-        return date.fromisoformat(written).isoformat() if written else ""
-    raise file.refuse(f"as_of `{written[:40]}` is no date", "Write such as 2026-07-20", line)
+    return file.day(written, "Write such as 2026-07-20", line) if written else ""
 
 
 def listed(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 
 from calibrate.io.files import quoted
 from calibrate.published import names
@@ -106,6 +107,16 @@ class ListFile:
         if not 0 < price < DEAREST_USD:
             raise self.refuse(f"a price must be a number above 0, got {quoted(str(value))}", "Mend the file", line)
         return price
+
+    def day(self, written: str, remedy: str, line: int = 0) -> str:
+        """An ISO date on which prices were seen; PriceListError where it is none, or has yet to come."""
+        try:
+            day = date.fromisoformat(written)
+        except ValueError:
+            raise self.refuse(f"`{written[:40]}` is no date", remedy, line) from None
+        if day > datetime.now(UTC).date() + timedelta(days=1):  # it is tomorrow already where some lists are written
+            raise self.refuse(f"`{written}` is in the future", "Write the day on which the prices were seen", line)
+        return day.isoformat()
 
     def kind(self, gpu: str, memory_gb: float | None = None) -> str | None:
         """The kind as the catalog calls it; None where it has none of that memory. `A100` of 80 GB is `A100-80GB`."""

@@ -33,6 +33,12 @@ gpu_1x_a10,us-east,0.35,30,200,1,A10,24.0,True,,nvidia,
 cpu_4x,us-east,0.08,4,16,0,,,False,,,
 """
 PLAIN = "provider,region,instance,gpu,gpu_count,usd_per_hour,price_kind\nhoster,berlin,box,T4,2,1.10,on-demand\n"
+OURS = (
+    "provider,region,instance,gpu,gpu_count,host_memory_gb,status,price_kind,usd_per_hour_low,usd_per_hour_high,as_of,"
+    "source,note\n"
+    "hoster,berlin,box,T4,1,,active,on-demand,0.5,0.5,{},a,\n"
+    "hoster,berlin,box,T4,1,,active,on-demand,0.9,0.9,{},b,\n"
+)
 AWS = {
     "offerCode": "AmazonEC2",
     "products": {
@@ -126,6 +132,20 @@ def imported(tmp_path: Path, name: str, content: object, *words: object) -> Cata
 def prices(known: Catalog, provider: str, region: str, instance: str) -> dict[PriceKind, Price]:
     [found] = [i for i in known.instances if (i.provider, i.region, i.name) == (provider, region, instance)]
     return dict(found.prices)
+
+
+@pytest.mark.parametrize("days", [("2026-01-01", "2026-01-02"), ("2026-01-02", "2026-01-01")])
+def test_of_several_days_the_newest_price_counts_with_its_date(tmp_path: Path, days: tuple[str, str]) -> None:
+    """The first row says 0.5, the second 0.9; a history in the plain form likewise."""
+    newest = max(zip(days, (0.5, 0.9), strict=True))
+    header = "provider,region,instance,gpu,gpu_count,usd_per_hour,as_of\n"
+    history = header + "".join(
+        f"hoster,berlin,box,T4,1,{usd},{day}\n" for day, usd in zip(days, (0.5, 0.9), strict=True)
+    )
+    for content in (OURS.format(*days), history):
+        known = imported(tmp_path, "own.csv", content)
+        price = prices(known, "hoster", "berlin", "box")[PriceKind.ON_DEMAND]
+        assert (price.as_of, price.usd_per_hour) == newest
 
 
 def rows(file: Path) -> list[tuple[str, ...]]:
@@ -276,13 +296,15 @@ def test_rows_of_a_plain_list_may_have_days_of_their_own(tmp_path: Path) -> None
         (PLAIN, ("--as-of", "2090-01-01"), "`2090-01-01` is in the future"),
         (" \n", (), "is empty"),
         (f"{PLAIN}hoster,berlin,box,T4,2,1.30,on-demand\n", (), "box costs 1.1 in another row, and 1.3 here"),
+        (OURS.format("2026-01-01", "2099-01-01"), (), "prices.csv:3: `2099-01-01` is in the future"),
+        (OURS.format("2026-01-01", "2026-01-01"), (), "box costs 0.5 in another row, and 0.9 here"),
     ],
 )
 def test_what_no_list_of_prices_says_is_refused(
     tmp_path: Path, content: str, words: tuple[str, ...], wrong: str
 ) -> None:
-    (file := tmp_path / "own.csv").write_text(content)
-    code, _, said = planner("prices", "import", file, *words, "--out", tmp_path / "mine")
+    (file := tmp_path / "prices.csv").write_text(content)
+    code, _, said = planner("prices", "import", file, "--provider", "hoster", *words, "--out", tmp_path / "mine")
     assert (code, wrong in " ".join(said.split())) == (2, True)
 
 

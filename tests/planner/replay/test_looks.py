@@ -10,12 +10,12 @@ from planner.model.replications import WORLDS, WORLDS_MAX
 from planner.placing.packing import Packing
 from planner.replay.replay import Replay
 from planner.replay.run import replay
+from planner.replay.trial import Trial
 from planner.search.placement import OnFleet
 from planner.search.question import Question
-from planner.search.search import FleetSearch
+from planner.search.search import GLANCE, FleetSearch
 from simulator.clock.metrics import Summary
 from simulator.world.curves import Interpolated
-from simulator.world.deployment import Deployment
 from simulator.world.doubt import Doubt
 
 CONFIDENCE = 0.9
@@ -31,18 +31,24 @@ def asked(latency_s: float) -> Question:
     return question(of_cameras, [offer(T4, 1.0)], shelf(doubted))
 
 
-def packed(of: Question) -> Deployment:
-    """All of it on one GPU."""
+def on_one(of: Question) -> Trial:
+    """All of it on one GPU, screened."""
     trial = OnFleet(of, (offer(T4, 1.0),), (1,), False, lambda _: lambda _: None)
     packing = trial._packer({}, None).pack(trial.devices)
     assert isinstance(packing, Packing)
-    return trial.screened(packing).deployment
+    return trial.screened(packing)
 
 
 def seen(of: Question, *, first_look: bool = False, begun: Replay | None = None) -> Replay:
     """A confirmation."""
     return replay(
-        of.scenario, demand(of.scenario), of.needs, packed(of), screen=False, first_look=first_look, begun=begun
+        of.scenario,
+        demand(of.scenario),
+        of.needs,
+        on_one(of).deployment,
+        screen=False,
+        first_look=first_look,
+        begun=begun,
     )
 
 
@@ -106,3 +112,37 @@ def test_what_is_bought_is_sure_or_was_looked_at_to_the_last() -> None:
         assert share.low >= CONFIDENCE or len(best.replay.summaries) == WORLDS_MAX
         draws.add(len(best.replay.summaries))
     assert draws == {WORLDS, WORLDS_MAX}, "both kinds of answer are among these"
+
+
+def test_what_was_only_screened_is_confirmed_before_it_is_bought() -> None:
+    """As where spares decide: the cheapest with its own was seen at a glance, and that has no say in the verdict."""
+    for latency_s in LATENCIES_S:
+        of = asked(latency_s)
+        search = FleetSearch(of, lambda *_: None)
+        glanced = search.try_fleet((offer(T4, 1.0),), (2,), GLANCE)
+        assert glanced is not None
+        assert glanced.replay.screened
+        trial = search._looked_at_last(glanced)
+        assert not trial.replay.screened
+        assert len(trial.replay.latencies) == len(trial.replay.summaries)
+        known = search.tried[(offer(T4, 1.0),), (2,)]
+        assert (known is not None) == trial.stands
+
+
+def test_a_screening_is_not_gone_on_with() -> None:
+    of = asked(0.03)
+    screening = replace(seen(of, first_look=True), screened=True)
+    with pytest.raises(AssertionError, match="what chose a deployment"):
+        seen(of, begun=screening)
+
+
+def test_what_missed_the_last_look_stands_in_no_table() -> None:
+    """Two trials of which the cheaper misses: it is left out of those of one kind of GPU alone."""
+    of = asked(0.018)  # one GPU is too slow, two are enough
+    search = FleetSearch(of, lambda *_: None)
+    best = search.answer(of.program(), of.scenario.objective)
+    assert best is not None
+    assert best.fleet == (2,)
+    found, alone = search._with_spares(best, [on_one(of), best])
+    assert found.fleet == (2,)
+    assert [one.fleet for one in alone] == [(2,)]
