@@ -39,8 +39,10 @@ class Check:
     measured_epoch_s: float
     error: float
     """Error of the epoch: predicted over measured, less one."""
+    busy_predicted_epoch_s: float | None
+    """The epoch in time of the processor, of which other processes take none; None on a GPU."""
+    busy_measured_epoch_s: float | None
     busy_error: float | None
-    """Error in time of the processor, of which other processes take none; None on a GPU."""
     workers: int
     """Workers of the loader; 0: the process that trains makes the batches itself."""
     load_s: float
@@ -82,7 +84,7 @@ def check(
         **model_options(scenario),
     }
     measured = run(loaded, options)
-    busy_epoch_s = measured["busy_epoch_s"]
+    busy_predicted_s, busy_epoch_s = measured["busy_predicted_s"], measured["busy_epoch_s"]
     return Check(
         model=measured["model"],
         device=measured["device"],
@@ -93,7 +95,9 @@ def check(
         predicted_epoch_s=measured["predicted_s"],
         measured_epoch_s=measured["epoch_s"],
         error=measured["predicted_s"] / measured["epoch_s"] - 1,
-        busy_error=measured["busy_predicted_s"] / busy_epoch_s - 1 if busy_epoch_s else None,
+        busy_predicted_epoch_s=busy_predicted_s,
+        busy_measured_epoch_s=busy_epoch_s,
+        busy_error=busy_predicted_s / busy_epoch_s - 1 if busy_epoch_s else None,
         workers=measured["workers"],
         load_s=measured["load_s"],
         copy_s=measured["copy_s"],

@@ -16,29 +16,27 @@ from planner.units.writing import Format, Screen
 
 LENET = SCENARIOS / "training" / "lenet.yaml"
 WITHIN = 0.15
-TRIES = 3
-"""Other processes share the machine, and its caches: a disturbed try says nothing of the prediction."""
+TRIES = 10
+"""Other processes share the machine and its caches, and memory falls out well or badly: both only ever add time."""
 
 
-def best(batch: int, samples: int, budget_s: float, *overrides: str) -> Check:
-    """The first try within the limit, else the nearest."""
-    tried = []
+def tried(batch: int, samples: int, budget_s: float, *overrides: str) -> tuple[Check, float]:
+    """The last of some tries, and the error of the quickest prediction against the quickest epoch of all, which ends
+    them once it is within the limit. In time of the processor: what other processes took is no part of it."""
+    error = predicted_s = measured_s = float("inf")
     for _ in range(TRIES):
-        tried.append(check(load_training(LENET, overrides), "cpu", batch, samples, budget_s, threads=1))
-        if error(tried[-1]) <= WITHIN:
+        found = check(load_training(LENET, overrides), "cpu", batch, samples, budget_s, threads=1)
+        predicted_s = min(predicted_s, found.busy_predicted_epoch_s or 0.0)
+        measured_s = min(measured_s, found.busy_measured_epoch_s or 0.0)
+        error = abs(predicted_s / measured_s - 1)
+        if error <= WITHIN:
             break
-    return min(tried, key=error)
-
-
-def error(found: Check) -> float:
-    """In time of the processor: what other processes took is no part of it."""
-    assert found.busy_error is not None
-    return abs(found.busy_error)
+    return found, error
 
 
 def test_lenet_trains_as_long_as_predicted() -> None:
-    found = best(64, 64 * 40, 0.5, "data.loader=null")
-    assert error(found) <= WITHIN
+    found, error = tried(64, 64 * 40, 0.5, "data.loader=null")
+    assert error <= WITHIN
     assert (found.steps, found.workers, found.start_s) == (40, 0, 0.0)
     assert found.predicted_epoch_s == pytest.approx(40 * (found.predicted_step_s + found.load_s))
     assert found.whole_s.low <= 120_000 / 2560 * found.measured_epoch_s <= found.whole_s.high * (1 + 1e-9)
@@ -58,8 +56,8 @@ def test_a_loader_with_workers_makes_the_batches_meanwhile() -> None:
 
 @pytest.mark.usefixtures("torchvision_in_workers")
 def test_resnet18_trains_as_long_as_predicted() -> None:
-    found = best(8, 128, 0.5, "model={zoo: resnet18, pixels: 32}")
-    assert error(found) <= WITHIN
+    found, error = tried(8, 128, 0.5, "model={zoo: resnet18, pixels: 32}")
+    assert error <= WITHIN
     assert found.model == "resnet18"
 
 
