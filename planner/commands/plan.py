@@ -74,26 +74,30 @@ def plan(
                 )
         except InterruptedSearch as stop:
             found = Plan.of(stop.plan)
+        over, too_weak = crossed(found, conditions), weak(found) if strict else []
         short = form is Format.TABLE and not verbose
         emit(brief(found, stdout_screen()) if short else render(found, form, stdout_screen()))
-        too_weak, over = weak(found) if strict else [], crossed(found, conditions)
-        unwanted = out is None and (over or too_weak)  # what nobody wants takes no place of a plan that somebody did
+        unwanted = out is None and bool(over or too_weak)  # it takes no place of a plan that somebody wanted
         kept = target is None or unwanted or keep(found, target, form, quiet) or out is None
         for line in [*over, *too_weak]:
             note(line)
-        if found.interrupted:
-            raise typer.Exit(ExitCode.INTERRUPTED)
-        failures = {
-            ExitCode.INPUT: not kept,
-            ExitCode.INFEASIBLE: not found.feasible,
-            ExitCode.THRESHOLD: bool(over),
-            ExitCode.WEAK: bool(too_weak),
-        }
-        return found, next((status for status, failed in failures.items() if failed), ExitCode.FEASIBLE)
+        return found, status_of(found, kept=kept, over=bool(over), too_weak=bool(too_weak))
 
     if watch:
         again(scenario, answer)
     raise typer.Exit(answer()[1])
+
+
+def status_of(found: "Plan", *, kept: bool, over: bool, too_weak: bool) -> ExitCode:
+    """The first that holds of all that can be wrong."""
+    failures = {
+        ExitCode.INTERRUPTED: found.interrupted,
+        ExitCode.INPUT: not kept,
+        ExitCode.INFEASIBLE: not found.feasible,
+        ExitCode.THRESHOLD: over,
+        ExitCode.WEAK: too_weak,
+    }
+    return next((status for status, failed in failures.items() if failed), ExitCode.FEASIBLE)
 
 
 def again(scenario: Path, answer: "Callable[[], tuple[Plan, ExitCode]]") -> NoReturn:
@@ -104,10 +108,12 @@ def again(scenario: Path, answer: "Callable[[], tuple[Plan, ExitCode]]") -> NoRe
     before: Plan | None = None
     for _ in saved(scenario):
         try:
-            found, _status = answer()
+            found, status = answer()
         except InputError as error:  # half a change: the next one may mend it
             note(str(error))
             continue
+        if status is ExitCode.INTERRUPTED:
+            raise typer.Exit(status)
         if before:
             emit(f"\n{since(before, found)}\n")
         before = found

@@ -99,39 +99,47 @@ def weigh(
     """The best plan over all ways of merging that the scenario allows, and how the others compare.
 
     The simplest way comes first. One that cannot beat the best so far even at its lower bound is not planned: it is
-    only compared, on the fleet that the others need.
+    only compared, on the fleet that the others need. InterruptedSearch at Ctrl-C, with the best of what was found.
     """
     tried: list[Way] = []
     unmergeable: list[str] = []
     objective = loaded.scenario.objective
-    for option in options(loaded, library):
-        if option.merging is not Merging.NONE and not option.merged.sharing and loaded.scenario.merging is Merging.AUTO:
-            unmergeable += option.assumptions
-            continue
-        own = option.of(loaded)
-        question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
-        least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
-        plan = None
-        if not question.served or best_rank(question, option) < least:
-            try:
-                plan = plan_of_one_way(
-                    own, catalog, library, created_at=created_at, progress=progress, shared=option.merged
-                )
-            except KeyboardInterrupt as stop:
-                raise until_then(stop, tried, objective) from None
-        tried.append(Way(option, question, plan))
-    best = min(tried, key=lambda way: way.rank(objective))
-    return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
+
+    def planned(own: Loaded, option: Option, question: Question) -> Plan:
+        try:
+            return plan_of_one_way(
+                own, catalog, library, created_at=created_at, progress=progress, shared=option.merged
+            )
+        except InterruptedSearch as stop:
+            tried.append(Way(option, question, stop.plan))
+            raise
+
+    try:
+        for option in options(loaded, library):
+            nothing_shared = option.merging is not Merging.NONE and not option.merged.sharing
+            if nothing_shared and loaded.scenario.merging is Merging.AUTO:
+                unmergeable += option.assumptions
+                continue
+            own = option.of(loaded)
+            question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
+            least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
+            pays = not question.served or best_rank(question, option) < least
+            tried.append(Way(option, question, planned(own, option, question) if pays else None))
+        best = min(tried, key=lambda way: way.rank(objective))
+        return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
+    except KeyboardInterrupt as stop:
+        raise until_then(stop, tried, objective) from None
 
 
 def until_then(stop: KeyboardInterrupt, tried: Sequence[Way], objective: Objective) -> KeyboardInterrupt:
-    """The same with the best plan of the ways that were done before it, where one is feasible."""
+    """The same with the best plan of the ways that were tried until then, where one is feasible."""
     best = min(tried, key=lambda way: way.rank(objective), default=None)
     if best is None or best.plan is None or not best.feasible:
         return stop
     answer = named(best.plan.recommendation, best.option)
     interrupted = PlanWarning(what=Statement(code=Code.INTERRUPTED))
-    return InterruptedSearch(replace(best.plan, recommendation=answer, warnings=(interrupted, *best.plan.warnings)))
+    warnings = (interrupted, *(one for one in best.plan.warnings if one != interrupted))
+    return InterruptedSearch(replace(best.plan, recommendation=answer, warnings=warnings))
 
 
 def joined(best: Way, tried: Sequence[Way], rows: tuple[WayOfServing, ...], unmergeable: Sequence[str]) -> Plan:

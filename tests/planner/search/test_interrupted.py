@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from support.answers import PLAN
 from support.commands import planner
 from support.planning import CATALOG, T4, V100, loaded, model, profile, scenario, shelf
@@ -13,9 +14,11 @@ from planner.model.plan import InterruptedSearch, Plan, PlanWarning
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.sharing import NOTHING_MERGED
+from planner.search import merged
 from planner.search.merged import Way, until_then
 from planner.search.plan import plan
 from planner.show.text.plan import headline
+from planner.units.reading import HOURS_PER_MONTH
 
 LIBRARY = shelf(profile("a", T4, 0.012, 0.006), profile("a", V100, 0.004, 0.002))
 MADE = "2026-07-25T00:00:00"
@@ -74,6 +77,42 @@ def test_ways_that_were_weighed_before_are_not_lost() -> None:
     assert isinstance(kept, InterruptedSearch)
     assert kept.plan.interrupted
     assert kept.plan.recommendation.instances == PLAN.recommendation.instances
+
+
+def costing(usd_per_hour: float) -> Plan:
+    """The plan of tests at another price."""
+    costs = {"cost_usd_per_hour": usd_per_hour, "cost_usd_per_month": usd_per_hour * HOURS_PER_MONTH}
+    return replace(PLAN, recommendation=replace(PLAN.recommendation, **costs))
+
+
+@pytest.mark.parametrize("second_usd", [2.0, 4.0])
+def test_ctrl_c_in_a_second_way_keeps_the_better_of_both(second_usd: float, monkeypatch) -> None:
+    ways = [costing(3.0), InterruptedSearch(replace(costing(second_usd), warnings=(INTERRUPTED,)))]
+
+    def of_one_way(*_: object, **__: object) -> Plan:
+        if isinstance(way := ways.pop(0), KeyboardInterrupt):
+            raise way
+        return way
+
+    monkeypatch.setattr(merged, "options", lambda *_: [NOTHING_MERGED, NOTHING_MERGED])
+    monkeypatch.setattr(merged, "plan_of_one_way", of_one_way)
+    with pytest.raises(InterruptedSearch) as stopped:
+        merged.weigh(loaded(asked()), CATALOG, LIBRARY, created_at=MADE, progress=lambda *_: None)
+    kept = stopped.value.plan
+    assert kept.recommendation.cost_usd_per_hour == min(3.0, second_usd)
+    assert kept.warnings.count(INTERRUPTED) == 1
+
+
+def test_ctrl_c_while_ways_are_compared_keeps_the_best(monkeypatch) -> None:
+    def compared(*_: object) -> list[object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(merged, "options", lambda *_: [NOTHING_MERGED])
+    monkeypatch.setattr(merged, "plan_of_one_way", lambda *_, **__: costing(3.0))
+    monkeypatch.setattr(merged, "ways", compared)
+    with pytest.raises(InterruptedSearch) as stopped:
+        merged.weigh(loaded(asked()), CATALOG, LIBRARY, created_at=MADE, progress=lambda *_: None)
+    assert stopped.value.plan.recommendation.cost_usd_per_hour == 3.0
 
 
 def test_the_command_shows_and_keeps_it_and_ends_as_interrupted(tmp_path: Path, monkeypatch) -> None:
