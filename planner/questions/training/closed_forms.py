@@ -1,6 +1,6 @@
 """Closed forms of training time: operations, steps, links, pipelines, loaders, epochs, interruptions.
 
-`simulator.clock.training` runs the same job as processes and agrees where a formula here has an answer.
+The tests run the same job as processes: that agrees where a formula here has an answer.
 """
 
 import math

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.questions.training.closed_forms import NetworkLink, bubble, exposed_s, loader_s, pipeline_s, workers_enough
-from simulator.clock.training import TrainingJob, train
+from support.training_clock import TrainingJob, train
 
 WITHIN = 0.01
 """How far clock and formula may differ."""
