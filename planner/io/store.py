@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
-from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from planner.model.simulation import Simulation
 from planner.model.timeline import LatencyHistogram, Timeline
 from planner.words.statements import assumption_line, measurement, rejection_line, warning_line
 from simulator.errors import InputError
+from simulator.world.pipelines import cycle_in
 
 T = TypeVar("T")
 NOWHERE = -1
@@ -258,9 +258,7 @@ def of_stages(where: str, model: ModelAnswer) -> Iterator[str]:
     before = {stage.name: stage.after for stage in model.stages}
     if lost := [name for name in chain(*before.values()) if name not in before]:
         yield f"{where}.stages: come after {quoted(lost[0])}, which is not among them"
-    try:
-        TopologicalSorter(before).prepare()
-    except CycleError:
+    if cycle_in(before):
         yield f"{where}.stages: come after each other in a circle"
 
 

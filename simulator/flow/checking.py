@@ -65,7 +65,7 @@ def _check_edges(pipeline: Pipeline) -> None:
 def _check_order(pipeline: Pipeline) -> None:
     if not pipeline.stages:
         raise DeploymentError(f"{pipeline.name}: has no stage. Give it at least one.")
-    if cycle := cycle_in(pipeline.stages):
+    if cycle := cycle_in({stage.name: [edge.source for edge in stage.after] for stage in pipeline.stages}):
         raise DeploymentError(f"{pipeline.name}: stages go round in a cycle, {' -> '.join(cycle)}. Take one edge out.")
     for stage in pipeline.stages:
         sources = [edge.source for edge in stage.after]

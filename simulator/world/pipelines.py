@@ -3,9 +3,10 @@
 A pipeline is asked like a model. A stage that is a model is a service of its own, named `PIPELINE.STAGE`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
 
 from simulator.world.workload import SLO
 
@@ -190,20 +191,13 @@ def in_order(stages: Sequence[PipelineStage]) -> tuple[PipelineStage, ...]:
     return tuple(ordered)
 
 
-def cycle_in(stages: Sequence[PipelineStage]) -> tuple[str, ...]:
-    """The names of a cycle, in the order in which items would go: `a`, `b`, `a`. Empty where there is none."""
-    free = {stage.name for stage in in_order(stages)}
-    stuck = {stage.name: stage for stage in stages if stage.name not in free}
-    before = {name: [e.source for e in stage.after if e.source in stuck] for name, stage in stuck.items()}
-    back = _way_back(before) if before else [""]
-    if back[-1] not in back[:-1]:
-        return ()
-    return tuple(reversed(back[back.index(back[-1]) :]))
+def cycle_in(before: Mapping[str, Iterable[str]]) -> list[str]:
+    """The names of a cycle, in the order in which items would go: `a`, `b`, `a`. Empty where there is none.
 
-
-def _way_back(before: Mapping[str, Sequence[str]]) -> list[str]:
-    """From the first name to one before it, and so on, until none is before or one is met again."""
-    back = [next(iter(before))]
-    while before[back[-1]] and back[-1] not in back[:-1]:
-        back.append(before[back[-1]][0])
-    return back
+    `before`: by each name those right before it.
+    """
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        return [*error.args[1]]
+    return []

@@ -24,6 +24,7 @@ from planner.model.parts.fields import (
 from planner.model.parts.models import ModelSpec, SloSpec, own_model
 from planner.units.errors import Wrong
 from planner.units.reading import Duration, Fraction, did_you_mean
+from simulator.world.pipelines import cycle_in
 
 MODEL_KEYS = ("model", "profile", "factory")
 """Keys by which a stage names a model."""
@@ -155,22 +156,14 @@ def _stuck(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
     return left
 
 
-def _circle_in(stuck: Mapping[str, list[str]]) -> list[str]:
-    """Those of a circle, in the order in which frames would go."""
-    way = [next(iter(stuck))]
-    while (earlier := next(one for one in stuck[way[-1]] if one in stuck)) not in way:
-        way.append(earlier)
-    return [*reversed(way[way.index(earlier) :])]
-
-
 def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Iterator[Wrong]:
     """Stages that run in a circle, and those that nothing else leads to."""
-    left = _stuck(before)
-    if not left:
+    circle = cycle_in(before)[1:]
+    if not circle:
         return
-    circle = _circle_in(left)
     drawn = " -> ".join([*circle, circle[0]])
     yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}. Leave one `after` of them out."
+    left = _stuck(before)
     for name in (name for name in left if name not in circle):
         if name in left[name]:
             text = f"runs in a circle: {name} -> {name}. Leave `{name}` out of it."

@@ -17,7 +17,7 @@ from simulator.errors import DeploymentError
 from simulator.flow.frames import in_turn_s
 from simulator.flow.items import draw_items, fan_outs
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Failures
-from simulator.world.pipelines import FanOut, FanOutKind, Pipeline, PipelineStage, Station, cycle_in, in_order
+from simulator.world.pipelines import FanOut, FanOutKind, Pipeline, PipelineStage, Station, in_order
 from simulator.world.workload import Demand, FixedRate, Poisson, Stream, Workload
 
 CAMERA = Workload((Stream("p", FixedRate(10.0, 0.0)),))
@@ -381,4 +381,3 @@ def test_a_stage_is_asked_by_its_pipeline_alone() -> None:
 def test_stages_are_put_in_order() -> None:
     stages: tuple[PipelineStage, ...] = (model("c", "b"), model("a"), model("b", "a"))
     assert [stage.name for stage in in_order(stages)] == ["a", "b", "c"]
-    assert cycle_in(stages) == ()

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.training_clock import TrainingJob, train
 
 from planner.questions.training.closed_forms import NetworkLink, bubble, exposed_s, loader_s, pipeline_s, workers_enough
-from support.training_clock import TrainingJob, train
 
 WITHIN = 0.01
 """How far clock and formula may differ."""
