@@ -9,7 +9,7 @@ from math import ceil, floor
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.statement import Code, Statement
 from planner.units.reading import written_duration
-from planner.units.writing import dollars, exact, gigabytes, span_usd
+from planner.units.writing import dollars, exact, gigabytes, share, span_usd
 from planner.words.candidates import gpus_name, subject_name
 
 UNITS: dict[str, Callable[[float], str]] = {
@@ -25,9 +25,9 @@ UNITS: dict[str, Callable[[float], str]] = {
     "ms_up": lambda value: f"{ceil(value * 1e3)} ms",
     "ms_up2": lambda value: f"{ceil(value * 1e5 - 1e-6) / 100:g} ms",
     "span": written_duration,
-    "share": lambda value: f"{value:.0%}",
-    "share1": lambda value: f"{value:.1%}",
-    "share2": lambda value: f"{value:.2%}",
+    "share": share,
+    "share1": lambda value: share(value, 1),
+    "share2": lambda value: share(value, 2),
     "slo": exact,
     "slo_down": lambda value: f"{floor(value * 1000) / 10:g} %",
     "usd": dollars,
@@ -50,8 +50,8 @@ def overloaded(at: Statement) -> str:
     """How long a fleet would work, and how long it may."""
     load, limit = at.figures["load"], at.figures["limit"]
     loading = ", weight loading included" if at.figures["loading"] else ""
-    work = f"even in the largest batches allowed, its GPUs have {load:.1%} of the work that they can do{loading}"
-    most = f"; {limit:.0%} is the most, with the headroom" if limit < 1 else ""
+    work = f"even in the largest batches allowed, its GPUs have {share(load, 1)} of the work that they can do{loading}"
+    most = f"; {share(limit)} is the most, with the headroom" if limit < 1 else ""
     return f"{work}{most}; queues would grow without end" if load > 1 else f"{work}{most}"
 
 

@@ -17,6 +17,7 @@ from planner.imports.measurements.printed import PER_SAMPLE
 from planner.imports.measurements.record import AGREE, MeasurementError, ToolMeasurement, plain_name
 from planner.model.choices import MeasurementFormat
 from planner.units.reading import did_you_mean
+from planner.units.writing import share
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 from simulator.world.profile import Evidence
@@ -74,7 +75,7 @@ def _assumptions(read: Sequence[MeasuredFile], memory: "BatchMemory", spread: fl
     return _once(
         *(file.said.assumptions for file in read),
         memory.assumptions,
-        [f"Load time was not measured: taken as bytes over {LINK_SHARE:.0%} of the host link."],
+        [f"Load time was not measured: taken as bytes over {share(LINK_SHARE)} of the host link."],
         ["Spread between runs is not in the files: taken as 0."] if spread is None else [],
     )
 

@@ -30,4 +30,4 @@ def _line(change: PriceDifference) -> tuple[str, str]:
     if change.old_usd_per_hour is None:
         return "+", f"{what}: ${change.new_usd_per_hour:.4g}/h"
     relative = change.new_usd_per_hour / change.old_usd_per_hour - 1
-    return "~", f"{what}: ${change.old_usd_per_hour:.4g} -> ${change.new_usd_per_hour:.4g}/h ({relative:+.1%})"
+    return "~", f"{what}: ${change.old_usd_per_hour:.4g} -> ${change.new_usd_per_hour:.4g}/h ({100 * relative:+.1f} %)"

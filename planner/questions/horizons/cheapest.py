@@ -28,6 +28,7 @@ from planner.questions.horizons.market import Paid
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.ways import OfferPair, WayCandidate, candidates, pairs
 from planner.units.reading import HOURS_PER_MONTH
+from planner.units.writing import share
 from simulator.clock.autoscaling import HOUR_S, FleetTimeline, timeline
 from simulator.clock.metrics import confidence_interval
 from simulator.world.workload import Floats
@@ -273,5 +274,5 @@ def part_text(part: StrategyPart) -> str:
         case Mode.AUTOSCALED:
             words.append("as the load wants")
     if part.target_utilization is not None:
-        words.append(f"at {part.target_utilization:.0%} load")
+        words.append(f"at {share(part.target_utilization)} load")
     return " ".join(words)

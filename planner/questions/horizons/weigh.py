@@ -33,6 +33,7 @@ from planner.replay.warnings import warnings_of
 from planner.search.names import with_known_names
 from planner.search.search import NothingToPlanError
 from planner.units.reading import written_duration
+from planner.units.writing import share
 from planner.words.statements import assumption_line, warning_line
 from simulator.world.deployment import Drop
 
@@ -223,7 +224,7 @@ def spot_assumption(spot: SpotSpec) -> str:
     zones = f"of {spot.zones} zones" if spot.zones > 1 else "of the zone"
     return (
         f"each spot machine is taken once in {often} on average, warned {spot.notice:g} s before; "
-        f"{spot.together:.0%} of the time with all machines {zones}, and then none can be had there for "
+        f"{share(spot.together)} of the time with all machines {zones}, and then none can be had there for "
         f"{written_duration(spot.shortage)} (`calendar.spot.together`, `.zones`, `.shortage`)"
     )
 
@@ -234,7 +235,8 @@ def recording_warnings(shape: Shape, course: Course) -> Iterator[str]:
         peak, instance = float(course.factors.max()), course.group.offer.instance
         now = course.group.needed(peak)
         at_upper_end = course.group.needed(peak * shape.peak_high)
-        known = f"the recording's peak is known to {shape.peak_low - 1:+.0%} and {shape.peak_high - 1:+.0%}"
+        down, up = 100 * (shape.peak_low - 1), 100 * (shape.peak_high - 1)
+        known = f"the recording's peak is known to {down:+.0f} % and {up:+.0f} %"
         if at_upper_end > now:
             yield f"{known}: at its upper end {at_upper_end} x {instance} are needed instead of {now}"
         else:

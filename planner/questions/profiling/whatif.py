@@ -133,7 +133,7 @@ def _scaling(roof: Roofline) -> str:
     share = roof.shares.get(Bound.OVERHEAD, 0.0)
     if share < OVERHEAD_MOST:
         return "the same layers on more or fewer pixels"
-    return f"overhead holds {share:.0%} of the time, so time does not follow the pixels"
+    return f"overhead holds {100 * share:.0f} % of the time, so time does not follow the pixels"
 
 
 def _grayscale(own: ChangedModel) -> LayerWhatIf | Unanswered:

@@ -11,6 +11,7 @@ from planner.model.choices import Picture
 from planner.show.charts.axes import ChartAxis, axis_around, plain
 from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
 from planner.show.charts.profiling import bars
+from planner.units.writing import share
 from simulator.world.profile import FitQuality, Profile
 
 STEPS = 100
@@ -93,7 +94,7 @@ def band(fit: FitQuality | None, fitted: Sequence[Point]) -> Iterator[Line]:
     if fit and fit.band:
         above = [(x, y * (1 + fit.band)) for x, y in fitted]
         below = [(x, y / (1 + fit.band)) for x, y in reversed(fitted)]
-        name = f"90 % of unmeasured batches: within {fit.band:.1%}"
+        name = f"90 % of unmeasured batches: within {share(fit.band, 1)}"
         yield Line([*above, *below], colour(0), Look.RIBBON, name)
 
 
@@ -103,8 +104,8 @@ def form(quality: FitQuality | None) -> str:
         return "between them by straight lines, which bend on these axes"
     if quality.error_mean is None or quality.error_max is None:
         return f"fit: {quality.form}, too few points to judge it"
-    worst = f"worst {quality.error_max:.1%} at {quality.error_max_at:g}"
-    return f"fit: {quality.form}, held-out error {quality.error_mean:.1%}, {worst}"
+    worst = f"worst {share(quality.error_max, 1)} at {quality.error_max_at:g}"
+    return f"fit: {quality.form}, held-out error {share(quality.error_mean, 1)}, {worst}"
 
 
 def knee(profile: Profile, measured: Raw) -> list[Rule]:

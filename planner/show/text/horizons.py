@@ -4,7 +4,7 @@ from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
 from planner.questions.horizons.answer import DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
-from planner.units.writing import counted, dollars, exact, per_second, percent, span
+from planner.units.writing import counted, dollars, exact, per_second, percent, share, span
 
 SECONDS_PER_HOUR = 3600
 
@@ -33,7 +33,7 @@ def cheapest(best: Strategy, horizon: Horizon) -> str:
     """The best way, and what it saves against a fixed number of machines."""
     fixed = next((s for s in horizon.strategies if s.way is HorizonWay.FIXED and s.met), best)
     saved = 1 - best.cost_usd / fixed.cost_usd
-    less = f", {saved:.0%} less than {HorizonWay.FIXED}" if saved >= 0.005 else ""
+    less = f", {share(saved)} less than {HorizonWay.FIXED}" if saved >= 0.005 else ""
     month = f"{dollars(best.cost_usd_per_month)} a month"
     return f"Cheapest that meets every SLO: {best.label}: {usd(best)}, {month}{less}."
 
@@ -111,7 +111,7 @@ def checked(check: DayCheck | None) -> list[str]:
         f"in time: {check.slo_attainment * 100:.3f} % replayed, {check.slo_attainment_levels * 100:.3f} % by levels: "
         f"{off:+.3f} points",
         f"GPU-hours in which a batch ran: {check.busy_gpu_hours:,.1f} replayed, {check.busy_gpu_hours_levels:,.1f} by "
-        f"levels: {busy_off:+.2%}",
+        f"levels: {100 * busy_off:+.2f} %",
     ]
 
 

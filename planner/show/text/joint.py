@@ -18,7 +18,8 @@ def report(curve: Mapping[str, Any], folder: Path, screen: Screen) -> str:
     held = [point["saved_bytes"] for point, attempt in tried if attempt["accepted"]]
     saved = held[-1] if held else 0
     first = (
-        f"Sharing saves {size(saved)} of {size(total)} of weights, {saved / total:.1%}; every model keeps its target."
+        f"Sharing saves {size(saved)} of {size(total)} of weights, {share(saved / total, 1)}; every model keeps its"
+        " target."
         if saved
         else "Nothing can be shared with every model keeping its target."
     )
