@@ -174,7 +174,7 @@ def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swappe
     here = _turns(portions, kind, rules, swapped=swapped)
     if not all(here.cap):
         return None
-    count, rule, asked = len(portions), rules.of_rounds, _asked(portions, rules)
+    count, rule, asked = len(portions), rules.of_rounds, asked_of(portions, rules)
     cycle_s = longest_round_s(asked, here, count, rule)
     sizes = tuple(here.size)
     here.most[:] = [len(p.latency_s) for p in portions]  # how long a round would be must not fall with the memory left
@@ -196,25 +196,21 @@ def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bo
     )
 
 
-def _asked(portions: Sequence[Portion], rules: Rules) -> Asked:
+def asked_of(portions: Sequence[Portion], rules: Rules) -> Asked:
+    """What is asked of each."""
     needs = [p.sized.need for p in portions]
     return Asked(
         spread=[spread_of(p) for p in portions],
-        misses=[misses_of(p) for p in portions],
+        misses=[(1 - need.slo.attainment) / 2 for need in needs],
         gap_s=[need.gap_s for need in needs],
         delay_s=[need.max_queue_delay_s for need in needs],
         limit_s=[rules.limit_s(p) for p in portions],
         tightness=[rules.tightness.get(p.sized.model, 1.0) for p in portions],
-        run_s=[run_times_s(p, rules) for p in portions],
+        run_s=[_run_times_s(p, rules) for p in portions],
     )
 
 
-def misses_of(portion: Portion) -> float:
-    """Half of the share of its requests that may be late."""
-    return (1 - portion.sized.need.slo.attainment) / 2
-
-
-def run_times_s(portion: Portion, rules: Rules) -> tuple[float, ...]:
+def _run_times_s(portion: Portion, rules: Rules) -> tuple[float, ...]:
     """Run times of batches of 1, 2, ... as they are run: padded ones take as long as the largest."""
     times = portion.latency_s
     return (times[-1],) * len(times) if rules.padded else times

@@ -178,33 +178,48 @@ def _know(models: Models, gpus: Gpus, room: Room, g: int, wanted: int) -> None:
 
 def _compare(models: Models, names: Names, gpus: Gpus, room: Room, a: int, b: int, least: float) -> None:
     """Find the best exchange of two GPUs that gains more than `least`."""
-    now, then, found = gpus.score[a], gpus.score[b], -1
+    found = -1
     for i in range(gpus.size[a]):
         if names.twin[gpus.model[a, i], gpus.kind[b]] < 0:
             continue
         there = _place_of(names, gpus, b, gpus.model[a, i])
-        right = _at_least(then if there < 0 else gpus.less[b, there, 0])
+        right = _at_least(gpus.score[b] if there < 0 else gpus.less[b, there, 0])
         for way in range(WAYS):
-            left = gpus.less[a, i, way]
-            if not _is_worth_a_copy(gpus.share[a, i], way) or left + right - now - then >= least:
-                continue
-            gain = left + _right_score(models, names, gpus, room, a, b, i, way) - now - then
+            gain = _moved(models, names, gpus, room, a, b, i, way, right, least)
             if gain < least:
                 least, found = gain, _number(gpus, i, way)
         for j in range(gpus.size[b]):
-            if not _may_swap(names, gpus, a, b, i, j):
-                continue
-            right = _at_least(gpus.less[b, j, 0]) if there < 0 else 0.0
-            left = _at_least(gpus.less[a, i, 0]) if _place_of(names, gpus, a, gpus.model[b, j]) < 0 else 0.0
-            if left + right - now - then >= least:
-                continue
-            left = _left_score(models, names, gpus, room, a, b, i, WAYS + j)
-            if left + right - now - then >= least:
-                continue
-            gain = left + _right_score(models, names, gpus, room, a, b, i, WAYS + j) - now - then
-            if gain < least:
-                least, found = gain, _number(gpus, i, WAYS + j)
+            if _may_swap(names, gpus, a, b, i, j):
+                gain = _swapped(models, names, gpus, room, a, b, i, j, there, least)
+                if gain < least:
+                    least, found = gain, _number(gpus, i, WAYS + j)
     gpus.gain[a, b], gpus.way[a, b] = least, found
+
+
+def _moved(
+    models: Models, names: Names, gpus: Gpus, room: Room, a: int, b: int, i: int, way: int, right: float, least: float
+) -> float:
+    """What model `i` going from `a` to `b` adds to their scores; infinite where that is seen to be no less than
+    `least`. `right`: what `b` has then at least."""
+    now, then, left = gpus.score[a], gpus.score[b], gpus.less[a, i, way]
+    if not _is_worth_a_copy(gpus.share[a, i], way) or left + right - now - then >= least:
+        return inf
+    return left + _right_score(models, names, gpus, room, a, b, i, way) - now - then
+
+
+def _swapped(
+    models: Models, names: Names, gpus: Gpus, room: Room, a: int, b: int, i: int, j: int, there: int, least: float
+) -> float:
+    """The same where `a` gives its model `i` for model `j` of `b`. `there`: where `b` has model `i` too, or -1."""
+    now, then = gpus.score[a], gpus.score[b]
+    right = _at_least(gpus.less[b, j, 0]) if there < 0 else 0.0
+    left = _at_least(gpus.less[a, i, 0]) if _place_of(names, gpus, a, gpus.model[b, j]) < 0 else 0.0
+    if left + right - now - then >= least:
+        return inf
+    left = _left_score(models, names, gpus, room, a, b, i, WAYS + j)
+    if left + right - now - then >= least:
+        return inf
+    return left + _right_score(models, names, gpus, room, a, b, i, WAYS + j) - now - then
 
 
 def _number(gpus: Gpus, i: int, way: int) -> int:

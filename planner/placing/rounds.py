@@ -54,8 +54,11 @@ class Asked(NamedTuple):
     gap_s: Numbers
     """Least time between two requests."""
     delay_s: Numbers
+    """How long a batch waits for more requests at most."""
     limit_s: Numbers
+    """From a request's arrival to its answer."""
     tightness: Numbers
+    """How many times the room a model gets: above 1 where a replay missed."""
     run_s: Numbers
     """Of a batch of 1, 2, ..."""
 
@@ -66,12 +69,16 @@ class Held(NamedTuple):
     memory_bytes: Numbers
     """Of the GPU itself."""
     needed_rps: Numbers
+    """Requests a second of the whole model, on however many GPUs."""
     least_work: Numbers
+    """GPUs that these keep at work at least."""
     context_bytes: Numbers
+    """Of the process, besides weights and workspace."""
     weight_bytes: Numbers
     workspace_bytes: Numbers
     """Of a batch of 1, 2, ..."""
     load_s: Numbers
+    """Of all its weights."""
     longest: Numbers
     """Largest feasible batch."""
 
@@ -80,7 +87,9 @@ class Turns(NamedTuple):
     """What stands on one GPU, an entry for each model, and room to reckon in."""
 
     model: Numbers
+    """Its number: its place in `Asked` and `Held`."""
     rate_rps: Numbers
+    """Requests a second of its that come to this GPU."""
     load_s: Numbers
     """Loading in each round."""
     most: Numbers
@@ -88,14 +97,17 @@ class Turns(NamedTuple):
     cap: Numbers
     """Largest batch that fits in memory here."""
     size: Numbers
-    """Of the batch in the longest round, as the four below: `settle` sets them."""
+    """Of the batch in the longest round. This and all below `settle` sets."""
     batch_s: Numbers
+    """Time that this batch runs."""
     own_s: Numbers
     """What a model takes besides waiting for a round."""
     strain: Numbers
+    """Up to 1 its SLO is met: its latency at worst over its limit, or what comes in a round over its largest batch."""
     often: Numbers
     """Turns a second."""
     busy_s: Numbers
+    """Time that this batch is loaded for and runs."""
     order: Numbers
     """The models by how often they take part, the rarest first."""
 

@@ -4,7 +4,7 @@ Nexus finds budgets of a tree by a dynamic program over steps of time. Here they
 batches themselves, which needs no steps and holds for joins too, where branches wait for one another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
@@ -40,34 +40,31 @@ def least_cost(
     Two stages one after the other, each in 10 ms at a cost of 3 or 20 ms at 2: with 30 ms one of them is quick, 5.
     """
     ways = [(stage, choice) for stage, each in choices.items() for choice in worth_it(each)]
-    stages = list(before)
-    number = {stage: len(ways) + i for i, stage in enumerate(stages)}
-    rows, lower, upper = [], [], []
-
-    def add(cells: Mapping[int, float], low: float, high: float) -> None:
-        row = np.zeros(len(ways) + len(stages))
+    conditions = list(_conditions(before, ways))
+    matrix = np.zeros((len(conditions), len(ways) + len(before)))
+    for row, (cells, _, _) in zip(matrix, conditions, strict=True):
         row[list(cells)] = list(cells.values())
-        rows.append(row)
-        lower.append(low)
-        upper.append(high)
-
-    for stage in stages:
-        mine = {i: choice for i, (name, choice) in enumerate(ways) if name == stage}
-        add(dict.fromkeys(mine, 1.0), 1, 1)
-        for earlier in before[stage] or (None,):
-            begun = {} if earlier is None else {number[earlier]: -1.0}
-            took = {i: -choice.time_s for i, choice in mine.items()}
-            add({number[stage]: 1.0} | begun | took, 0, inf)
-    costs = [choice.cost for _, choice in ways] + [SHORTER_S] * len(stages)
     found = milp(
-        np.array(costs),
-        constraints=LinearConstraint(np.array(rows), lower, upper),
-        integrality=np.array([1] * len(ways) + [0] * len(stages)),
-        bounds=Bounds(0, [1] * len(ways) + [min(slo_s, ends_s.get(stage, slo_s)) for stage in stages]),
+        np.array([choice.cost for _, choice in ways] + [SHORTER_S] * len(before)),
+        constraints=LinearConstraint(matrix, [low for _, low, _ in conditions], [high for _, _, high in conditions]),
+        integrality=np.array([1] * len(ways) + [0] * len(before)),
+        bounds=Bounds(0, [1] * len(ways) + [min(slo_s, ends_s.get(stage, slo_s)) for stage in before]),
     )
     if found.x is None:
         return None
     return {stage: choice for (stage, choice), taken in zip(ways, found.x, strict=False) if taken > 0.5}
+
+
+def _conditions(before: Before, ways: Sequence[tuple[str, Choice]]) -> Iterator[tuple[dict[int, float], float, float]]:
+    """Factors of ways and of stages' ends, and between what their sum must be: each stage takes one of its ways, and
+    ends so much later than those right before it."""
+    end = {stage: len(ways) + i for i, stage in enumerate(before)}
+    for stage, each in before.items():
+        mine = {i: choice for i, (name, choice) in enumerate(ways) if name == stage}
+        yield dict.fromkeys(mine, 1.0), 1, 1
+        took = {end[stage]: 1.0} | {i: -choice.time_s for i, choice in mine.items()}
+        for begun in [{end[earlier]: -1.0} for earlier in each] or [{}]:
+            yield took | begun, 0, inf
 
 
 def worth_it(choices: Sequence[Choice]) -> list[Choice]:

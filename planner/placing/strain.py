@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 
 from planner.placing import exchanges, rounds
-from planner.placing.duty import Portion, Rules, load_s, misses_of, run_times_s, spread_of
+from planner.placing.duty import Portion, Rules, asked_of, load_s
 from planner.placing.exchanges import WAYS, Fill, Gpus, Names, Room
 from planner.placing.rounds import Asked, Held, Models, Numbers, Turns, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
@@ -82,7 +82,7 @@ class Strains:
         self.width = max(map(len, self.numbers.values()), default=0) + 1
         """One more than the models that a GPU may hold: room to reckon in."""
         held = _held(portions, [kind for _, kind in fitting], rules)
-        self.models = Models(_asked(portions, rules), held, rules.of_rounds)
+        self.models = Models(asked_of(portions, rules), held, rules.of_rounds)
         self.exact = not _share_layers(portions)
         """Whether it knows all there is: not where models share layers."""
 
@@ -182,19 +182,6 @@ class Exchanges:
         """What a GPU holds."""
         size = self.gpus.size[g]
         return list(zip(self.gpus.model[g, :size].tolist(), self.gpus.share[g, :size].tolist(), strict=True))
-
-
-def _asked(portions: Sequence[Portion], rules: Rules) -> Asked:
-    needs = [p.sized.need for p in portions]
-    return Asked(
-        spread=list(map(spread_of, portions)),
-        misses=list(map(misses_of, portions)),
-        gap_s=[need.gap_s for need in needs],
-        delay_s=[need.max_queue_delay_s for need in needs],
-        limit_s=list(map(rules.limit_s, portions)),
-        tightness=[rules.tightness.get(p.sized.model, 1.0) for p in portions],
-        run_s=[run_times_s(p, rules) for p in portions],
-    )
 
 
 def _held(portions: Sequence[Portion], kinds: Sequence[Kind], rules: Rules) -> Held:

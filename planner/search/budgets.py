@@ -8,6 +8,7 @@ from math import inf
 from planner.catalog.offers import Offer
 from planner.io.load import Loaded, refused
 from planner.model.candidate import OnGpu
+from planner.model.parts.models import SloSpec
 from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Rejection
 from planner.model.statement import Code
@@ -150,27 +151,32 @@ def check_fastest(
 ) -> None:
     """ScenarioError where an SLO of a pipeline or of a stage is shorter than the stages until there take at their
     quickest, one after the other."""
+    kinds = list(dict.fromkeys(map(Kind.of, offered)))
     wrong: list[tuple[Steps, str]] = []
     for i, pipeline in enumerate(loaded.scenario.pipelines):
-        kinds = list(dict.fromkeys(map(Kind.of, offered)))
-        ways = [choices(question, pipeline, [kind], 0.0) for kind in kinds]
-        each = {one.name: [choice for way in ways for choice in way[one.name]] for one in pipeline.stages}
-        too_slow = {stage: _too_slow_s(pipeline.stage(stage), rejections) for stage, known in each.items() if not known}
-        quickest = {stage: time_s for stage, time_s in too_slow.items() if time_s < inf}
-        quickest |= {stage: min(known).time_s for stage, known in each.items() if known}
-        if len(quickest) == len(pipeline.stages):
-            until_s = longest_s(before_of(pipeline), quickest)
-            asked: list[tuple[Steps, float, float]] = [
-                (("pipelines", i, "slo", "latency"), max(until_s.values()), pipeline.slo.latency)
-            ]
-            asked += [
-                (("pipelines", i, "stages", k, "slo", "latency"), until_s[stage.name], stage.slo.latency)
-                for k, stage in enumerate(pipeline.stages)
-                if stage.slo
-            ]
-            wrong += [(place, too_short(least_s, slo_s)) for place, least_s, slo_s in asked if least_s > slo_s]
+        quickest = _quickest_s(question, pipeline, kinds, rejections)
+        if len(quickest) < len(pipeline.stages):
+            continue
+        until_s = longest_s(before_of(pipeline), quickest)
+        slos: dict[Steps, tuple[float, SloSpec | None]] = {(): (max(until_s.values()), pipeline.slo)}
+        slos |= {("stages", k): (until_s[stage.name], stage.slo) for k, stage in enumerate(pipeline.stages)}
+        for place, (least_s, slo) in slos.items():
+            if slo and least_s > slo.latency:
+                wrong.append((("pipelines", i, *place, "slo", "latency"), too_short(least_s, slo.latency)))
     if wrong:
         raise refused(loaded, wrong)
+
+
+def _quickest_s(
+    question: Question, pipeline: PipelineSpec, kinds: Sequence[Kind], rejections: Sequence[Rejection]
+) -> dict[str, float]:
+    """What stages take at least on any kind of GPU; without those of which that is not known."""
+    ways = [choices(question, pipeline, [kind], 0.0) for kind in kinds]
+    times_s = {one.name: [choice.time_s for way in ways for choice in way[one.name]] for one in pipeline.stages}
+    known = {
+        stage: min(each) if each else _too_slow_s(pipeline.stage(stage), rejections) for stage, each in times_s.items()
+    }
+    return {stage: time_s for stage, time_s in known.items() if time_s < inf}
 
 
 def _too_slow_s(model: str, rejections: Sequence[Rejection]) -> float:

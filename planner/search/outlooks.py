@@ -96,45 +96,44 @@ def other_precisions(
     left_open = {model.name for model in scenario.models if not (model.precisions and model.runtimes)}
     if predictor is None or not left_open:
         return
-    now: tuple[str, ...] = ()
     running: frozenset[Variant] = frozenset()
     if shown:
-        now, running = _precisions(shown, left_open), _running(shown, left_open)
-        scenario = _on_kinds_of(shown, scenario)
+        running, scenario = _running(shown, left_open), _on_kinds_of(shown, scenario)
+    now = tuple(sorted({one.precision for one in running if one.precision}))
     largest = _largest_batches(question)
     libraries = {end: AlikeInBatches(predictor.at(end), largest) for end in End}
-    precisions_open = any(not model.precisions for model in scenario.models)
-    for variant in OTHERS:
+    for variant in _others(scenario, running):
         other = _run_as(scenario, variant)
-        settled = variant.precision and not precisions_open
-        as_now = running and all(_covers(variant, one) for one in running)
-        if settled or as_now or other == scenario:
-            continue
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
         cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None
         if cheapest:
             candidate, cost = cheapest
+            sized = list(ends[End.VALUE].sized.values())
             yield PrecisionOutlook(
                 precision=variant.precision or "",
                 runtime=variant.runtime or "",
-                evidence=weakest(*(one.profile.latency_evidence for one in ends[End.VALUE].sized.values())),
+                evidence=weakest(*(one.profile.latency_evidence for one in sized)),
                 candidate=candidate,
                 cost_usd_per_hour=cost,
                 instead_of=now,
-                accuracy=tuple(of_precisions(list(ends[End.VALUE].sized.values()))),
+                accuracy=tuple(of_precisions(sized)),
             )
+
+
+def _others(scenario: Scenario, running: frozenset[Variant]) -> Iterator[Variant]:
+    """How the models could run besides: neither as the scenario has it already, nor as they do now."""
+    precisions_open = any(not model.precisions for model in scenario.models)
+    for variant in OTHERS:
+        settled = variant.precision and not precisions_open
+        as_now = running and all(_covers(variant, one) for one in running)
+        if not settled and not as_now and _run_as(scenario, variant) != scenario:
+            yield variant
 
 
 def _on_kinds_of(trial: Trial, scenario: Scenario) -> Scenario:
     """The scenario with only a trial's kinds of GPU on offer."""
     kinds = tuple(dict.fromkeys(device.kind.gpu.name for device in trial.devices))
     return replace(scenario, buy=replace(scenario.buy, gpus=kinds))
-
-
-def _precisions(trial: Trial, models: Collection[str]) -> tuple[str, ...]:
-    """Precisions that a trial runs these models at."""
-    profiles = [p.portion.sized.profile for p in trial.packing.placed if p.portion.sized.model in models]
-    return tuple(sorted({profile.precision for profile in profiles}))
 
 
 def _running(trial: Trial, models: Collection[str]) -> frozenset[Variant]:
@@ -340,14 +339,15 @@ def _calibrate(spec: ModelSpec, profile: Profile, catalog: Catalog) -> str:
     """The command that measures what PyTorch or ONNX Runtime runs."""
     made_by = spec.made_by or spec.name
     full = full_name(made_by) if not spec.profile and has_layers(made_by) else made_by
-    sourced = ":" in full and not spec.profile
-    named = f"--model {full}" if sourced else f"--models {profile.model}"
-    shape = f" --input {'x'.join(map(str, spec.input))}" if sourced and spec.input else ""
+    named = f"--models {profile.model}"
+    if ":" in full and not spec.profile:
+        shape = f" --input {'x'.join(map(str, spec.input))}" if spec.input else ""
+        named = f"--model {full}{shape}"
     # An ONNX file has its own numbers.
     as_it_is = profile.precision == PRECISIONS[0] or full.startswith("onnx:")
     precision = "" if as_it_is else f" --precision {profile.precision}"
     device = "cpu" if catalog.gpus[profile.gpu].cores else "cuda:0"
-    return f"planner calibrate --device {device} {named}{shape}{precision}"
+    return f"planner calibrate --device {device} {named}{precision}"
 
 
 def _import(spec: ModelSpec, profile: Profile, _: Catalog) -> str:

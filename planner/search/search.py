@@ -435,10 +435,6 @@ class FleetSearch:
                     excluded.append(fleet)
             return best, high
 
-        if effort.thorough and self.confirms_slowly:  # its end alone is confirmed, and what lies below that
-            seen, work = halved(best, low, high, GLANCE)
-            if seen is not best and (trial := self.try_fleet(seen.offers, seen.fleet, effort)):
-                best, high = trial, work
         best, _ = halved(best, low, high, effort)
         return self._smaller(best, effort)
 
@@ -451,22 +447,10 @@ class FleetSearch:
     def _with_fewest(self, trial: Trial, offer: Offer, effort: Effort) -> Trial:
         """As few instances of an offer as will do beside the others.
 
-        A few less at a time until that misses; then half-way to what missed, again and again. Where a confirmation is
-        slow the way down is taken at a glance first: only its end is confirmed, and what lies below that.
+        A few less at a time until that misses; then half-way to what missed, again and again.
         """
         offered, fleet = trial.offers, trial.fleet
         place = offered.index(offer)
-        if (
-            effort.thorough
-            and self.confirms_slowly
-            and (end := self._fewest(trial, place, GLANCE)).fleet[place] < fleet[place] - 1
-        ):
-            trial = self.try_fleet(offered, end.fleet, effort) or trial
-        return self._fewest(trial, place, effort)
-
-    def _fewest(self, trial: Trial, place: int, effort: Effort) -> Trial:
-        """The same by one effort alone."""
-        offered, fleet = trial.offers, trial.fleet
         count, least = fleet[place], int(len(offered) == 1)
         missed = self._most_missed(offered, fleet, place)
         step = max(1, count // STEPS_DOWN)
