@@ -21,7 +21,7 @@ from planner.io.load import Loaded, load_scenario
 from planner.model.parts.streams import StreamSpec
 from planner.model.scenario import Scenario
 from planner.model.simulation import Simulation
-from planner.search.search import NothingToPlanError
+from planner.search.question import NothingToPlanError
 from planner.search.simulation import simulate_named
 from simulator.clock.metrics import Verdict
 

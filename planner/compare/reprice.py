@@ -26,7 +26,7 @@ from planner.model.plan import (
     WayOfServing,
 )
 from planner.model.statement import Code, Statement
-from planner.search.search import oldest_price, pareto
+from planner.search.one_way import oldest_price, pareto
 from planner.units.reading import HOURS_PER_MONTH, did_you_mean
 from planner.words.candidates import candidate_name
 from simulator.errors import InputError

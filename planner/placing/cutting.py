@@ -1,7 +1,7 @@
 """Cutting: which models are cut into pipeline stages, and over which GPUs of one machine."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 
@@ -50,7 +50,8 @@ def needed_spans(
 ) -> tuple[CutReplica, ...] | str:
     """Replicas of the models that no single GPU holds, each over as few GPUs as hold it; the first model for which
     there are not enough GPUs, by name."""
-    return _Cutter(sized, devices, headroom).cut(_too_large(models, sized, devices), widest=False, everywhere=False)
+    must = too_large(models, sized, {device.kind for device in devices})
+    return _Cutter(sized, devices, headroom).cut(must, widest=False, everywhere=False)
 
 
 def ways_to_cut(
@@ -63,7 +64,8 @@ def ways_to_cut(
     model at a time.
     """
     seen: list[tuple[CutReplica, ...]] = []
-    for way in _ways(models, _too_large(models, sized, devices), devices):
+    must = too_large(models, sized, {device.kind for device in devices})
+    for way in _ways(models, must, devices):
         spans = _Cutter(sized, devices, headroom).cut(way.models, widest=way.widest, everywhere=way.everywhere)
         if not isinstance(spans, str) and spans not in seen:
             seen.append(spans)
@@ -94,9 +96,8 @@ def _ways(models: Sequence[str], must: list[str], devices: Sequence[FleetGpu]) -
             yield _Way([*must, model], widest=True, everywhere=True)
 
 
-def _too_large(models: Sequence[str], sized: SizedModels, devices: Sequence[FleetGpu]) -> list[str]:
-    """Models that no single one of the GPUs holds."""
-    kinds = {device.kind for device in devices}
+def too_large(models: Iterable[str], sized: SizedModels, kinds: Collection[Kind]) -> list[str]:
+    """Models that no single GPU of these kinds holds."""
     return [m for m in models if not any((m, k) in sized and sized[m, k].batches[0] for k in kinds)]
 
 

@@ -1,4 +1,4 @@
-"""Even: the models on GPUs that one names oneself, each GPU with as much to do as the others.
+"""Even: the models on GPUs that one names oneself, each GPU with as much to do as the others, and their replay.
 
 Headroom is a reserve of planning: a replay does not depend on it.
 """
@@ -6,15 +6,28 @@ Headroom is a reserve of planning: a replay does not depend on it.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
+from planner.catalog.offers import Offer
+from planner.model.plan import Rejection
+from planner.model.progress import Progress, silent
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import offered_load
+from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
 from planner.placing.packing import Misfit, Packer, Packing, Placed, portions_of
 from planner.placing.sizing import Kind, Sized, SizedModels, judged
-from planner.replay.deploying import deploy
-from planner.search.question import Question
+from planner.replay.deploying import deploy, devices_of
+from planner.replay.replay import Replay
+from planner.replay.run import PLANNING, replay
+from planner.replay.trial import Trial, candidate_of
+from planner.search.budgets import with_budgets
+from planner.search.question import NothingToPlanError, Question
+from planner.search.rejections import misfit
+from planner.words.candidates import machines_name
+from planner.words.statements import rejection_line
 from simulator.clock.stability import drain
+from simulator.world.deployment import Deployment
 
 ROUNDS = 4
 """How often shares are set anew by the batches that the last ones allow."""
@@ -127,3 +140,82 @@ def _work_of(packing: Packing) -> Mapping[tuple[str, Kind], float]:
         busy[cell] += sum(offered_load([portion], [p.batch_size_max]) for portion in portions_of(p))
         share[cell] += p.portion.share
     return {cell: busy[cell] / share[cell] for cell in busy}
+
+
+# Replayed
+
+
+def evaluate(question: Question, offer: Offer, count: int, progress: Progress = silent) -> Trial:
+    """Replay a deployment one names oneself, all models on `count` machines of one offer, SLOs met or not.
+
+    Raises NothingToPlanError where they cannot be placed at all.
+    """
+    offered, fleet, scenario = (offer,), (count,), question.scenario
+    devices = devices_of(offered, fleet)
+    question = next(with_budgets(question, devices))
+    ways = spread(question, devices)
+    if isinstance(ways, Misfit):
+        candidate = candidate_of(offered, fleet, question.policies[-1], question.offers)
+        no = misfit(candidate, ways, scenario.memory, cost_usd_per_hour(offered, fleet))
+        raise NothingToPlanError(rejection_line(no))
+    first = next(ways)
+    if is_plain(first):
+        return _as_packed(question, offered, fleet, devices, first, progress, scenario.seed)
+    return _best_replayed(question, offered, fleet, chain([first], ways), progress)
+
+
+def _best_replayed(
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, ways: Iterator[Packing], progress: Progress
+) -> Trial:
+    """The first way that meets every SLO, else the one on which fewest queues grow and that came nearest."""
+    scenario, demand, needs, devices = question.scenario, question.workload, question.needs, devices_of(offered, fleet)
+    tried: list[tuple[Deployment, Packing, Replay]] = []
+    trials: dict[int, Trial] = {}
+    for packing in ways:
+        deployment = deploy(scenario, needs, devices, packing.placed)
+        if any(deployment == other for other, _, _ in tried):
+            continue
+        tried.append((deployment, packing, replay(scenario, demand, needs, deployment, screen=True)))
+        if tried[-1][2].met:
+            trial = _as_packed(question, offered, fleet, devices, packing, progress, scenario.seed)
+            if trial.met:
+                return trial
+            trials[len(tried) - 1] = trial
+    nearest = max(range(len(tried)), key=lambda i: tried[i][2].nearness)
+    return trials.get(nearest) or _as_packed(
+        question, offered, fleet, devices, tried[nearest][1], progress, scenario.seed
+    )
+
+
+def force(
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent
+) -> Trial | Rejection:
+    """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
+    devices = devices_of(offered, fleet)
+    question = next(with_budgets(question, devices))
+    rejections: list[Rejection] = []
+    for swap in question.policies:
+        packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(devices)
+        if isinstance(packing, Packing):
+            return _as_packed(question, offered, fleet, devices, packing, progress, PLANNING)
+        cost = cost_usd_per_hour(offered, fleet)
+        candidate = candidate_of(offered, fleet, swap, question.offers)
+        rejections.append(misfit(candidate, packing, question.scenario.memory, cost))
+    return rejections[-1]
+
+
+def _as_packed(
+    question: Question,
+    offered: tuple[Offer, ...],
+    fleet: Fleet,
+    devices: Sequence[FleetGpu],
+    packing: Packing,
+    progress: Progress,
+    seed: int,
+) -> Trial:
+    """A packing replayed as often as an answer would be, too busy or not."""
+    scenario, demand, needs = question.scenario, question.workload, question.needs
+    deployment = deploy(scenario, needs, devices, packing.placed)
+    tell = partial(progress, f"replaying {machines_name(machines_of(offered, fleet, question.offers))}")
+    seen = replay(scenario, demand, needs, deployment, screen=False, seed=seed, tell=tell)
+    return Trial(offered, fleet, tuple(devices), packing, deployment, seen, question.offers)

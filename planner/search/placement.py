@@ -7,7 +7,7 @@ from math import sqrt
 
 from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck, Rejection
-from planner.placing.cutting import CutReplica, FleetGpu, ways_to_cut
+from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
@@ -150,14 +150,9 @@ class OnFleet:
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
         """Ways to cut models besides that of packing itself."""
+        must_cut = too_large(self.models, self.question.sized, {device.kind for device in self.devices})
         ways = ways_to_cut(self.models, self.question.sized, self.devices, self.question.scenario.headroom)
-        yield from [spans for spans in ways if spans][int(self._must_cut) :]
-
-    @property
-    def _must_cut(self) -> bool:
-        kinds = {device.kind for device in self.devices}
-        sized = self.question.sized
-        return any(not any((m, k) in sized and sized[m, k].batches[0] for k in kinds) for m in self.models)
+        yield from [spans for spans in ways if spans][int(bool(must_cut)) :]
 
     def _repaired(self) -> Trial | None:
         """The first of the repairs that meets every SLO."""

@@ -8,7 +8,7 @@ from planner.model.progress import Progress, silent
 from planner.placing.sizing import Profiles
 from planner.search.merged import weigh
 from planner.search.names import with_known_names
-from planner.search.search import plan_of_one_way
+from planner.search.one_way import plan_of_one_way
 
 
 def plan(

@@ -18,8 +18,13 @@ from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, siz
 from planner.placing.stations import resources, stream_sizes, undecoding
 from planner.prediction.predict import Predictor
 from planner.search.rejections import dominated, no_decoder
+from simulator.errors import InputError
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
+
+
+class NothingToPlanError(InputError):
+    """A deployment that cannot be; the text says what is wrong and what to do."""
 
 
 @dataclass(frozen=True)

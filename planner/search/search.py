@@ -1,67 +1,54 @@
-"""Search: fleets cheapest first, their models packed and replayed, until one meets every SLO."""
+"""Search: fleets cheapest first, their models packed and replayed, until one meets every SLO.
+
+From the outermost on, each asks the next: `FleetSearch.found` for the best fleet and those beside it; `answer` until a
+best one stands the last look; `best` at a glance and then confirmed; `Descent` for fleets of the integer program, in
+order, in steps, and with fewer instances; `try_fleet` for one fleet, each once; `OnFleet` (`planner.search.placement`)
+for a placement on it.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache, partial
-from itertools import chain
+from functools import partial
 from math import inf
 
-from planner.catalog.offers import Catalog, Offer, kinds_on_offer, offers, own_left_out
-from planner.io.load import Loaded, workload
-from planner.io.warm import versions
+from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate
 from planner.model.plan import (
-    NOTHING_TRIED,
-    InterruptedSearch,
     KindLeftOut,
     OfOneKind,
-    Plan,
     PlanWarning,
-    Recommendation,
     Rejection,
 )
-from planner.model.progress import Progress, silent
-from planner.model.scenario import Objective, Scenario
+from planner.model.progress import Progress
+from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
-from planner.placing.cutting import FleetGpu
+from planner.placing.cutting import too_large
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
-from planner.placing.packing import Misfit, Packer, Packing
-from planner.placing.sizing import Kind, Profiles
-from planner.prediction.predict import Predictor
-from planner.replay.answer import policies, recommend
-from planner.replay.deploying import deploy, devices_of
+from planner.placing.sizing import Kind
+from planner.replay.deploying import devices_of
 from planner.replay.hardest import HardestDraws
-from planner.replay.kinds import of_each_kind
 from planner.replay.replay import Replay
-from planner.replay.run import PLANNING, replay
+from planner.replay.run import replay
 from planner.replay.spares import SpareSearch, of_each_type, together
-from planner.replay.timeline import histograms
-from planner.replay.trial import Trial, candidate_of
-from planner.replay.warnings import assumptions, warnings_of
-from planner.search.budgets import check_fastest, designed, with_budgets
-from planner.search.even import is_plain, spread
-from planner.search.outlooks import look_ahead, other_precisions, predictions
+from planner.replay.trial import Trial
+from planner.replay.warnings import warnings_of
+from planner.search.budgets import with_budgets
+from planner.search.even import force
 from planner.search.placement import Miss, OnFleet, within_headroom
-from planner.search.question import Question, ask, predictor_of
+from planner.search.question import Question
 from planner.search.rejections import (
     KIND_TOO_DEAR,
     NO_FLEET_OF_KIND,
     kind_of,
-    misfit,
     missed_slo,
     replayed,
     too_dear,
     too_few_machines,
     too_many,
 )
-from planner.search.variants import DIGITS, Goal, on_best_evidence
 from planner.words.candidates import candidate_name, machines_name
-from planner.words.statements import rejection_line
-from simulator.errors import InputError
-from simulator.world.deployment import Deployment
-from simulator.world.sharing import NOTHING_SHARED, Merged
 
 STEP = 1.15
 """Growth of the work that a fleet must carry from one step to the next: five steps double it."""
@@ -126,10 +113,6 @@ def _bought(offered: Sequence[Offer], fleet: Fleet) -> tuple[tuple[Offer, ...], 
     return tuple(bought), tuple(bought.values())
 
 
-class NothingToPlanError(InputError):
-    """A deployment that cannot be; the text says what is wrong and what to do."""
-
-
 @dataclass(frozen=True)
 class Found:
     """Fleets for the answer."""
@@ -148,146 +131,6 @@ class Found:
     def complete(self) -> bool:
         """Whether what is not in it was looked for."""
         return self.best is not None and not self.interrupted
-
-
-def plan_of_one_way(
-    loaded: Loaded,
-    catalog: Catalog,
-    library: Profiles,
-    *,
-    created_at: str,
-    progress: Progress | None = None,
-    shared: Merged = NOTHING_SHARED,
-) -> Plan:
-    """The answer to a scenario whose names are known, with these layers stored once."""
-    scenario = loaded.scenario
-    demand = workload(loaded)
-    predictor = predictor_of(scenario, catalog, library)
-
-    def search_for(asked: Scenario) -> FleetSearch:
-        question, rejections = ask(asked, demand, catalog, library, shared)
-        check_fastest(loaded, question, offers(catalog, asked.buy)[0], rejections)
-        return FleetSearch(designed(question), progress or silent, rejections)
-
-    def answered(search: FleetSearch, found: Found) -> Plan:
-        plan = Plan(
-            scenario=scenario.name or loaded.path.stem,
-            scenario_sha256=loaded.sha256,
-            seed=scenario.seed,
-            versions=versions(),
-            created_at=created_at,
-            policies=policies(scenario, search.question.workload, found.shown),
-            recommendation=NOTHING_TRIED,
-            rejections=search.settled(),
-            warnings=tuple(own_left_out(scenario.buy)),
-            scenario_text=loaded.text,
-            scenario_overrides=loaded.overrides,
-        )
-        return _answered(plan, scenario, search, found, catalog, predictor)
-
-    ways = _Ways(search_for)
-    try:
-        search = ways.search(on_best_evidence(scenario, lambda asked: ways.search(asked).question, ways.goal))
-        question = search.question
-        found = search.found(ways.best(question.scenario))
-        ahead = look_ahead(question, catalog, predictor, found.best, found.shown, shared)
-        precisions = tuple(other_precisions(question, catalog, predictor, found.shown, shared))
-    except KeyboardInterrupt:
-        if (so_far := ways.so_far()) is None:
-            raise
-        raise InterruptedSearch(answered(*so_far)) from None
-    plan = answered(search, found)
-    return replace(plan, outlooks=ahead.outlooks, precisions=precisions, measure_next=ahead.measure_next)
-
-
-def _answered(
-    plan: Plan, scenario: Scenario, search: "FleetSearch", found: Found, catalog: Catalog, predictor: Predictor | None
-) -> Plan:
-    """The plan with what was found, and all that is said of the fleet that is shown."""
-    shown, feasible = found.shown, found.best is not None
-    if shown is None:
-        return plan
-    answer = replace(recommended(search.question, shown), feasible=feasible)
-    bound = answer.lower_bound_usd_per_hour
-    slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
-    alternatives = tuple(recommend(trial, bound) for trial in found.others)
-    by_gpu = of_each_kind(found.alone, catalog)
-    return replace(
-        plan,
-        recommendation=answer,
-        alternatives=alternatives,
-        pareto=pareto([answer, *alternatives]) if feasible else (),
-        by_gpu=by_gpu,
-        by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu) if found.complete else (),
-        predictions=predictions(shown, predictor) if predictor else (),
-        prices_as_of=oldest_price(answer),
-        assumptions=assumptions(scenario, shown, catalog.assumptions),
-        warnings=(
-            *([PlanWarning(what=Statement(code=Code.INTERRUPTED))] if found.interrupted else []),
-            *plan.warnings,
-            *search.warnings_of(shown, date.fromisoformat(plan.created_at[:10])),
-        ),
-        latency=histograms(slo_s, shown.replay.latencies),
-        timeline=shown.replay.timeline,
-    )
-
-
-def _ready(
-    found: "Iterable[tuple[FleetSearch, Mapping[tuple[tuple[Offer, ...], Fleet], Trial | None]]]",
-) -> "list[tuple[FleetSearch, Trial]]":
-    """What met every SLO in each search, with its spares, where these may be bought."""
-    met = [(one, one.spares.certain(trial)) for one, known in found for trial in known.values() if trial]
-    return [(one, trial) for one, trial in met if not trial.unready]
-
-
-class _Ways:
-    """Searches for a scenario with its models in some variant each, every one done once."""
-
-    def __init__(self, search: "Callable[[Scenario], FleetSearch]") -> None:
-        self.searches: list[FleetSearch] = []
-        self.search = cache(lambda asked: self._began(search(asked)))
-        self.best = cache(self._best)
-
-    def _began(self, search: "FleetSearch") -> "FleetSearch":
-        self.searches.append(search)
-        return search
-
-    def so_far(self) -> "tuple[FleetSearch, Found] | None":
-        """The best that was found until now, and where: confirmed, else seen at a glance; None where there is none."""
-        for seen in ([one.tried for one in self.searches], [one.glanced for one in self.searches]):
-            if ready := _ready(zip(self.searches, seen, strict=True)):
-                search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
-                return search, Found(None if best.replay.screened else best, best, [], [], interrupted=True)
-        return None
-
-    def _best(self, asked: Scenario) -> Trial | None:
-        search = self.search(asked)
-        return search.answer(search.question.program(), asked.objective) if search.question.served else None
-
-    def goal(self, asked: Scenario) -> Goal | None:
-        """What the objective wants little of, and then the cost, of the best fleet; None where none meets every SLO."""
-        best = self.best(asked)
-        if best is None:
-            return None
-        goal, cost = goal_of(asked.objective, best), best.cost_usd_per_hour
-        return (
-            (round(goal, DIGITS),) if asked.objective is Objective.COST else (round(goal, DIGITS), round(cost, DIGITS))
-        )
-
-
-def recommended(question: Question, shown: Trial) -> Recommendation:
-    """The answer of a plan: a trial, with the growth that it bears and the least that any fleet could cost."""
-    no_headroom = replace(question, scenario=replace(question.scenario, headroom=0.0))
-    return replace(
-        recommend(shown, question.lower_bound_usd_per_hour()),
-        demand_factor_max=shown.demand_factor_max,
-        lower_bound_full_usd_per_hour=no_headroom.lower_bound_usd_per_hour(),
-    )
-
-
-def oldest_price(answer: Recommendation) -> str:
-    """ISO date of the oldest price; empty where nothing is rented."""
-    return min((i.price_as_of for i in answer.instances if i.price_as_of), default="")
 
 
 class FleetSearch:
@@ -348,34 +191,16 @@ class FleetSearch:
     ) -> Trial | None:
         """The fleet with least of the objective that meets every SLO.
 
-        First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
-        to be carried, and back in halves: fleets between two steps may be left out. Of large fleets only the first is
-        tried in order, and halves begin there. Where a confirmation is slow all this is done at a glance first, and
-        stands where its end is confirmed. What costs more than is wanted is not tried, and that is no limit on buying.
+        Where a confirmation is slow the way there is taken at a glance first, and stands where its end is confirmed.
+        What costs more than is wanted is not tried, and that is no limit on buying.
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
-        excluded: list[Fleet] = []
-        allowed_usd_per_hour = self.question.scenario.buy.max_cost or inf
-        most_usd_per_hour = min(allowed_usd_per_hour, wanted_usd_per_hour)
         if effort.thorough and self.confirms_slowly:
             seen = self.best(program, objective, replace(effort, thorough=False), wanted_usd_per_hour)
             if seen and (trial := self.try_fleet(seen.offers, seen.fleet, effort)):
                 return trial
-        large = (program.least_gpus() or 0) >= LARGE_GPUS
-        for _ in range(1 if large else effort.first):
-            fleet = self._propose(program, objective, excluded, most_usd_per_hour)
-            if fleet is None:
-                if most_usd_per_hour == allowed_usd_per_hour:
-                    self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
-                return None
-            if trial := self.try_fleet(program.offers, fleet, effort):
-                return trial
-            if self.too_few:
-                return None
-            excluded.append(fleet)
-        missed = 0.0 if large else 1.0
-        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour, missed)
+        return Descent(self, program, objective, effort, wanted_usd_per_hour).end()
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
         """A program over the offers of each kind of GPU."""
@@ -384,7 +209,7 @@ class FleetSearch:
             by_gpu.setdefault(offer.gpu.name, []).append(offer)
         return [self.question.program(of_kind) for of_kind in by_gpu.values()]
 
-    def _propose(
+    def propose(
         self,
         program: FleetProgram,
         objective: Objective,
@@ -392,59 +217,12 @@ class FleetSearch:
         most_usd_per_hour: float = inf,
         design: float = 0.0,
     ) -> Fleet | None:
+        """The fleet with least of the objective that may do; see `FleetProgram.propose`."""
         solution = program.propose(objective, excluded, most_usd_per_hour, design)
         self.cut_off |= solution is not None and not solution.proven
         return solution and solution.fleet
 
-    def _by_steps(
-        self,
-        program: FleetProgram,
-        objective: Objective,
-        excluded: list[Fleet],
-        effort: Effort,
-        most_usd_per_hour: float,
-        missed: float,
-    ) -> Trial | None:
-        """The same in steps; `missed`: work from which on nothing is known of fleets."""
-        low, high = missed, 1.0
-        best: Trial | None = None
-        while best is None:
-            fleet = self._propose(program, objective, excluded, most_usd_per_hour, high)
-            if fleet is None:
-                if most_usd_per_hour == (self.question.scenario.buy.max_cost or inf):
-                    self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
-                return None
-            best = self.try_fleet(program.offers, fleet, effort)
-            if self.too_few:
-                return None
-            if best is None:
-                excluded.append(fleet)
-                low, high = high, high * STEP
-                if high > effort.growth_max:
-                    return None
-
-        def halved(best: Trial, low: float, high: float, by: Effort) -> tuple[Trial, float]:
-            for _ in range(effort.halvings):
-                middle = (low + high) / 2
-                fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
-                if fleet and (trial := self.try_fleet(program.offers, fleet, by)):
-                    best, high = trial, middle
-                    continue
-                low = middle
-                if fleet and by.thorough:
-                    excluded.append(fleet)
-            return best, high
-
-        best, _ = halved(best, low, high, effort)
-        return self._smaller(best, effort)
-
-    def _smaller(self, trial: Trial, effort: Effort) -> Trial:
-        """Leave out instances, the dearest first, as many of each offer as can be while every SLO is still met."""
-        for offer in sorted(trial.offers, key=lambda o: -o.usd_per_hour):
-            trial = self._with_fewest(trial, offer, effort)
-        return trial
-
-    def _with_fewest(self, trial: Trial, offer: Offer, effort: Effort) -> Trial:
+    def with_fewest(self, trial: Trial, offer: Offer, effort: Effort) -> Trial:
         """As few instances of an offer as will do beside the others.
 
         A few less at a time until that misses; then half-way to what missed, again and again.
@@ -530,20 +308,16 @@ class FleetSearch:
     def _tell(self, doing: str, name: str) -> Callable[[float], None]:
         return partial(self.progress, f"{doing} {name}")
 
-    def _out_of_fleets(
-        self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float, effort: Effort
-    ) -> None:
+    def out_of_fleets(self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float) -> None:
         """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""
-        if not effort.thorough:
-            return
         any_count = replace(program, max_gpus=GPUS_MAX)
-        more_gpus = self._propose(any_count, Objective.GPUS, excluded, most_usd_per_hour)
-        more_money = self._propose(program, Objective.COST, excluded)
+        more_gpus = self.propose(any_count, Objective.GPUS, excluded, most_usd_per_hour)
+        more_money = self.propose(program, Objective.COST, excluded)
         more_machines = replace(program.unlimited(), max_gpus=program.max_gpus)
-        of_a_kind = self._propose(more_machines, Objective.COST, excluded, most_usd_per_hour)
+        of_a_kind = self.propose(more_machines, Objective.COST, excluded, most_usd_per_hour)
         for fleet in (more_gpus, more_money, of_a_kind):
             self._name_limits(program, fleet, most_usd_per_hour)
-        next_one = self._propose(program.unlimited(), Objective.COST, excluded)
+        next_one = self.propose(program.unlimited(), Objective.COST, excluded)
         if not any((more_gpus, more_money, of_a_kind)):
             self._name_limits(program, next_one, most_usd_per_hour)
         left = program.within_limits(next_one) if next_one and not excluded else ()
@@ -599,24 +373,31 @@ class FleetSearch:
         trials = [best] if len(only) == 1 else []
         programs = [one for one in self._of_each_kind(self.question.offers) if only != {one.offers[0].gpu.name}]
         most = DEARER_MAX * best.cost_usd_per_hour
-        objective = self.question.scenario.objective
         for place, (bound, program) in enumerate(cheapest_first(programs)):
             near = bound <= most
             if not near and (place >= KINDS_SHOWN - 1 or self._must_cut(program)):
                 self._pass_over(program, KIND_TOO_DEAR, bound)
-                continue
-            first = near and place < KINDS_ALONE_MAX
-            effort = ALTERNATIVE if first and not self.confirms_slowly else GLANCE
-            trial = self.best(program, Objective.COST, effort, most if first else inf)
-            if trial is None and first:
-                trial = self.best(program, Objective.COST, DEARER)
-            if trial and goal_of(objective, trial) < goal_of(objective, best):
-                trial = self.answer(program, Objective.COST, ALTERNATIVE)
-            if trial:
+            elif trial := self._of_kind(program, best, most if near and place < KINDS_ALONE_MAX else None):
                 trials.append(trial)
             else:
                 self._pass_over(program, NO_FLEET_OF_KIND, bound)
         return sorted(trials, key=lambda t: (t.cost_usd_per_hour, candidate_name(t.candidate)))
+
+    def _of_kind(self, program: FleetProgram, best: Trial, most_usd_per_hour: float | None) -> Trial | None:
+        """The cheapest fleet of one kind of GPU, answered for where it looks better than the best.
+
+        `most_usd_per_hour`: what it costs to be an alternative; None where it is only set beside the others.
+        """
+        objective = self.question.scenario.objective
+        if most_usd_per_hour is None:
+            trial = self.best(program, Objective.COST, GLANCE)
+        else:
+            effort = GLANCE if self.confirms_slowly else ALTERNATIVE
+            trial = self.best(program, Objective.COST, effort, most_usd_per_hour)
+            trial = trial or self.best(program, Objective.COST, DEARER)
+        if trial and goal_of(objective, trial) < goal_of(objective, best):
+            return self.answer(program, Objective.COST, ALTERNATIVE)
+        return trial
 
     def _pass_over(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float) -> None:
         gpu = program.offers[0].gpu.name
@@ -637,8 +418,8 @@ class FleetSearch:
 
     def _must_cut(self, program: FleetProgram) -> bool:
         """Whether some model fits no kind of GPU of a program as a whole."""
-        kinds, sized = {Kind.of(offer) for offer in program.offers}, self.question.sized
-        return any(not any((m, k) in sized and sized[m, k].batches[0] for k in kinds) for m in self.question.needs)
+        kinds = {Kind.of(offer) for offer in program.offers}
+        return bool(too_large(self.question.needs, self.question.sized, kinds))
 
     def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
         """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
@@ -747,6 +528,77 @@ class FleetSearch:
         return (*warnings, cut_off) if self.cut_off else warnings
 
 
+class Descent:
+    """The way down to the best fleet of one program: in order, then in steps, then instance by instance.
+
+    First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work to
+    be carried, and back in halves: fleets between two steps may be left out. Of large fleets only the first is tried in
+    order, and halves begin there. Last, instances are left out of the fleet that was found.
+    """
+
+    def __init__(
+        self,
+        search: FleetSearch,
+        program: FleetProgram,
+        objective: Objective,
+        effort: Effort,
+        wanted_usd_per_hour: float,
+    ) -> None:
+        self.search, self.program, self.objective, self.effort = search, program, objective, effort
+        allowed_usd_per_hour = search.question.scenario.buy.max_cost or inf
+        self.most_usd_per_hour = min(allowed_usd_per_hour, wanted_usd_per_hour)
+        self.says_limits = effort.thorough and self.most_usd_per_hour == allowed_usd_per_hour
+        self.excluded: list[Fleet] = []
+        self.over = False
+        """Whether no other fleet is worth a try."""
+
+    def end(self) -> Trial | None:
+        """The last fleet that meets every SLO."""
+        large = (self.program.least_gpus() or 0) >= LARGE_GPUS
+        for _ in range(1 if large else self.effort.first):
+            trial = self._next()
+            if trial or self.over:
+                return trial
+        return self._by_steps(0.0 if large else 1.0)
+
+    def _propose(self, design: float) -> Fleet | None:
+        return self.search.propose(self.program, self.objective, self.excluded, self.most_usd_per_hour, design)
+
+    def _next(self, design: float = 0.0) -> Trial | None:
+        """The best fleet that was not tried yet and carries so much work; None where it misses, or there is none."""
+        fleet = self._propose(design)
+        if fleet is None:
+            self.over = True
+            if self.says_limits:
+                self.search.out_of_fleets(self.program, self.excluded, self.most_usd_per_hour)
+            return None
+        trial = self.search.try_fleet(self.program.offers, fleet, self.effort)
+        if trial is None:
+            self.over = self.search.too_few
+            self.excluded.append(fleet)
+        return trial
+
+    def _by_steps(self, missed: float) -> Trial | None:
+        """The same in steps; `missed`: work from which on nothing is known of fleets."""
+        low, high = missed, 1.0
+        while (best := self._next(high)) is None:
+            low, high = high, high * STEP
+            if self.over or high > self.effort.growth_max:
+                return None
+        for _ in range(self.effort.halvings):
+            middle = (low + high) / 2
+            fleet = self._propose(middle)
+            if fleet and (trial := self.search.try_fleet(self.program.offers, fleet, self.effort)):
+                best, high = trial, middle
+                continue
+            low = middle
+            if fleet and self.effort.thorough:
+                self.excluded.append(fleet)
+        for offer in sorted(best.offers, key=lambda o: -o.usd_per_hour):
+            best = self.search.with_fewest(best, offer, self.effort)
+        return best
+
+
 def cheapest_first(programs: Sequence[FleetProgram]) -> list[tuple[float, FleetProgram]]:
     """Programs with what their fleets cost at least; none that cannot do it."""
     bounds = [(program.lower_bound_usd_per_hour(), program) for program in programs]
@@ -762,89 +614,3 @@ def goal_of(objective: Objective, trial: Trial) -> float:
             return len(trial.devices)
         case Objective.ENERGY:
             return trial.energy_w
-
-
-def pareto(answers: Sequence[Recommendation]) -> tuple[int, ...]:
-    """Places of those that no other beats in both cost and worst p99 over its SLO."""
-    points = [(a.cost_usd_per_hour, max(m.p99_s / m.slo_s for m in a.models)) for a in answers]
-
-    def beaten(point: tuple[float, float]) -> bool:
-        return any(one[0] <= point[0] and one[1] <= point[1] and one != point for one in points)
-
-    return tuple(place for place, point in enumerate(points) if not beaten(point))
-
-
-def evaluate(question: Question, offer: Offer, count: int, progress: Progress = silent) -> Trial:
-    """Replay a deployment one names oneself, all models on `count` machines of one offer, SLOs met or not.
-
-    Raises NothingToPlanError where they cannot be placed at all.
-    """
-    offered, fleet, scenario = (offer,), (count,), question.scenario
-    devices = devices_of(offered, fleet)
-    question = next(with_budgets(question, devices))
-    ways = spread(question, devices)
-    if isinstance(ways, Misfit):
-        candidate = candidate_of(offered, fleet, question.policies[-1], question.offers)
-        no = misfit(candidate, ways, scenario.memory, cost_usd_per_hour(offered, fleet))
-        raise NothingToPlanError(rejection_line(no))
-    first = next(ways)
-    if is_plain(first):
-        return _as_packed(question, offered, fleet, devices, first, progress, scenario.seed)
-    return _best_replayed(question, offered, fleet, chain([first], ways), progress)
-
-
-def _best_replayed(
-    question: Question, offered: tuple[Offer, ...], fleet: Fleet, ways: Iterator[Packing], progress: Progress
-) -> Trial:
-    """The first way that meets every SLO, else the one on which fewest queues grow and that came nearest."""
-    scenario, demand, needs, devices = question.scenario, question.workload, question.needs, devices_of(offered, fleet)
-    tried: list[tuple[Deployment, Packing, Replay]] = []
-    trials: dict[int, Trial] = {}
-    for packing in ways:
-        deployment = deploy(scenario, needs, devices, packing.placed)
-        if any(deployment == other for other, _, _ in tried):
-            continue
-        tried.append((deployment, packing, replay(scenario, demand, needs, deployment, screen=True)))
-        if tried[-1][2].met:
-            trial = _as_packed(question, offered, fleet, devices, packing, progress, scenario.seed)
-            if trial.met:
-                return trial
-            trials[len(tried) - 1] = trial
-    nearest = max(range(len(tried)), key=lambda i: tried[i][2].nearness)
-    return trials.get(nearest) or _as_packed(
-        question, offered, fleet, devices, tried[nearest][1], progress, scenario.seed
-    )
-
-
-def force(
-    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent
-) -> Trial | Rejection:
-    """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
-    devices = devices_of(offered, fleet)
-    question = next(with_budgets(question, devices))
-    rejections: list[Rejection] = []
-    for swap in question.policies:
-        packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(devices)
-        if isinstance(packing, Packing):
-            return _as_packed(question, offered, fleet, devices, packing, progress, PLANNING)
-        cost = cost_usd_per_hour(offered, fleet)
-        candidate = candidate_of(offered, fleet, swap, question.offers)
-        rejections.append(misfit(candidate, packing, question.scenario.memory, cost))
-    return rejections[-1]
-
-
-def _as_packed(
-    question: Question,
-    offered: tuple[Offer, ...],
-    fleet: Fleet,
-    devices: Sequence[FleetGpu],
-    packing: Packing,
-    progress: Progress,
-    seed: int,
-) -> Trial:
-    """A packing replayed as often as an answer would be, too busy or not."""
-    scenario, demand, needs = question.scenario, question.workload, question.needs
-    deployment = deploy(scenario, needs, devices, packing.placed)
-    tell = partial(progress, f"replaying {machines_name(machines_of(offered, fleet, question.offers))}")
-    seen = replay(scenario, demand, needs, deployment, screen=False, seed=seed, tell=tell)
-    return Trial(offered, fleet, tuple(devices), packing, deployment, seen, question.offers)

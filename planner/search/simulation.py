@@ -40,9 +40,9 @@ from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import PLANNING, replay
 from planner.replay.trial import Trial
 from planner.replay.warnings import assumptions, warnings_of
+from planner.search.even import evaluate
 from planner.search.names import with_known_names
-from planner.search.question import Question, ask, predictor_of
-from planner.search.search import NothingToPlanError, evaluate
+from planner.search.question import NothingToPlanError, Question, ask, predictor_of
 from planner.units.reading import did_you_mean
 from planner.words.statements import rejection_line
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy

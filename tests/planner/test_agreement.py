@@ -20,6 +20,7 @@ from planner.model.calendar import CalendarSpec
 from planner.model.choices import Target
 from planner.model.parts.fields import Precision
 from planner.model.plan import Estimate, PredictionRule
+from planner.model.progress import silent
 from planner.model.statement import Code
 from planner.prediction.predict import End, Predictor, at_quantile
 from planner.questions.horizons.market import market
@@ -36,7 +37,6 @@ from planner.search.names import with_known_names
 from planner.search.outlooks import AlikeInBatches, other_precisions
 from planner.search.plan import plan
 from planner.search.question import ask, predictor_of
-from planner.search.search import silent
 from planner.search.simulation import simulate_named
 from planner.show.text.profiling import as_json
 from planner.words.statements import rejection_reason

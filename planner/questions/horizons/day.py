@@ -13,7 +13,7 @@ from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_DAY, stamped
 from planner.questions.horizons.judging import Course, Stretches, busy_gpu_s, judged, stretches
 from planner.questions.horizons.question import HorizonQuestion
 from planner.replay.run import seed_of
-from planner.search.search import NothingToPlanError
+from planner.search.question import NothingToPlanError
 from simulator.clock.autoscaling import HOUR_S, FleetTimeline
 from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate

@@ -12,8 +12,7 @@ from planner.placing.sizing import Kind, Profiles
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import seed_of
 from planner.replay.trial import Trial
-from planner.search.question import ask
-from planner.search.search import NothingToPlanError
+from planner.search.question import NothingToPlanError, ask
 from simulator.clock.metrics import ModelMetrics, summarise
 from simulator.clock.run import simulate
 from simulator.clock.stability import drain

@@ -14,8 +14,8 @@ from planner.model.scenario import Objective
 from planner.placing.sizing import Kind, Profiles
 from planner.questions.horizons.demand import calendar_of, refuse
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
-from planner.search.question import Question, ask
-from planner.search.search import FleetSearch, NothingToPlanError
+from planner.search.question import NothingToPlanError, Question, ask
+from planner.search.search import FleetSearch
 from planner.words.statements import rejection_line
 from simulator.world.workload import scaled
 

@@ -31,7 +31,7 @@ from planner.questions.horizons.recording import CROWD_MIN, Shape
 from planner.replay.warnings import assumptions as assumptions_of
 from planner.replay.warnings import warnings_of
 from planner.search.names import with_known_names
-from planner.search.search import NothingToPlanError
+from planner.search.question import NothingToPlanError
 from planner.units.reading import written_duration
 from planner.units.writing import share
 from planner.words.statements import assumption_line, warning_line

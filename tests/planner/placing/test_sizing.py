@@ -13,7 +13,7 @@ from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.statement import Code, Statement
 from planner.placing.sizing import Kind, Need, Sized, design_work, least_work, most_arrivals, needs, size
-from planner.search.search import evaluate
+from planner.search.even import evaluate
 from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy
 from simulator.world.deployment import Drop

@@ -7,10 +7,11 @@ from support.planning import T4, model, offer, planned, profile, question, scena
 
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
+from planner.model.progress import silent
 from planner.model.scenario import Objective
 from planner.placing.fleets import cost_usd_per_hour
 from planner.replay.spares import covers, ways_left
-from planner.search.search import FleetSearch, silent
+from planner.search.search import FleetSearch
 from planner.units.reading import whole_machines
 
 LIBRARY = shelf(profile("a", T4, 0.005, 0.001))

@@ -15,7 +15,7 @@ from support.planning import T4, V100, Shelf, model, offer, planned, profile, qu
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Rejection
 from planner.model.scenario import MemoryPolicy, Scenario
-from planner.search.search import evaluate, force
+from planner.search.even import evaluate, force
 from planner.words.statements import rejection_reason, rejection_remedy
 from simulator.world.deployment import Drop
 

@@ -22,6 +22,7 @@ from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Plan
+from planner.model.progress import silent
 from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing import fleets as cost
@@ -30,7 +31,8 @@ from planner.placing.packing import Packing
 from planner.placing.sizing import Kind
 from planner.replay.run import seed_of
 from planner.replay.warnings import warnings_of
-from planner.search.question import Question, undominated
+from planner.search.even import evaluate
+from planner.search.question import NothingToPlanError, Question, undominated
 from planner.search.rejections import missed_slo
 from planner.search.search import (
     ALTERNATIVE,
@@ -39,9 +41,6 @@ from planner.search.search import (
     STEPS_DOWN,
     Effort,
     FleetSearch,
-    NothingToPlanError,
-    evaluate,
-    silent,
 )
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
@@ -554,7 +553,7 @@ def test_the_fewest_gpus_that_do_are_found_in_few_tries(gpus: int, least: int, m
 
     monkeypatch.setattr(search, "try_fleet", try_fleet)
     whole: Any = SimpleNamespace(offers=q.offers, fleet=(gpus,))
-    assert search._smaller(whole, ALTERNATIVE).fleet == (least,)
+    assert search.with_fewest(whole, q.offers[0], ALTERNATIVE).fleet == (least,)
     assert len(tried) <= STEPS_DOWN + ceil(log2(gpus / STEPS_DOWN + 2))
 
 

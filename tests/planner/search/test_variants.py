@@ -7,8 +7,8 @@ from support.planning import T4, demand, loaded, model, offer, profile, scenario
 
 from planner.model.scenario import Objective, Scenario
 from planner.placing.sizing import needs, size
+from planner.search.one_way import on_best_evidence
 from planner.search.question import Question
-from planner.search.variants import on_best_evidence
 from simulator.world.profile import Evidence, Profile
 
 ASKED = scenario([replace(model("one"), precision=("fp32", "int8"))], {"one": (2, 10.0)})

@@ -27,6 +27,7 @@ from planner.model.calendar import (
 from planner.model.choices import HorizonWay
 from planner.model.parts.machines import BuySpec
 from planner.model.parts.streams import StreamSpec
+from planner.model.progress import silent
 from planner.model.scenario import Scenario
 from planner.questions.horizons.answer import Horizon, Mode
 from planner.questions.horizons.cheapest import answered, one_more
@@ -39,7 +40,6 @@ from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import blocks, shape_of_counts, unseen
 from planner.questions.horizons.ways import WayCandidate
 from planner.questions.horizons.weigh import horizon
-from planner.search.search import silent
 from simulator.clock.autoscaling import (
     Autoscaling,
     FleetTimeline,
