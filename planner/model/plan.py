@@ -331,8 +331,8 @@ class ResourceAnswer:
 
     @property
     def used(self) -> float:
-        """Load over its limit: what has most of it binds first."""
-        return self.load / self.limit
+        """Share of what may come that does come: what has most of it binds first as load grows."""
+        return self.streams / self.streams_max if self.streams_max else self.load / self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,6 +373,9 @@ class ModelAnswer:
     verdict: str
     """`stable`, `backlogged` or `overloaded`."""
     bottleneck: Bottleneck
+    demand_factor_max: float = nan
+    """Times the demand at which that gives way, by the duty cycle or by how full resources are; not known of a plan's
+    placement that is replayed as it is, nor where much more does not suffice."""
     evidence: Evidence
     predicted: bool = False
     """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""

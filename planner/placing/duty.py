@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 from statistics import NormalDist
+from typing import NamedTuple
 
 from planner.model.plan import Bottleneck
 from planner.placing.rounds import LOST_WEIGHT, Asked, RoundRule, Turns, gathered, longest_round_s, settle, turns_for
@@ -12,6 +13,16 @@ from simulator.clock.run import cut
 from simulator.world.model import Layer
 from simulator.world.profile import WeightSource
 from simulator.world.sharing import turn_order
+
+GROWN_MAX, CLEARLY, EXACTLY = 64.0, 10, 4
+"""Times the load looked at for what gives way; halvings until it clearly does, then until that is known to 0.004."""
+
+
+class Shortage(NamedTuple):
+    """What gives way first as load grows, and at how many times the load; infinite where nothing was found."""
+
+    bottleneck: Bottleneck
+    demand_factor: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,24 +268,38 @@ def share_served(strain: float, headroom: float) -> float:
     return (1 + LOST_WEIGHT * (1 - headroom)) / (strain + LOST_WEIGHT)
 
 
-def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottleneck:
-    """What a GPU is short of first when the load on all its models grows.
+def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Shortage:
+    """What a GPU is short of first when the load on all its models grows, and at how many times the load.
 
     Grown until the duty cycle breaks: compute, where even the cheapest batches then fill nine tenths of its time;
     loading, where that is longer than running; memory, where it holds batches below what the SLOs allow; else latency.
     """
-    low, high = 0.0, 64.0
-    for _ in range(10):
+    low, high = _break(portions, kind, rules, (0.0, GROWN_MAX), CLEARLY)
+    scarce = _scarce(_grown(portions, high), kind, rules)
+    return Shortage(scarce, _break(portions, kind, rules, (low, high), EXACTLY)[1] if high < GROWN_MAX else inf)
+
+
+def _break(
+    portions: Sequence[Portion], kind: Kind, rules: Rules, between: tuple[float, float], halvings: int
+) -> tuple[float, float]:
+    """Times the load between which the duty cycle breaks, halved so often."""
+    low, high = between
+    for _ in range(halvings):
         middle = (low + high) / 2
         duty = duty_cycle(_grown(portions, middle), kind, rules)
         low, high = (middle, high) if duty is not None and duty.strain <= 1 else (low, middle)
-    duty = duty_cycle(_grown(portions, high), kind, rules)
+    return low, high
+
+
+def _scarce(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottleneck:
+    """What breaks the duty cycle at a load that is too much."""
+    duty = duty_cycle(portions, kind, rules)
     if duty is None:
         return Bottleneck.MEMORY
     run_s = sum(p.latency_s[b - 1] for p, b in zip(portions, duty.batch_sizes, strict=True))
     if duty.swapped and round_load_s(portions, rules) > run_s:
         return Bottleneck.LOADING
-    if least_work(portions)[0] * high > 0.9 * (1 - rules.headroom):
+    if least_work(portions)[0] > 0.9 * (1 - rules.headroom):
         return Bottleneck.COMPUTE
     return Bottleneck.MEMORY if held_back(portions, duty.fits) else Bottleneck.LATENCY
 

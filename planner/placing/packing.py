@@ -20,6 +20,7 @@ from planner.placing.duty import (
     Duty,
     Portion,
     Rules,
+    Shortage,
     caps_with_slack,
     context_bytes,
     duty_cycle,
@@ -57,13 +58,8 @@ class Placed:
     worst_s: float
     """Its worst latency by the duty cycle."""
     swapped: bool
-    short: Callable[[], Bottleneck] = field(compare=False)
+    short: Callable[[], Shortage] = field(compare=False)
     """Works out what its GPU is short of first when load grows: that takes long, and few are asked."""
-
-    @property
-    def bottleneck(self) -> Bottleneck:
-        """What its GPU is short of first when load grows."""
-        return self.short()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Answers: a trial becomes a recommendation."""
 
 from collections.abc import Callable, Sequence
-from math import isnan, nan
+from math import inf, isnan, nan
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Machines
@@ -27,6 +27,7 @@ from planner.model.replications import (
 from planner.model.scenario import Scenario
 from planner.placing import duty
 from planner.placing.cutting import FleetGpu
+from planner.placing.duty import Shortage
 from planner.placing.fleets import gpu_count
 from planner.placing.packing import Placed, portions_of
 from planner.placing.sizing import Need
@@ -44,8 +45,6 @@ from simulator.clock.metrics import (
 from simulator.world.profile import weakest
 from simulator.world.workload import FixedRate, Workload
 
-NEARLY_FULL = 0.9
-"""Of what the headroom leaves of GPUs: a ninth more of load fills them."""
 WORTH_MEASURING = 0.05
 """Part more that larger batches would carry, from which on it is said that nobody measured them."""
 
@@ -142,6 +141,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
     profiles = [p.portion.sized.profile for p in placed]
     swapped = any(p.swapped for p in placed)
     verdict = trial.replay.verdicts[need.model]
+    short = _gives_way(trial, need, placed)
 
     def mean(figure: Callable[[ModelMetrics], float]) -> float:
         return mean_of_known([figure(m) for m in seen])
@@ -175,7 +175,8 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         accuracy=_accuracy(trial.replay, need.model),
         joules_per_inference=mean(lambda m: m.joules_per_inference),
         verdict=verdict,
-        bottleneck=_bottleneck(trial, need, placed),
+        bottleneck=short.bottleneck,
+        demand_factor_max=short.demand_factor,
         stages=stages_of(trial, need),
         evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
         predicted=any(profile.predicted for profile in profiles),
@@ -196,20 +197,23 @@ def _accuracy(seen: Replay, model: str) -> Accuracy:
     return Accuracy(lost_is_wrong=lost_is_wrong, reuse_last=mean_of_known(reuse_last) if reuse_last else None)
 
 
-def _bottleneck(trial: Trial, need: Need, placed: Sequence[Placed]) -> Bottleneck:
-    """What gives way first: of a pipeline, what most is taken of, but for GPUs with time to spare."""
+def _gives_way(trial: Trial, need: Need, placed: Sequence[Placed]) -> Shortage:
+    """What gives way first: of a pipeline, what most is taken of.
+
+    Its stages' budgets only choose places and batches, and with these given its SLO is missed where a queue grows.
+    """
     resources = resources_of(trial) if need.pipeline else ()
-    busiest = max(resources, key=lambda one: one.used, default=None)
-    if busiest is not None and (busiest.kind is not Bottleneck.COMPUTE or busiest.used >= NEARLY_FULL):
-        return busiest.kind
-    return bottleneck_of(max(placed, key=lambda p: p.worst_s))
+    if busiest := max(resources, key=lambda one: one.used, default=None):
+        return Shortage(busiest.kind, 1 / busiest.used if busiest.used else inf)
+    return shortage_of(max(placed, key=lambda p: p.worst_s))
 
 
-def bottleneck_of(placed: Placed) -> Bottleneck:
+def shortage_of(placed: Placed) -> Shortage:
     """What gives way first: the end of the measured batches where larger ones would carry more than these can."""
-    if placed.bottleneck is Bottleneck.COMPUTE and _larger_would_do(placed):
-        return Bottleneck.BATCH_RANGE
-    return placed.bottleneck
+    short = placed.short()
+    if short.bottleneck is Bottleneck.COMPUTE and _larger_would_do(placed):
+        return short._replace(bottleneck=Bottleneck.BATCH_RANGE)
+    return short
 
 
 def _larger_would_do(placed: Placed) -> bool:

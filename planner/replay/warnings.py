@@ -22,7 +22,7 @@ from planner.placing.packing import Placed
 from planner.placing.sizing import Sized
 from planner.placing.stations import pipelines_in
 from planner.prediction.roofline import has_tf32
-from planner.replay.answer import bottleneck_of
+from planner.replay.answer import shortage_of
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, WeightSource
@@ -218,7 +218,7 @@ def _predicted(trial: Trial) -> Iterator[PlanWarning]:
 
 def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:
     """GPUs short of compute only because nobody measured larger batches."""
-    held = [placed for placed in trial.packing.placed if bottleneck_of(placed) is Bottleneck.BATCH_RANGE]
+    held = [placed for placed in trial.packing.placed if shortage_of(placed).bottleneck is Bottleneck.BATCH_RANGE]
     names = dict.fromkeys(f"{p.portion.sized.profile.model} on {p.portion.sized.profile.gpu}" for p in held)
     if names and len(trial.devices) > 1:
         yield PlanWarning(what=Statement(code=Code.BATCHES_END, subjects=tuple(names)))

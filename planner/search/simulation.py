@@ -31,7 +31,7 @@ from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.simulation import Simulation
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
-from planner.placing.duty import Portion
+from planner.placing.duty import Portion, Shortage
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Packing, Placed
 from planner.placing.sizing import Kind, Profiles, Sized
@@ -324,7 +324,7 @@ def replicas_of(
         sized = sized_on(question, model.model, mine[0], rejections)
         size = replica.batch_size
         swapped = model.mode == "swapped"
-        short = partial(Bottleneck, model.bottleneck)
+        short = partial(Shortage, model.bottleneck, nan)
         yield Placed(Portion(sized, replica.share), mine, size, size, nan, swapped, short)
 
 

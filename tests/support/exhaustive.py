@@ -6,7 +6,7 @@ from itertools import chain, combinations, product
 from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck
 from planner.placing.cutting import FleetGpu
-from planner.placing.duty import Portion
+from planner.placing.duty import Portion, Shortage
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Placed, busiest_device
 from planner.placing.stations import loads_on
@@ -51,9 +51,9 @@ def placements(question: Question, devices: Sequence[FleetGpu], batches: Sequenc
             )
 
 
-def short() -> Bottleneck:
+def short() -> Shortage:
     """What a GPU is short of: here nobody asks."""
-    return Bottleneck.COMPUTE
+    return Shortage(Bottleneck.COMPUTE, 1.0)
 
 
 def meets(question: Question, devices: Sequence[FleetGpu], placed: tuple[Placed, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isfinite
 
 from planner.model.choices import PriceKind
 from planner.model.plan import Bottleneck, ModelAnswer, Plan, PlanWarning, Recommendation
@@ -126,13 +127,20 @@ def tf32_off(assumed: Sequence[Statement]) -> list[str]:
 
 
 def limits(best: Recommendation) -> str:
-    """`First to give way as load grows: compute; of tiny_yolov3 the largest batch measured.`"""
-    by: dict[Bottleneck, list[str]] = {}
+    """`First to give way as load grows: compute, at 1.18 times this load; of b the largest batch measured.`"""
+    by: dict[Bottleneck, list[ModelAnswer]] = {}
     for m in best.models:
-        by.setdefault(m.bottleneck, []).append(m.name)
-    most, *others = sorted(by, key=lambda name: -len(by[name]))
-    first = f"First to give way as load grows: {GIVES_WAY[most]}"
-    return "; ".join([first, *(f"of {names(by[name])} {GIVES_WAY[name]}" for name in others)]) + "."
+        by.setdefault(m.bottleneck, []).append(m)
+    most, *others = sorted(by.values(), key=lambda those: -len(those))
+    rest = [f"of {names([m.name for m in those])} {gives_way(those, '')}" for those in others]
+    return "; ".join([f"First to give way as load grows: {gives_way(most)}", *rest]) + "."
+
+
+def gives_way(those: Sequence[ModelAnswer], of: str = " times this load") -> str:
+    """`the latency SLO, at 3.40 times this load`: of models short of the same, where that is first."""
+    factor = min((m.demand_factor_max for m in those if isfinite(m.demand_factor_max)), default=0.0)
+    at = f", at {factor:.2f}{of}" if factor > 1 else ""
+    return f"{GIVES_WAY[those[0].bottleneck]}{at}"
 
 
 def kinds(plan: Plan) -> list[Block]:

@@ -15,11 +15,10 @@ from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.models import SloSpec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.parts.streams import Phase, StreamSpec
-from planner.model.plan import Bottleneck, Plan, ResourceAnswer
+from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.sizing import needs, size
-from planner.replay import answer as replay_answer
 from planner.search.question import Question
 from planner.show.text.resources import resource_line
 from planner.words.statements import rejection_line
@@ -296,11 +295,19 @@ streams:
     )
 
 
-@pytest.mark.parametrize(("load", "first"), [(0.82, Bottleneck.COMPUTE), (0.5, Bottleneck.LATENCY)])
-def test_gpus_that_are_nearly_full_give_way_before_the_latency(monkeypatch, load: float, first: Bottleneck) -> None:
-    """Of 0.9 that the headroom leaves: what is full cannot stand beside another limit that is said to come first."""
-    gpus = ResourceAnswer(kind=Bottleneck.COMPUTE, gpu="T4", servers=1, load=load, limit=0.9)
-    monkeypatch.setattr(replay_answer, "resources_of", lambda _: (gpus,))
-    monkeypatch.setattr(replay_answer, "bottleneck_of", lambda _: Bottleneck.LATENCY)
-    plan = planning.planned(street(two_stages(FanOutSpec(mean=2.0))), library(0.002, 0.001))
-    assert [model.bottleneck for model in plan.recommendation.models] == [first]
+def test_what_gives_way_does_so_at_the_load_that_is_said_and_the_slo_holds_until_then() -> None:
+    """A tenth below that load every SLO is kept; a quarter above, the GPU is full, headroom and all."""
+    asked = street(two_stages(FanOutSpec(mean=2.0)), buy=BuySpec(own=(replace(BOXES[0], count=1),)))
+    costs = library(0.001, 0.0005)
+    plan = planning.planned(asked, costs)
+    model = plan.recommendation.models[0]
+    assert (model.bottleneck, plan.recommendation.resources[0].kind) == (Bottleneck.COMPUTE, Bottleneck.COMPUTE)
+    assert model.demand_factor_max == pytest.approx(1 / plan.recommendation.resources[0].used)
+    assert model.p99_s < model.slo_s / 2
+
+    def at(factor: float) -> Plan:
+        streams = tuple(replace(one, rate=one.rate * factor) for one in asked.streams)
+        return planning.planned(replace(asked, streams=streams), costs)
+
+    assert at(0.9 * model.demand_factor_max).recommendation.feasible
+    assert not at(1.25 * model.demand_factor_max).recommendation.feasible

@@ -164,6 +164,11 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     assert said.startswith("First to give way as load grows: compute; of b the latency SLO")
     assert said.endswith("; of d weight loading.")
     assert limits(with_models(*models[::2]).recommendation) == "First to give way as load grows: compute."
+    at = [replace(one, demand_factor_max=factor) for one, factor in zip(models, (2.0, 3.4, 1.5, 0.9), strict=True)]
+    assert limits(with_models(*at).recommendation) == (
+        "First to give way as load grows: compute, at 1.50 times this load; of b the latency SLO, at 3.40; of d weight "
+        "loading."
+    )
 
 
 def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
