@@ -59,7 +59,7 @@ class Clocked(Driver):
     def idle(self, until_s: float) -> simpy.Event:
         """Sleep until then, or until it rings."""
         timeout = self.env.timeout(time_until(self.env.now, until_s))
-        if self.gpu.known:
+        if self.gpu.arrivals_known:
             return timeout
         self.bell, self.asleep = self.env.event(), self.env.event()
         for event in (self.bell, timeout):

@@ -385,7 +385,7 @@ class World:
             if flows and gpu.clocked:
                 continue
             delay, host = delays.get(gpu.device.id), gpu.device.host
-            if not (compiles and delay is None and gpu.alone and Compiled.serve(gpu, rates[host])):
+            if not (compiles and delay is None and gpu.self_contained and Compiled.serve(gpu, rates[host])):
                 self._driver(gpu, links[host], delay).start()
         if flows:
             clocked = [gpu for gpu in gpus if gpu.clocked]

@@ -206,7 +206,7 @@ class ServingGpu:
         # Names of its own and no calls that can be spared: most GPUs run ahead of the clock, a batch in 2 microseconds.
         clock, driver, swaps, book = self.clock, self.driver, self.swaps, self.book
         take, queues, noise = self.agenda.take, self.queues, self.noise
-        known = self.known
+        known = self.arrivals_known
         at_once = known and not swaps
         while (now := clock.now) < self.horizon_s:
             if now >= self.failure_s:
@@ -270,24 +270,19 @@ class ServingGpu:
     # What others change
 
     @cached_property
-    def known(self) -> bool:
+    def arrivals_known(self) -> bool:
         """Whether it was known from the start when requests come to its queues: nobody ever rings."""
         return not self.routers and all(type(queue) is Queue for queue in self.queues)
 
     @property
     def clocked(self) -> bool:
         """Whether others can change what this GPU will find. Where nobody can, it runs ahead of the clock."""
-        return (self.swaps and self.shares_link) or bool(self.outages) or not self.known
+        return (self.swaps and self.shares_link) or bool(self.outages) or not self.arrivals_known
 
     @property
-    def alone(self) -> bool:
+    def self_contained(self) -> bool:
         """Whether nobody disturbs it, and it hands nothing on."""
         return bool(self.queues) and not self.clocked and all(queue.next_stage is None for queue in self.queues)
-
-    @property
-    def plain(self) -> bool:
-        """Whether besides all it needs is in its memory for good."""
-        return self.alone and not self.swaps
 
     def next_outage_s(self) -> float:
         """When its host fails next."""

@@ -141,7 +141,7 @@ class Worlds:
         if self.deployment.failures is not None or self.deployment.pipelines or not dealt:
             return None
         template = World(self.deployment, {}, self.duration_s, seed=0)
-        plain = all(gpu.plain or not gpu.queues for gpu in template.gpus.values())
+        plain = all((gpu.self_contained and not gpu.swaps) or not gpu.queues for gpu in template.gpus.values())
         return PlainWorlds(self, template) if plain else None
 
 
