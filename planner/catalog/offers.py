@@ -456,14 +456,13 @@ def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:
 
 def _expect_chips(files: Sequence[CatalogFile]) -> None:
     """Notes an error for each chip that no other kind has; what is shipped may have a kind alone of its chip."""
-    entries = [(file, name, entry) for file in files for name, entry in file.entries.gpus.items()]
-    kinds = {name for _, name, _ in entries}
-    having = Counter(entry.chip for _, _, entry in entries if entry.chip)
-    for file, name, entry in entries:
-        if file.path.parent == SHIPPED or not entry.chip or entry.chip in kinds or having[entry.chip] > 1:
-            continue
-        hint = perhaps(entry.chip, {*kinds, *having} - {entry.chip}) or " Name a kind that has it, or leave it out."
-        file.say(("gpus", name, "chip"), f"`{entry.chip}` is neither a kind nor the chip of another.{hint}")
+    chips = [(file, name, entry.chip or "") for file in files for name, entry in file.entries.gpus.items()]
+    kinds = {name for _, name, _ in chips}
+    having = Counter(chip for _, _, chip in chips)
+    for file, name, chip in chips:
+        if file.path.parent != SHIPPED and chip and chip not in kinds and having[chip] == 1:
+            hint = perhaps(chip, {*kinds, *having} - {chip, ""}) or " Name a kind that has it, or leave it out."
+            file.say(("gpus", name, "chip"), f"`{chip}` is neither a kind nor the chip of another.{hint}")
 
 
 def _gpus(file: CatalogFile) -> dict[str, GPU]:

@@ -516,9 +516,7 @@ class Packer:
         counts = Counter(map(self.slot, devices))
         parts = {m: self._parts_needed(m, counts) for m in self.models}
         columns = [(slot, content) for slot in counts for content in self._contents(slot, parts)]
-        if not columns:
-            return None
-        times = self._times_used(columns, counts, parts)
+        times = self._times_used(columns, counts, parts) if columns else None
         if times is None:
             return None
         filled: dict[Slot, list[Content]] = {slot: [] for slot in counts}

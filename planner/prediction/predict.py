@@ -5,7 +5,7 @@ what its profile on another GPU says; that alone, times a ratio of probes measur
 that profile times a ratio of data sheets; a roofline of data sheets alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
@@ -325,15 +325,22 @@ class Predictor:
         by_ratio = [self._carried(source, gpu, ratio) for source, ratio in ratios if ratio]
         by_learnt = self._by_learnt(model, gpu, sources[0].precision if sources else precision)
         by_sheets = sorted((self._carried(p, gpu, self._sheets(p, gpu)) for p in sources), key=_width)
-        carried = sorted(by_ratio, key=_width) or list(filter(self._is_believed, by_sheets))
-        yield from (self._joined(pair, carried[0]) if carried else pair for pair in by_learnt)
-        yield from sorted(by_ratio, key=_width)
+        carried = sorted(by_ratio, key=_width)
+        yield from self._all_joined(by_learnt, (carried or list(filter(self._is_believed, by_sheets)))[:1] or [None])
+        yield from carried
         yield from self._by_layers(model, gpu, precision or "fp32", sources)
         yield from filter(self._is_believed, by_sheets)
         by_layers = list(self._roofline(model, gpu, precision or "fp32"))
-        yield from (self._joined(pair, each) for pair in self._by_counts(model, gpu, precision) for each in by_layers)
+        yield from self._all_joined(self._by_counts(model, gpu, precision), by_layers)
         yield from by_layers
         yield from by_sheets
+
+    def _all_joined(
+        self, pairs: Iterable[PredictedPair], others: Sequence[PredictedPair | None]
+    ) -> Iterator[PredictedPair]:
+        """Each pair joined with each of the others, or alone with none."""
+        for pair in pairs:
+            yield from (self._joined(pair, other) if other else pair for other in others)
 
     def _sources(self, model: str, gpu: GPU, precision: str | None) -> list[Profile]:
         """The best profile of the model's architecture on each other GPU, all at one precision."""

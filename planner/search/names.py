@@ -1,6 +1,6 @@
 """Names: models and GPUs of a scenario that nothing is known of, each with its place, before anything is planned."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from calibrate.layers.facts import FactsError, facts, has_layers, shipped
@@ -146,12 +146,11 @@ def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: 
     """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
     kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
     predictor = predictor_of(loaded.scenario, catalog, library)
-    measured = [kind for kind in kinds if any(library.get(model.known_as, kind, *one) for one in model.variants)]
-    predicted = [
-        kind
-        for kind in kinds
-        if kind not in measured and predictor
-        if any(predictor.predicted_pair(model.known_as, kind, *one) for one in model.variants)
-    ]
+
+    def known_on(get: Callable[..., object | None]) -> list[str]:
+        return [kind for kind in kinds if any(get(model.known_as, kind, *one) for one in model.variants)]
+
+    measured = known_on(library.get)
+    predicted = [kind for kind in known_on(predictor.predicted_pair) if kind not in measured] if predictor else []
     parts = {"measured": measured, "predicted": predicted}
     return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

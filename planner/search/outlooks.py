@@ -105,19 +105,28 @@ def other_precisions(
     for variant in _others(scenario, running):
         other = _run_as(scenario, variant)
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
-        cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None
-        if cheapest:
-            candidate, cost = cheapest
-            sized = list(ends[End.VALUE].sized.values())
-            yield PrecisionOutlook(
-                precision=variant.precision or "",
-                runtime=variant.runtime or "",
-                evidence=weakest(*(one.profile.latency_evidence for one in sized)),
-                candidate=candidate,
-                cost_usd_per_hour=cost,
-                instead_of=now,
-                accuracy=tuple(of_precisions(sized)),
-            )
+        if all(one.served for one in ends.values()):
+            yield from _precision_outlook(variant, ends, now)
+
+
+def _precision_outlook(
+    variant: Variant, ends: Mapping[End, Question], now: tuple[str, ...]
+) -> Iterator[PrecisionOutlook]:
+    """What models that run so would cost; nothing where no fleet is allowed."""
+    cheapest = _cheapest(ends)
+    if cheapest is None:
+        return
+    candidate, cost = cheapest
+    sized = list(ends[End.VALUE].sized.values())
+    yield PrecisionOutlook(
+        precision=variant.precision or "",
+        runtime=variant.runtime or "",
+        evidence=weakest(*(one.profile.latency_evidence for one in sized)),
+        candidate=candidate,
+        cost_usd_per_hour=cost,
+        instead_of=now,
+        accuracy=tuple(of_precisions(sized)),
+    )
 
 
 def _others(scenario: Scenario, running: frozenset[Variant]) -> Iterator[Variant]:

@@ -178,10 +178,12 @@ class OnFleet:
             yield even
         if first is None or first.deployment.doubted:  # where speeds are drawn no room helps what missed: more GPUs do
             return
-        apart = self._apart() if even and even.replay.short else None
-        if apart:
+        if even and even.replay.short and (apart := self._apart()):
             yield apart
-        trial = first
+        yield from self._tighter(first)
+
+    def _tighter(self, trial: Trial) -> Iterator[Trial]:
+        """Packed again and again, with ever more room for what missed."""
         tightness: dict[str, float] = {}
         for seed in range(2, 2 + REPAIRS):
             tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.short}

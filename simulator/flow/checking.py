@@ -65,12 +65,11 @@ def _check_edges(pipeline: Pipeline) -> None:
 def _check_order(pipeline: Pipeline) -> None:
     if not pipeline.stages:
         raise DeploymentError(f"{pipeline.name}: has no stage. Give it at least one.")
-    if cycle := cycle_in({stage.name: [edge.source for edge in stage.after] for stage in pipeline.stages}):
+    if cycle := cycle_in(pipeline.before):
         raise DeploymentError(f"{pipeline.name}: stages go round in a cycle, {' -> '.join(cycle)}. Take one edge out.")
-    for stage in pipeline.stages:
-        sources = [edge.source for edge in stage.after]
+    for name, sources in pipeline.before.items():
         if twice := next((a for a, b in pairwise(sorted(sources)) if a == b), None):
-            raise DeploymentError(f"{pipeline.name_of(stage)}: is after {twice!r} twice. Name each stage once.")
+            raise DeploymentError(f"{pipeline.name}.{name}: is after {twice!r} twice. Name each stage once.")
     for name, items in pipeline.items_per_frame.items():
         if not items:
             raise DeploymentError(f"{pipeline.name}.{name}: no item ever reaches it. Leave it out, or raise a fan-out.")

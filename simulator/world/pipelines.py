@@ -142,6 +142,11 @@ class Pipeline:
         return stage.slo or self.slo
 
     @property
+    def before(self) -> dict[str, tuple[str, ...]]:
+        """The stages right before each, by name."""
+        return {stage.name: tuple(edge.source for edge in stage.after) for stage in self.stages}
+
+    @property
     def last(self) -> tuple[PipelineStage, ...]:
         """Stages that nothing follows."""
         followed = {edge.source for stage in self.stages for edge in stage.after}

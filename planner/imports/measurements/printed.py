@@ -157,13 +157,13 @@ def _compared(said: Said) -> Iterator[tuple[int, str, dict[str, str]]]:
     heads: list[str] = []
     title = ""
     for line, text in lines:
-        label, *cells = [cell.strip() for cell in text.split("|")]
+        label, *cells = map(str.strip, text.split("|"))
         if found := TITLE.match(text.strip()):
             heads, title = [], f"{found[1]}, " if several else ""
-        elif cells and not heads:
-            heads = [f"{title}{cell}" for cell in cells]
-        elif cells:
+        elif heads and cells:
             yield line, label, dict(zip(heads, cells, strict=False))
+        else:
+            heads = heads or [f"{title}{cell}" for cell in cells]
 
 
 def read_torch_benchmark(said: Said) -> Measurements:

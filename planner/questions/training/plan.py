@@ -225,18 +225,23 @@ MEASURED = "Write `gpu_count`, the GPUs it was measured on, or the `precision` a
 def impossible_speeds(scenario: TrainingScenario, subject: Subject, catalog: Catalog) -> Iterator[Wrong]:
     """Stated speeds at which each GPU would compute faster than it can."""
     for i, speed in enumerate(scenario.speed):
-        gpu, key = catalog.gpus[speed.gpu], next(key for key in SPEEDS if getattr(speed, key) is not None)
+        key = next(key for key in SPEEDS if getattr(speed, key) is not None)
         try:
-            peak_flops_per_s = peak_flops(gpu, scenario.train.precision)
+            peak_flops_per_s = peak_flops(catalog.gpus[speed.gpu], scenario.train.precision)
         except PrecisionError:
             continue
         reached = reached_flops_per_s(scenario, subject, speed)
-        shortcut = WINOGRAD if subject.facts and any(layer.type == "Conv2d" for layer in subject.facts.layers) else 1.0
-        if reached <= peak_flops_per_s * (1.0 if speed.achieved else shortcut):
+        if reached <= peak_flops_per_s * (1.0 if speed.achieved else shortcut(subject)):
             continue
         rates = f"{reached / 1e12:,.4g} TFLOP/s on each of {counted(speed.gpu_count, 'GPU')}"
         limit = f"a {speed.gpu} computes at most {peak_flops_per_s / 1e12:g} at {scenario.train.precision}"
         yield ("speed", i, key), f"means {rates}; {limit}. {ACHIEVED if speed.achieved else MEASURED}"
+
+
+def shortcut(subject: Subject) -> float:
+    """How many times fewer operations a GPU may compute than the model has."""
+    convolves = subject.facts is not None and any(layer.type == "Conv2d" for layer in subject.facts.layers)
+    return WINOGRAD if convolves else 1.0
 
 
 def reached_flops_per_s(scenario: TrainingScenario, subject: Subject, speed: SpeedSpec) -> float:
