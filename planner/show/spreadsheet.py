@@ -3,20 +3,25 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from typing import TYPE_CHECKING
 
 from calibrate.io.tables import csv_text
 from planner.io.store import plain
 from planner.model.plan import ModelAnswer
-from planner.prediction.queries import QueryAnswer
+
+if TYPE_CHECKING:  # it needs SciPy, and most answers are no predictions
+    from planner.prediction.queries import QueryAnswer
 
 
-def answers_csv(answers: Sequence[QueryAnswer]) -> str:
+def answers_csv(answers: "Sequence[QueryAnswer]") -> str:
     """One row for each, empty where there is no figure."""
+    from planner.prediction.queries import QueryAnswer
+
     columns = [one.name for one in fields(QueryAnswer)]
     return csv_text(columns, ([figure(getattr(answer, name)) for name in columns] for answer in answers))
 
 
-def answers_json(answers: Sequence[QueryAnswer]) -> str:
+def answers_json(answers: "Sequence[QueryAnswer]") -> str:
     """A list of objects with the same keys; null where there is no figure."""
     return json.dumps([plain(asdict(answer)) for answer in answers], indent=2) + "\n"
 

@@ -10,7 +10,6 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from scipy import special
 
 from simulator.clock.records import Batches, Outcome, Requests, SimulationResult
 from simulator.flow.figures import StageMetrics, StationMetrics, times
@@ -498,8 +497,15 @@ def confidence_interval(values: Sequence[float], confidence: float = CONFIDENCE)
     mean = _mean(data)
     if len(data) < 2:
         return mean, float("nan"), float("nan")
-    half = float(special.stdtrit(len(data) - 1, (1 + confidence) / 2)) * float(np.std(data, ddof=1)) / len(data) ** 0.5
+    half = _student(len(data) - 1, (1 + confidence) / 2) * float(np.std(data, ddof=1)) / len(data) ** 0.5
     return mean, mean - half, mean + half
+
+
+def _student(freedom: int, share: float) -> float:
+    """Student's t below which such a share lies; SciPy, which takes long to import, is not asked for without need."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, share))
 
 
 def _pooled_wilson(kept: Sequence[tuple[float, int]], confidence: float) -> tuple[float, float]:
@@ -525,7 +531,7 @@ def attainment_interval(
     mean, low, high = confidence_interval([f for f, _ in kept], confidence)
     if len(kept) == 1 and errors:
         (error,) = (e for e, n in zip(errors, judged, strict=True) if n)
-        half = float(special.stdtrit(STRETCHES - 1, (1 + confidence) / 2)) * error
+        half = _student(STRETCHES - 1, (1 + confidence) / 2) * error
         low, high = mean - half, mean + half
     wilson_low, wilson_high = _pooled_wilson(kept, confidence)
     return mean, max(0.0, float(np.fmin(low, wilson_low))), min(1.0, float(np.fmax(high, wilson_high)))
@@ -533,7 +539,9 @@ def attainment_interval(
 
 def _wilson(hits: float, total: int, confidence: float) -> tuple[float, float]:
     """Wilson's score interval for a share (JASA 22, 1927)."""
-    z = float(special.ndtri((1 + confidence) / 2))
+    from scipy.special import ndtri
+
+    z = float(ndtri((1 + confidence) / 2))
     centre = (hits + z * z / 2) / (total + z * z)
     half = z / (total + z * z) * (hits * (total - hits) / total + z * z / 4) ** 0.5
     return centre - half, centre + half
@@ -554,10 +562,12 @@ def draws_interval(fractions: Sequence[float], confidence: float = CONFIDENCE) -
 
 def share_interval(hits: float, count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Ends of the exact interval of Clopper and Pearson for a share. 80 of 80: 0.955 and 1. 0 of 20: 0 and 0.168."""
+    from scipy.special import betaincinv
+
     hits = min(max(hits, 0.0), float(count))
     half = (1 - confidence) / 2
-    low = float(special.betaincinv(hits, count - hits + 1, half)) if hits > 0 else 0.0
-    high = float(special.betaincinv(hits + 1, count - hits, 1 - half)) if hits < count else 1.0
+    low = float(betaincinv(hits, count - hits + 1, half)) if hits > 0 else 0.0
+    high = float(betaincinv(hits + 1, count - hits, 1 - half)) if hits < count else 1.0
     return low, high
 
 

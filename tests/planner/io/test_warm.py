@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,3 +133,17 @@ def test_writers_beside_each_other_leave_one_whole_plan(scenario: Path, tmp_path
     assert [writer.exitcode for writer in writers] == [0] * 4
     assert [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()] == [".json"]
     assert not asked(scenario)[1]
+
+
+def test_a_plan_from_the_cache_loads_no_scipy(scenario: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("PLANNER_NO_CACHE", raising=False)
+    code = (
+        "import sys; from planner.cli import app\n"
+        f"app(['plan', {str(scenario)!r}, '-q', '-o', {str(tmp_path / 'plan.json')!r}], standalone_mode=False)\n"
+        "print('scipy' in sys.modules, file=sys.stderr)"
+    )
+    loaded = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.strip()
+        for _ in range(2)
+    ]
+    assert loaded == ["True", "False"]
