@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from calibrate.cluster.cluster import ClusterError, connect, in_one_line
-from calibrate.io.files import replacing
+from calibrate.io.files import put
 from calibrate.io.process import end_with, python
 from calibrate.sweep.request import Request
 from calibrate.sweep.sweep import check_writable, say
@@ -31,6 +31,7 @@ TYPE = "accelerator_type:"
 """How Ray names a machine's kind of GPU among its resources."""
 KEPT = "*/[!.]*.json*"
 """Files of `--out`: journals and profiles, in a folder for each kind of GPU; not those half written."""
+REMEDY = "Make room, or let it be written, then continue with --resume"
 FAILED = 2
 
 
@@ -70,7 +71,7 @@ class Sweeper:
         self.shown = str(request.out)
         self.sent = dict(files)
         for name, data in files.items():
-            write(self.out / name, data)
+            put(self.out / name, data, ClusterError, REMEDY)
         self.logs = [Path(self.folder.name, name) for name in ("stdout", "stderr")]
         self.read_bytes = [0, 0]
         with self.logs[0].open("wb") as output, self.logs[1].open("wb") as errors:
@@ -193,7 +194,7 @@ class _Kinds:
             folder = file.partition("/")[0]
             if self.owners.setdefault(folder, name) != name:
                 raise ClusterError(f"{news.host} has a {folder} like {self.owners[folder]}, and one is enough")
-            write(self.request.out / file, data)
+            put(self.request.out / file, data, ClusterError, REMEDY)
         for line in news.output:
             print(line, flush=True)
 
@@ -233,13 +234,3 @@ def kinds_of(node: Mapping[str, Any]) -> list[NodeKind]:
 def held(out: Path) -> dict[str, bytes]:
     """Journals and profiles in `out`."""
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.glob(KEPT))}
-
-
-def write(path: Path, data: bytes) -> None:
-    """Replace a file as a whole."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(data)
-    except OSError as error:
-        raise ClusterError(f"{path}: cannot be written ({error.strerror}). Then continue with --resume") from None

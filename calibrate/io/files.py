@@ -179,6 +179,16 @@ def replacing(path: Path, *, locked: bool = False) -> Iterator[BinaryIO]:
         raise
 
 
+def put(path: Path, data: bytes, refusal: type[Exception], remedy: str) -> None:
+    """Write a file into a folder that is made where there is none; a refusal with the remedy where that cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise refusal(f"{path}: cannot be written: {error.strerror}. {remedy}.") from None
+
+
 @contextmanager
 def replacing_named(path: Path) -> Iterator[BinaryIO]:
     """The same of a file that a person named: a link is followed, and a pipe or a device is written into."""

@@ -11,7 +11,7 @@ from calibrate.assembling.measured import Measured
 from calibrate.assembling.points import outcomes_of
 from calibrate.assembling.profile import how_measured, profile_json
 from calibrate.devices.provenance import differing
-from calibrate.io.files import Fault, FileError, lines_json, read_json, replacing
+from calibrate.io.files import Fault, FileError, lines_json, put, read_json
 from calibrate.io.points import PointOutcome, Settings, Status, What
 from calibrate.library.lookup import DEVICE_FILE, profile_file
 from calibrate.library.reading import DEVICE_SCHEMA, SCHEMA
@@ -137,10 +137,6 @@ def read(path: Path) -> dict[str, Any] | None:
 
 
 def write_file(path: Path, raw: Mapping[str, Any]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(f"{lines_json(raw)}\n".encode())
-    except OSError as error:
-        remedy = "Make room, or let it be written, then continue with --resume"
-        raise JournalError(f"{path}: cannot be written ({error.strerror}). {remedy}.") from error
+    """A profile or a device, as a file of ours."""
+    remedy = "Make room, or let it be written, then continue with --resume"
+    put(path, f"{lines_json(raw)}\n".encode(), JournalError, remedy)

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from calibrate.io.files import Fault, FileError, read_text, replacing
+from calibrate.io.files import Fault, FileError, put, read_text
 from calibrate.published.names import gpu_named
 from planner.catalog.decoding import decode_rates
 from planner.catalog.files import GpuFile, read_all
@@ -60,17 +60,8 @@ def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str
     _expect_chip(given.get("chip"), {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)})
     more = {**known, "gpus": {**known["gpus"], kind: given}}
     _check(more)
-    _write(path, more)
+    put(path, _written(more).encode(), KindError, "Name another folder with --out")
     return path
-
-
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(_written(data).encode())
-    except OSError as error:
-        raise KindError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out.") from None
 
 
 def _expect_chip(chip: str | None, chips: set[str]) -> None:

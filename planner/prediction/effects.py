@@ -5,7 +5,7 @@ precision, the runtime and of some of them together: random numbers around one w
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -66,6 +66,22 @@ STYLES = {
 """How a network is made, by its name: those that are made alike gain and lose alike."""
 SOURCE_GROUPS = ("source gpu", "overhead source gpu", "source runtime", "overhead source", "source")
 """Groups of effects of whoever published a figure: those of a runtime on a GPU first, those of all figures last."""
+OF_OVERHEAD = (
+    "runtime, gpu, chip, generation, family, style, style runtime, model, model runtime, model gpu, model chip, "
+    "runtime gpu, runtime generation, runtime precision, runtime precision gpu, family runtime"
+)
+"""What overhead is learnt of."""
+OF_WORK = (
+    "runtime, runtime precision, gpu, gpu precision, gpu runtime, gpu runtime precision, chip, chip precision, "
+    "chip runtime, generation, generation precision, generation runtime precision, style, style generation "
+    "precision, style runtime precision, family, family generation, family runtime precision, model, model input, "
+    "model precision, model runtime, model runtime precision, model gpu"
+)
+"""What the reached share of rates is learnt of."""
+OF_BOUND = "gpu, generation precision, runtime precision, gpu runtime precision, family, style"
+"""What that share is learnt of where arithmetic binds."""
+OF_BATCH = "model, gpu, runtime, style, gpu runtime precision"
+"""What its growth with the batch is learnt of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,31 +223,33 @@ def source_effects(case: PredictedCase, source: str) -> Iterator[Effect]:
     yield Effect(EffectPart.OVERHEAD, "overhead source gpu", f"{source} {runtime} {kind}", 1.0)
 
 
+def _words(case: PredictedCase, gpu: GPU) -> dict[str, str]:
+    """What an effect can be of, by the words that name it."""
+    model = case.architecture
+    return {
+        "runtime": case.runtime,
+        "precision": case.precision,
+        "gpu": case.gpu,
+        "chip": chip(gpu),
+        "generation": gpu.compute_capability,
+        "family": family(model),
+        "style": style(model),
+        "model": model,
+        "input": case.input,
+    }
+
+
+def _keys(named: str, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each of the names, with what it is of: of `model gpu`, `resnet50 T4`."""
+    for name in named.split(", "):
+        yield name, " ".join([words[word] for word in name.split()])
+
+
 def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """Launching kernels is the runtime's and the host's, and grows with how many there are."""
-    model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
-    of_family, of_style, of_chip, generation = family(model), style(model), chip(gpu), gpu.compute_capability
-    unknown = "" if told.known else "?"
-    keys = {
-        "runtime": runtime,
-        "gpu": kind,
-        "chip": of_chip,
-        "generation": generation,
-        "family": of_family,
-        "style": of_style,
-        "style runtime": f"{of_style} {runtime}",
-        f"model{unknown}": model,
-        "model runtime": f"{model} {runtime}",
-        "model gpu": f"{model} {kind}",
-        "model chip": f"{model} {of_chip}",
-        "runtime gpu": f"{runtime} {kind}",
-        "runtime generation": f"{runtime} {generation}",
-        "runtime precision": f"{runtime} {precision}",
-        "runtime precision gpu": f"{runtime} {precision} {kind}",
-        "family runtime": f"{of_family} {runtime}",
-    }
-    for what, key in keys.items():
-        yield Effect(EffectPart.OVERHEAD, f"overhead {what}", key, 1.0)
+    runtime = case.runtime
+    for what, key in _keys(OF_OVERHEAD, _words(case, gpu)):
+        yield Effect(EffectPart.OVERHEAD, f"overhead {_marked(what, told)}", key, 1.0)
     for what, size in _sizes(told):
         yield Effect(EffectPart.OVERHEAD, "overhead slope", what, size)
         yield Effect(EffectPart.OVERHEAD, "overhead slope runtime", f"{what} {runtime}", size)
@@ -241,39 +259,16 @@ def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[
 
 def _of_work(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """Shares of the roofline's rates that are reached."""
-    model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
-    of_family, of_style, of_chip, generation = family(model), style(model), chip(gpu), gpu.compute_capability
-    unknown = "" if told.known else "?"
-    keys = {
-        "runtime": runtime,
-        "runtime precision": f"{runtime} {precision}",
-        "gpu": kind,
-        "gpu precision": f"{kind} {precision}",
-        "gpu runtime": f"{kind} {runtime}",
-        "gpu runtime precision": f"{kind} {runtime} {precision}",
-        "chip": of_chip,
-        "chip precision": f"{of_chip} {precision}",
-        "chip runtime": f"{of_chip} {runtime}",
-        "generation": generation,
-        "generation precision": f"{generation} {precision}",
-        "generation runtime precision": f"{generation} {runtime} {precision}",
-        "style": of_style,
-        "style generation precision": f"{of_style} {generation} {precision}",
-        "style runtime precision": f"{of_style} {runtime} {precision}",
-        "family": of_family,
-        "family generation": f"{of_family} {generation}",
-        "family runtime precision": f"{of_family} {runtime} {precision}",
-        f"model{unknown}": model,
-        f"model input{unknown}": f"{model} {case.input}",
-        "model precision": f"{model} {precision}",
-        "model runtime": f"{model} {runtime}",
-        "model runtime precision": f"{model} {runtime} {precision}",
-        "model gpu": f"{model} {kind}",
-    }
-    for what, key in keys.items():
-        yield Effect(EffectPart.WORK, f"work {what}", key, 1.0)
-    for what in ("gpu", "generation precision", "runtime precision", "gpu runtime precision", "family", "style"):
-        yield Effect(EffectPart.WORK, f"bound {what}", keys[what], told.arithmetic)
+    words = _words(case, gpu)
+    for what, key in _keys(OF_WORK, words):
+        yield Effect(EffectPart.WORK, f"work {_marked(what, told)}", key, 1.0)
+    for what, key in _keys(OF_BOUND, words):
+        yield Effect(EffectPart.WORK, f"bound {what}", key, told.arithmetic)
+
+
+def _marked(what: str, told: CaseRoofline) -> str:
+    """The name of an effect: a model whose layers are not known is another one."""
+    return f"{what}?" if what in ("model", "model input") and not told.known else what
 
 
 def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
@@ -281,14 +276,7 @@ def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effe
     kind, runtime, precision = case.gpu, case.runtime, case.precision
     of_style, generation = style(case.architecture), gpu.compute_capability
     grown = log2(case.batch) / 5
-    batches = {
-        "model": case.architecture,
-        "gpu": kind,
-        "runtime": runtime,
-        "style": of_style,
-        "gpu runtime precision": f"{kind} {runtime} {precision}",
-    }
-    for what, key in batches.items():
+    for what, key in _keys(OF_BATCH, _words(case, gpu)):
         yield Effect(EffectPart.WORK, f"batch {what}", key, grown)
     each = log((told.counted.macs or 0.0) * case.batch / (gpu.sm_count or 40) / 1e9) / 2
     for limit in FULL_AT:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from calibrate.io.files import FileError, lines_json, read_text, replacing
+from calibrate.io.files import FileError, lines_json, put, read_text
 from calibrate.io.reader import parse
 from calibrate.library.lookup import Library, checked_profile, profile_file
 from calibrate.library.reading import SCHEMA
@@ -28,14 +28,7 @@ def import_profile(
     path = out / profile.gpu / profile_file(profile.model, profile.precision)
     if path.exists():
         raise MeasurementError(f"{path}: exists already. Name another folder with --out, or remove it.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(f"{lines_json(raw)}\n".encode())
-    except OSError as error:
-        raise MeasurementError(
-            f"{path}: cannot be written: {error.strerror}. Name another folder with --out."
-        ) from None
+    put(path, f"{lines_json(raw)}\n".encode(), MeasurementError, "Name another folder with --out")
     return profile, path
 
 

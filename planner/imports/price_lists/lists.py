@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from calibrate.io.files import FileError, parse_json, quoted, read_bytes, replacing
+from calibrate.io.files import FileError, parse_json, put, quoted, read_bytes
 from calibrate.io.tables import csv_text
 from planner.catalog.offers import Catalog
 from planner.catalog.price_table import COLUMNS
@@ -126,7 +126,8 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     if not found:
         raise _nothing_found(sources[0], list(unknown))
     changes = _changes(found, kept, catalog)
-    _write(csv_text(COLUMNS, sorted(rows.values())), target)
+    text = csv_text(COLUMNS, sorted(rows.values()))
+    put(target, text.encode(), PriceListError, "Name another folder with --out")
     return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown))
 
 
@@ -254,12 +255,3 @@ def _changes(
 
 UNCHANGED = 1e-5
 """Share by which a price may differ and be the same, for lists are written with six digits."""
-
-
-def _write(text: str, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise PriceListError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out.") from None
