@@ -180,6 +180,7 @@ def simulated(run: Simulation, path: str) -> Answer:
         "scenario_sha256": run.scenario_sha256,
         "seed": run.seed,
         **rules(run.policies),
+        "merging": run.merging,
     }
     cost = nan if run.cost_usd_per_hour is None else run.cost_usd_per_hour
     whole = {"cost_usd_per_hour": cost, "gpu_count": float(len(run.gpus))}

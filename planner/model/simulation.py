@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from planner.model.parts.merging import Merging
 from planner.model.plan import GpuAnswer, ModelAnswer, PlanWarning, Policies, Replayed, ResourceAnswer
 from planner.model.statement import Statement
 
@@ -27,6 +28,8 @@ class Simulation:
     replications: int
     replayed: Replayed
     policies: Policies
+    merging: Merging = Merging.NONE
+    """Which layers are stored once."""
     models: tuple[ModelAnswer, ...]
     gpus: tuple[GpuAnswer, ...]
     resources: tuple[ResourceAnswer, ...] = ()

@@ -419,6 +419,11 @@ class Option:
     assumptions: tuple[str, ...] = ()
     """What is assumed."""
 
+    @property
+    def way(self) -> Merging:
+        """Which layers are stored once; none where nothing was found that could be."""
+        return self.merging if self.merged.sharing else Merging.NONE
+
     def of(self, loaded: Loaded) -> Loaded:
         """The scenario in which merged models are as accurate as they then are."""
         accuracy = self.merged.accuracy

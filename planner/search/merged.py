@@ -117,7 +117,7 @@ def weigh(
 
     try:
         for option in options(loaded, library):
-            nothing_shared = option.merging is not Merging.NONE and not option.merged.sharing
+            nothing_shared = option.merging is not option.way
             if nothing_shared and loaded.scenario.merging is Merging.AUTO:
                 unmergeable += option.assumptions
                 continue
@@ -164,7 +164,7 @@ def joined(best: Way, tried: Sequence[Way], rows: tuple[WayOfServing, ...], unme
         pareto=places_among(alternatives, own, plan.pareto),
         rejections=tuple(dict.fromkeys(rejections)),
         merging=rows,
-        assumptions=(*plan.assumptions, *assumptions_of(tried, unmergeable)),
+        assumptions=(*plan.assumptions, *assumptions_of([way.option for way in tried], unmergeable)),
         warnings=(*plan.warnings, *warnings_of(best.option)),
     )
 
@@ -174,9 +174,9 @@ def feasible_answers(tried: Sequence[Way]) -> list[Recommendation]:
     return [named(way.best, way.option) for way in tried if way.best and way.best.feasible]
 
 
-def assumptions_of(tried: Sequence[Way], unmergeable: Sequence[str]) -> list[Statement]:
+def assumptions_of(tried: Sequence[Option], unmergeable: Sequence[str] = ()) -> list[Statement]:
     """What the ways rest on, and why others merge nothing, each once."""
-    texts = [text for way in tried for text in way.option.assumptions]
+    texts = [text for option in tried for text in option.assumptions]
     return [Statement(code=Code.OF_MERGING, text=text) for text in dict.fromkeys([*texts, *unmergeable])]
 
 
@@ -191,17 +191,12 @@ def places_among(
 
 def rejections_of(way: Way) -> Iterator[Rejection]:
     """What was rejected on the way, with the way in its candidates."""
-    merging = merging_of(way.option)
+    merging = way.option.way
     for no in way.plan.rejections if way.plan else ():
         if isinstance(no.subject, Candidate) and no.subject.memory:
             yield replace(no, subject=replace(no.subject, merging=merging))
         else:
             yield no
-
-
-def merging_of(option: Option) -> Merging:
-    """Which layers are stored once; none where nothing was found that could be."""
-    return option.merging if option.merged.sharing else Merging.NONE
 
 
 def named(answer: Recommendation, option: Option) -> Recommendation:
@@ -211,7 +206,7 @@ def named(answer: Recommendation, option: Option) -> Recommendation:
         replace(m, evidence=weakest(m.evidence, option.evidence)) if option.evidence and m.name in shared else m
         for m in answer.models
     )
-    return replace(answer, merging=merging_of(option), models=models)
+    return replace(answer, merging=option.way, models=models)
 
 
 def warnings_of(option: Option) -> Iterator[PlanWarning]:
@@ -320,7 +315,7 @@ def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> Way
     millions = right_rps * HOURS_PER_MONTH * 3600 / 1e6
     return WayOfServing(
         merging=option.merging,
-        candidate=replace(answer.candidate, merging=merging_of(option)),
+        candidate=replace(answer.candidate, merging=option.way),
         gpus_added=max(0, more),
         chosen=chosen,
         feasible=answer.feasible,

@@ -34,6 +34,7 @@ from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, Shortage
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Packing, Placed
+from planner.placing.sharing import Option, options
 from planner.placing.sizing import Kind, Profiles, Sized
 from planner.replay.answer import policies, recommend, replayed
 from planner.replay.deploying import deploy, devices_of
@@ -41,12 +42,13 @@ from planner.replay.run import PLANNING, replay
 from planner.replay.trial import Trial
 from planner.replay.warnings import assumptions, warnings_of
 from planner.search.even import evaluate
+from planner.search.merged import assumptions_of, named
+from planner.search.merged import warnings_of as weaknesses
 from planner.search.names import with_known_names
 from planner.search.question import NothingToPlanError, Question, ask, predictor_of
 from planner.units.reading import did_you_mean
 from planner.words.statements import rejection_line
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
-from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
 
 
@@ -94,9 +96,56 @@ def simulate_named(
     """Replay a scenario on `count` GPUs of one kind: on offer, or without a price where none is."""
     loaded = with_known_names(loaded, catalog, library)
     gpu = gpu_named(gpu, catalog)
-    demand = workload(loaded)
-    scenario = loaded.scenario
-    question, rejections = ask(of_kind(scenario, gpu), demand, catalog, library)
+    named = partial(named_trial, loaded, catalog, library, gpu, count, progress)
+    way, question, trial, priced = best_way(options(loaded, library), named)
+    run = simulation(loaded, catalog, question, trial, today, way, priced=priced)
+    return replace(run, warnings=(*own_not_replayed(loaded.scenario, gpu), *run.warnings))
+
+
+BEST = False, (0.0,)
+"""A rank that nothing beats: every SLO met, and nothing trained."""
+
+
+class NamedTrial(NamedTuple):
+    """The models merged in one way, replayed on GPUs that somebody named."""
+
+    way: Option
+    question: Question
+    trial: Trial
+    priced: bool
+
+    @property
+    def rank(self) -> tuple[bool, tuple[float, ...]]:
+        """Lower is better: what meets every SLO first, and what costs least in training; else what came nearest."""
+        if self.trial.met:
+            return False, (self.way.bill.usd_per_month,)
+        return True, tuple(-part for part in self.trial.replay.nearness)
+
+
+def best_way(ways: Sequence[Option], named: Callable[[Option], NamedTrial]) -> NamedTrial:
+    """The best of all ways of merging, the simplest where several are; NothingToPlanError where none can run."""
+    tried: list[NamedTrial] = []
+    failed: list[NothingToPlanError] = []
+    for way in ways:
+        if len(ways) > 1 and way.merging is not way.way:
+            continue  # merges nothing: the same as each model on its own
+        try:
+            tried.append(named(way))
+        except NothingToPlanError as error:
+            failed.append(error)
+        if tried and tried[-1].rank == BEST:
+            break
+    if not tried:
+        raise failed[0]
+    return min(tried, key=lambda one: one.rank)
+
+
+def named_trial(
+    loaded: Loaded, catalog: Catalog, library: Profiles, gpu: str, count: int, progress: Progress, way: Option
+) -> NamedTrial:
+    """One way of merging on so many GPUs of a kind."""
+    scenario, demand = way.of(loaded).scenario, workload(loaded)
+    question, rejections = ask(of_kind(scenario, gpu), demand, catalog, library, way.merged)
     offer = offered(question, gpu, count)
     if offer is None and (too_small := owned(scenario, rejections, gpu)):
         raise NothingToPlanError(too_small)
@@ -104,14 +153,12 @@ def simulate_named(
     if not priced:
         # Machines of one GPU where that holds each model; else one machine, over whose GPUs a model is cut.
         for each in sorted({1, count}):
-            question, rejections = ask(unpriced(scenario, gpu, count, each), demand, catalog, library)
+            question, rejections = ask(unpriced(scenario, gpu, count, each), demand, catalog, library, way.merged)
             if offer := offered(question, gpu, count):
                 break
     demand_every_profile(question, rejections, offer, gpu)
     assert offer is not None
-    trial = evaluate(question, offer, count // offer.gpu_count, progress)
-    run = simulation(loaded, catalog, question, trial, today, priced)
-    return replace(run, warnings=(*own_not_replayed(scenario, gpu), *run.warnings))
+    return NamedTrial(way, question, evaluate(question, offer, count // offer.gpu_count, progress), priced)
 
 
 def gpu_named(gpu: str, catalog: Catalog) -> str:
@@ -122,11 +169,12 @@ def gpu_named(gpu: str, catalog: Catalog) -> str:
 
 
 def simulation(
-    loaded: Loaded, catalog: Catalog, question: Question, trial: Trial, today: date, priced: bool
+    loaded: Loaded, catalog: Catalog, question: Question, trial: Trial, today: date, way: Option, *, priced: bool
 ) -> Simulation:
     """What a person reads about a deployment one named oneself."""
     scenario, demand = question.scenario, question.workload
-    answer = recommend(trial, 0.0)
+    answer = named(recommend(trial, 0.0), way)
+    merged = assumptions_of([way])
     return Simulation(
         scenario=scenario.name or loaded.path.stem,
         scenario_sha256=loaded.sha256,
@@ -139,11 +187,12 @@ def simulation(
         replications=answer.replications,
         replayed=replayed(trial),
         policies=policies(scenario, demand, trial),
+        merging=way.way,
         models=answer.models,
         gpus=answer.gpus,
         resources=answer.resources,
-        assumptions=assumptions(scenario, trial, catalog.assumptions),
-        warnings=warnings_of(scenario, demand, trial, today),
+        assumptions=(*assumptions(scenario, trial, catalog.assumptions), *merged),
+        warnings=(*warnings_of(scenario, demand, trial, today), *weaknesses(way)),
     )
 
 
@@ -161,6 +210,8 @@ class AsPlanned:
 
     loaded: Loaded
     question: Question
+    way: Option
+    """Which layers are stored once."""
     offers: tuple[Offer, ...]
     fleet: Fleet
     spares: Fleet
@@ -207,15 +258,17 @@ def simulate_plan(
     for one in planned.placed:
         check_batch(one)
     trial = planned.replayed(partial(progress, "replaying the plan"))
-    return simulation(planned.loaded, catalog, planned.question, trial, today, priced=True)
+    return simulation(planned.loaded, catalog, planned.question, trial, today, planned.way, priced=True)
 
 
 def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) -> AsPlanned:
     """A plan's placement for a scenario; NothingToPlanError where the two do not fit each other."""
-    loaded, shared = as_merged(with_known_names(loaded, catalog, library), library, kept)
+    loaded = with_known_names(loaded, catalog, library)
+    way = planned_way(loaded, library, kept)
+    loaded = way.of(loaded)
     scenario, best = in_planned_variants(loaded.scenario, kept.recommendation), kept.recommendation
     predictor = predictor_of(scenario, catalog, library) if best.predicted else None
-    question, rejections = ask(scenario, workload(loaded), catalog, predictor or library, shared)
+    question, rejections = ask(scenario, workload(loaded), catalog, predictor or library, way.merged)
     check_models(question, best)
     offered, _ = offers(catalog, scenario.buy)
     bought = tuple(offer_of(offered, instances) for instances in best.instances)
@@ -228,6 +281,7 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
     return AsPlanned(
         loaded=loaded,
         question=question,
+        way=way,
         offers=bought,
         fleet=fleet,
         spares=tuple(instances.spares for instances in best.instances),
@@ -272,17 +326,15 @@ def check_models(question: Question, planned: Recommendation) -> None:
         raise PlanMisfitError(f"places other models than the scenario has: {names}. Plan the scenario anew.")
 
 
-def as_merged(loaded: Loaded, library: Profiles, kept: Plan) -> tuple[Loaded, Merged]:
-    """The scenario as the plan's way of merging has it, and which layers are stored once."""
-    way = next((way.merging for way in kept.merging if way.chosen), Merging.NONE)
-    if way is Merging.NONE:
-        return loaded, NOTHING_SHARED
-    from planner.placing.sharing import options
-
-    chosen = next((option for option in options(loaded, library) if option.merging is way), None)
-    if chosen is None:
-        raise PlanMisfitError(f"merges {way}, which the scenario forbids. Plan the scenario anew.")
-    return chosen.of(loaded), chosen.merged
+def planned_way(loaded: Loaded, library: Profiles, kept: Plan) -> Option:
+    """The way of merging that the plan chose; PlanMisfitError where the scenario asks for another."""
+    way = kept.recommendation.merging
+    for option in options(loaded, library):
+        if option.way is way:
+            return option
+    does = "stores no layers once" if way is Merging.NONE else f"merges {way}"
+    asks = loaded.scenario.merging
+    raise PlanMisfitError(f"{does}, where the scenario says `merging: {asks}`. Plan the scenario anew.")
 
 
 def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:

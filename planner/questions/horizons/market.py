@@ -8,6 +8,7 @@ from planner.catalog.offers import Catalog, Offer
 from planner.io.load import Loaded, workload
 from planner.model.calendar import CalendarSpec
 from planner.model.choices import PriceKind
+from planner.model.parts.merging import Merging
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.progress import Progress
 from planner.model.scenario import Objective
@@ -89,7 +90,7 @@ class Market:
 
 def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, progress: Progress) -> Market:
     """All that may be had for this calendar, at every kind of price that it weighs."""
-    check_price_kind(loaded)
+    check_answerable(loaded)
     scenario, demand = loaded.scenario, scaled(workload(loaded), peak)
     questions: dict[Paid, Question] = {}
     rejections: dict[Paid, list[Rejection]] = {}
@@ -112,8 +113,12 @@ def unfit_texts(served: Mapping[Paid, Sequence[Offer]], rejected: Sequence[Rejec
     return [rejection_line(rejection) for rejection in rejected if rejection.bottleneck is not Bottleneck.COST]
 
 
-def check_price_kind(loaded: Loaded) -> None:
-    """ScenarioError where the scenario asks for one kind of price, for a calendar compares them."""
+def check_answerable(loaded: Loaded) -> None:
+    """ScenarioError where models are to be merged, or one kind of price is asked for, for a calendar compares them."""
+    merging = loaded.scenario.merging
+    if merging is not Merging.NONE:
+        rule = f"must be none with a calendar, which serves each model on its own, got {merging}."
+        raise refuse(loaded, ("merging",), f"{rule} `planner plan` weighs merging, at one load.")
     price = loaded.scenario.buy.price
     if price is PriceKind.ON_DEMAND:
         return

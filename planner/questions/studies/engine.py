@@ -157,7 +157,7 @@ def answer_of(context: Context, inputs: Inputs) -> Outcome:
 
             on = inputs.on
             seen = simulate_named(loaded, context.catalog, context.library, on.gpu, on.count, DAY)
-            return figures.of_simulation(seen, loaded.scenario)
+            return figures.of_simulation(seen)
 
 
 def failed(reason: str) -> Outcome:

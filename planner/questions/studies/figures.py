@@ -127,7 +127,7 @@ def why_not(plan: Plan) -> str:
     )
 
 
-def of_simulation(seen: Simulation, scenario: Scenario) -> dict[str, Any]:
+def of_simulation(seen: Simulation) -> dict[str, Any]:
     """The figures of a simulation on named GPUs."""
     missed = [m.name for m in seen.models if not m.slo_met] or ["all together"]
     kinds = sorted({gpu.kind for gpu in seen.gpus})
@@ -137,7 +137,7 @@ def of_simulation(seen: Simulation, scenario: Scenario) -> dict[str, Any]:
         "cost_usd_per_hour": seen.cost_usd_per_hour,
         "lower_bound_usd_per_hour": None,
         "energy_w": sum(gpu.mean_power_w for gpu in seen.gpus),
-        "merging": str(scenario.merging),
+        "merging": str(seen.merging),
         **served(seen.models, seen.gpus, seen.policies),
     }
     reason = "" if seen.feasible else f"SLOs are not surely met: {', '.join(missed)}"

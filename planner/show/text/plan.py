@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 
+from planner.model.parts.merging import Merging
 from planner.model.parts.serving import AccuracyRule
 from planner.model.plan import (
     Bottleneck,
@@ -343,8 +344,9 @@ def simulated(run: Simulation) -> str:
     kinds = [gpu.kind for gpu in run.gpus]
     devices = " + ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
     cost = "" if run.cost_usd_per_hour is None else f" at {dollars(run.cost_usd_per_hour)}/h"
+    merged = "" if run.merging is Merging.NONE else f", merged {run.merging}"
     predicted = "Predicted, not measured: " if any(model.predicted for model in run.models) else ""
-    return f"{predicted}{devices}{cost}: {counted(run.requests, 'request')} replayed"
+    return f"{predicted}{devices}{cost}{merged}: {counted(run.requests, 'request')} replayed"
 
 
 def sure_of(run: Simulation) -> list[str]:

@@ -88,6 +88,7 @@ def test_markdown(small: str) -> None:
     ("change", "said"),
     [
         ("calendar=null", "calendar: is missing"),
+        ("merging=layers", "merging: must be none with a calendar"),
         ("buy.price=spot", "buy.price: must be on-demand with a calendar"),
         ("calendar.hourly=[1, 2]", "`hourly` must have 24 factors, one an hour, got 2."),
         ("calendar.weekly=[1, 2]", "`weekly` must have 7 factors, Monday to Sunday, got 2."),

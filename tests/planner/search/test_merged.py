@@ -1,6 +1,7 @@
 """Swap, merge or buy: plans that weigh the ways, what they say of it, and where the ways break even."""
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from planner.model.statement import Code
 from planner.placing.sharing import MergeError, layers_of
 from planner.questions.merging.breakeven import Breakeven, at_load, breakeven
 from planner.search.plan import plan
+from planner.search.question import NothingToPlanError
+from planner.search.simulation import PlanMisfitError, simulate_named, simulate_plan
 from planner.show.document import Items, Table
 from planner.show.kept import document_of
 from planner.show.terminal import terminal
@@ -28,6 +31,7 @@ from simulator.world.sharing import groups
 
 CATALOG = load_catalog()
 LIBRARY = find_profiles((), CATALOG.gpus)
+DAY = date(2026, 8, 1)
 QUICK = ("replications=2", "horizon=8", "confidence=0.5")
 
 
@@ -136,6 +140,33 @@ def test_what_was_measured_counts_before_what_is_assumed(tmp_path: Path) -> None
     found = plan(loaded, CATALOG, LIBRARY, created_at="2026-08-01T12:00:00+00:00")
     way = by(found, Merging.LAYERS)
     assert (way.saved_bytes, way.merged_accuracy, way.evidence) == (largest.layer_bytes, 0.97, Evidence.MEASURED)
+
+
+@pytest.mark.parametrize("merging", ["stem", "layers", "auto"])
+def test_gpus_that_one_names_merge_too(tmp_path: Path, merging: str) -> None:
+    """Three networks in the memory of two do not stand side by side; merged, they do, as the plan of that way says."""
+    asked = small(tmp_path, f"merging: {merging}\nmemory: resident\n")
+    alone = load_scenario(asked, ("merging=none",))
+    with pytest.raises(NothingToPlanError):
+        simulate_named(alone, CATALOG, LIBRARY, "V100", 1, DAY)
+    run = simulate_named(load_scenario(asked), CATALOG, LIBRARY, "V100", 1, DAY)
+    way = Merging.STEM if merging == "auto" else Merging(merging)
+    found = plan(load_scenario(asked, (f"merging={way}",)), CATALOG, LIBRARY, created_at=str(DAY))
+    best = found.recommendation
+    assert (run.merging, len(best.gpus)) == (way, 1)
+    assert run.gpus[0].peak_memory_bytes == best.gpus[0].peak_memory_bytes
+    assert [(m.mode, m.evidence) for m in run.models] == [(m.mode, m.evidence) for m in best.models]
+    again = simulate_plan(load_scenario(asked), CATALOG, LIBRARY, found, DAY)
+    assert again.merging is way
+    assert [m.p99_s for m in again.models] == [m.p99_s for m in best.models]
+    assert {Code.OF_MERGING} <= {one.code for one in run.assumptions} & {one.code for one in again.assumptions}
+
+
+def test_a_plan_of_another_way_is_refused(tmp_path: Path) -> None:
+    found = plan(load_scenario(small(tmp_path)), CATALOG, LIBRARY, created_at=str(DAY))
+    other = load_scenario(small(tmp_path), ("merging=layers",))
+    with pytest.raises(PlanMisfitError, match="stores no layers once, where the scenario says `merging: layers`"):
+        simulate_plan(other, CATALOG, LIBRARY, found, DAY)
 
 
 @pytest.mark.parametrize(
