@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import starmap
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibrate.io.files import FileError, quoted, read_json
-from calibrate.serving.served import FOLLOW, WAKE, Actions, HeldMemory
+from calibrate.serving.served import Actions, HeldMemory
 from planner.io.sound import UnsoundError, sound
 from planner.io.store import StoreError, write_bytes
 from planner.questions.validation.written import (
@@ -35,8 +35,6 @@ from simulator.world.workload import Floats, Workload
 
 T = TypeVar("T")
 SCHEMA = "planner.recording/v1"
-ROUNDED_S = 1e-5
-"""Times that are sums of gaps in ticks are off by less."""
 SUFFIXES = (".json", ".json.gz")
 
 
@@ -258,7 +256,6 @@ def decode(written: Written) -> Recording:
     check(deployment, Workload(()))
     if problem := next(impossible_run(written, deployment), ""):
         raise UnsoundError(problem)
-    actions = tuple(map(decode_actions, written.actions))
     result = SimulationResult(
         deployment=deployment,
         duration_s=written.duration_s,
@@ -279,7 +276,7 @@ def decode(written: Written) -> Recording:
         machine=written.machine,
         result=result,
         warmup_s=written.warmup_s,
-        actions=(*actions, *launched(actions, written.launch)),
+        actions=tuple(map(decode_actions, written.actions)),
         takes_s=tuple(take * TICK_S for take in written.takes),
         held=written.held,
         others_cores=written.others_cores,
@@ -368,34 +365,6 @@ def decode_actions(written: WrittenActions) -> Actions:
         expected_s=np.array(written.expected, dtype=float) * TICK_S,
         actual_s=np.array(written.actual, dtype=float) * TICK_S,
     )
-
-
-def launched(actions: Sequence[Actions], launch: Mapping[str, Sequence[int]]) -> Iterator[Actions]:
-    """What the harness took, by device, of recordings that kept it in the order of batches.
-
-    A batch that began as long after the one before as the harness took had waited for that one.
-    """
-    for device, waited in launch.items():
-        runs = [one for one in actions if one.kind == "run" and one.device == device]
-        if not runs:
-            continue
-        start_s = np.concatenate([one.start_s for one in runs])
-        order = np.argsort(start_s, kind="stable")
-        start_s, waited_s = start_s[order], np.array(waited, dtype=float) * TICK_S
-        ends_s = start_s + np.concatenate([one.actual_s for one in runs])[order]
-        idle_s = start_s - waited_s - np.concatenate([[-np.inf], ends_s[:-1]])
-        follows = idle_s < ROUNDED_S
-        for kind, chosen in ((WAKE, ~follows), (FOLLOW, follows)):
-            count = int(chosen.sum())
-            yield Actions(
-                kind=kind,
-                model=runs[0].model,
-                device=device,
-                start_s=(start_s - waited_s)[chosen],
-                batch=np.concatenate([one.batch for one in runs])[order][chosen],
-                expected_s=np.zeros(count),
-                actual_s=waited_s[chosen],
-            )
 
 
 def summed(gaps: Sequence[int]) -> Floats:

@@ -131,8 +131,6 @@ class Written:
     """By stage of a pipeline: the frame that each of its items is of."""
     stations: Mapping[str, WrittenStation] = field(default_factory=dict)
     takes: tuple[Ticks, ...] = ()
-    launch: Mapping[str, tuple[Ticks, ...]] = field(default_factory=dict)
-    """Times that the harness took, by device in the order of batches; now they stand among the actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,6 @@ def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
     yield from impossible_spans(written, names)
     for i, actions in enumerate(written.actions):
         yield from impossible_actions(f"actions[{i}]", actions, names)
-    yield from impossible_launch(written)
     for i, rehearsal in enumerate(written.rehearsals):
         for j, actions in enumerate(rehearsal):
             yield from impossible_actions(f"rehearsals[{i}][{j}]", actions, names)
@@ -220,19 +217,9 @@ def other_names(written: Written, names: KnownNames) -> Iterator[str]:
     yield from all_named("stations", written.stations, names.stations)
     yield from all_named("memory", written.memory, names.devices)
     yield from all_named("batches", {batches.model: batches for batches in written.batches}, names.models)
-    yield from unknown("launch", written.launch, names.devices)
     yield from unknown("held", written.held, names.devices)
     yield from unknown("run_error", written.run_error, names.models)
     yield from unknown("load_error", written.load_error, names.models)
-
-
-def impossible_launch(written: Written) -> Iterator[str]:
-    """Times of the harness that are not one for each batch."""
-    for device, waited in written.launch.items():
-        runs = [actions for actions in written.actions if actions.kind == "run" and actions.device == device]
-        batches = sum(len(actions.start) for actions in runs)
-        if len(waited) != batches:
-            yield f"launch[{device}]: must have one entry for each batch, {batches}, got {len(waited)}"
 
 
 def impossible_columns(written: Written, deployment: Deployment) -> Iterator[str]:

@@ -623,17 +623,6 @@ def test_each_take_is_simulated_at_the_speed_around_it() -> None:
     assert expected_s["b"] == pytest.approx(0.02 * (1.15 + 1.6) / 2, rel=0.05)
 
 
-def test_an_older_recording_must_have_the_harness_of_every_batch(tmp_path: Path) -> None:
-    import gzip
-
-    raw = json.loads(gzip.decompress((RECORDINGS / "xeon-2-cores" / "one-30.json.gz").read_bytes()))
-    raw["launch"]["process-1"].pop()
-    path = tmp_path / "short.json"
-    path.write_text(json.dumps(raw))
-    with pytest.raises(StoreError, match=r"launch\[process-1\]: must have one entry for each batch, 412, got 411"):
-        read_recording(path)
-
-
 def test_takes_must_last_as_long_as_the_run(tmp_path: Path) -> None:
     raw = encode(in_takes(1.0, 1.0, rehearsed=(1.0, 1.0, 1.0)))
     raw["takes"][0] += 1000
