@@ -29,6 +29,7 @@ from calibrate.library.reading import (
     profile_from,
 )
 from calibrate.published.names import architecture, facts_of, processors, usual_input
+from calibrate.published.runtimes import usual
 from simulator.world.curves import Interpolated
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
@@ -125,11 +126,12 @@ class Library:
         """The best source of the model's architecture on `gpu`, whatever name the source has for it.
 
         Without a precision what was measured here comes first, then the first of `PRECISIONS` (fp32) there is. Without
-        a runtime `USUAL_RUNTIME` counts, and another only where nothing else is known; with one, only what ran in it.
+        a runtime `USUAL_RUNTIME` counts, or what runs at that precision, and another only where nothing else is known;
+        with one, only what ran in it.
         """
         wanted = PRECISIONS if precision is None else (precision,)
-        asked = runtime or USUAL_RUNTIME
-        found = [sources[0] for one in wanted if (sources := self.sources(model, gpu, one, asked))]
+        asked = [(one, way) for one in wanted for way in _ways(runtime, precision)]
+        found = [sources[0] for one, way in asked if (sources := self.sources(model, gpu, one, way))]
         best = min(found, key=lambda profile: not _is_measured(profile), default=None)
         return best or (self._in_another(model, gpu, wanted) if runtime is None else None)
 
@@ -182,6 +184,11 @@ class Library:
     def for_model(self, name: str) -> tuple[Profile, ...]:
         """All profiles of the model's architecture, by GPU, then by preference of precision, the best first."""
         return _of_architecture(self, architecture(name))
+
+
+def _ways(runtime: str | None, precision: str | None) -> Sequence[str]:
+    """The runtime, or those that are meant where none is named."""
+    return (runtime,) if runtime else tuple(dict.fromkeys((USUAL_RUNTIME, usual(precision))))
 
 
 @lru_cache(maxsize=1024)

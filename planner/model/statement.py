@@ -97,6 +97,7 @@ class Code(StrEnum):
     CHEAPER_NOW = "cheaper-now"
     ACCURACY_LOST = "accuracy-lost"
     ACCURACY_UNKNOWN = "accuracy-unknown"
+    RUNTIME_LEFT_OUT = "runtime-left-out"
     # Assumptions
     OF_PROFILES = "of-profiles"
     COMPUTES_IN = "computes-in"

@@ -40,8 +40,8 @@ class Unpredicted(NamedTuple):
     """Where measuring would not help."""
 
 
-WhyNot = Callable[[str, str, str | None], Unpredicted]
-"""Of a model, a GPU and a precision."""
+WhyNot = Callable[[str, str, str | None, str | None], Unpredicted]
+"""Of a model, a GPU, a precision and a runtime."""
 
 
 class Profiles(Protocol):
@@ -427,7 +427,7 @@ def size_one(
 def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | None) -> Rejection:
     gpu = kind.gpu.name
     names = tuple(f"{s.known_as} ({' or '.join(s.precisions)})" if s.precisions else s.known_as for s in missing)
-    unpredicted = {why_not(s.known_as, gpu, s.variants[0].precision) for s in missing} if why_not else set()
+    unpredicted = {why_not(s.known_as, gpu, *s.variants[0]) for s in missing} if why_not else set()
     return Rejection(
         subject=OnGpu(gpu=gpu, models=names),
         bottleneck=Bottleneck.PROFILE,

@@ -17,7 +17,7 @@ from calibrate.library.fit import band_log
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
-from calibrate.published import names
+from calibrate.published import names, runtimes
 from calibrate.published.points import points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
@@ -281,14 +281,29 @@ class Predictor:
         return self._pairs[key]
 
     def _told(self, model: str, gpu: GPU, precision: str | None, runtime: str | None) -> Iterable[PredictedPair]:
-        """What every rule says, the most trusted first; nothing at a precision that the GPU lacks."""
+        """What every rule says, the most trusted first; nothing at a precision that GPU or runtime lack."""
         if not self._computes(gpu, precision or PRECISIONS[0]):
             return ()
         if gpu.cores:
             return self._on_processor(model, gpu, precision or PRECISIONS[0], runtime)
-        if runtime is None or runtime == USUAL_RUNTIME:
+        wanted = runtime or self._usual_runtime(model, precision)
+        if self._unserved(model, gpu, precision, wanted):
+            return ()
+        if wanted == USUAL_RUNTIME:
             return self._rules(model, gpu, precision)
-        return self._by_learnt(model, gpu, precision, runtime) or self._by_counts(model, gpu, precision, runtime)
+        return self._by_learnt(model, gpu, precision, wanted) or self._by_counts(model, gpu, precision, wanted)
+
+    def _usual_runtime(self, model: str, precision: str | None) -> str:
+        """That which is meant where none is named: the one that a profile at the precision was measured in."""
+        measured = any(profile.precision == precision for profile in self.library.for_model(model))
+        return USUAL_RUNTIME if measured else runtimes.usual(precision)
+
+    def _unserved(self, model: str, gpu: GPU, precision: str | None, runtime: str) -> str:
+        """Why the runtime does not run the model; empty where it does, or where somebody measured that it does."""
+        wanted = (precision or PRECISIONS[0], runtime)
+        if any((profile.precision, profile.runtime) == wanted for profile in self.library.for_model(model)):
+            return ""
+        return runtimes.runtime(runtime).unserved(names.architecture(model), wanted[0], gpu)
 
     def _computes(self, gpu: GPU, precision: str) -> bool:
         if precision not in PRECISIONS:
@@ -299,11 +314,13 @@ class Predictor:
             return False
         return True
 
-    def why_not(self, model: str, gpu: str, precision: str | None) -> Unpredicted:
+    def why_not(self, model: str, gpu: str, precision: str | None, runtime: str | None = None) -> Unpredicted:
         """Why nothing can be predicted of a pair that nobody measured."""
         kind, wanted = self.gpus[gpu], precision or "fp32"
         if not self._computes(kind, wanted):
             return Unpredicted(f"{gpu} {why_not(kind, wanted)}", "another `precision`, or another kind of GPU")
+        if unserved := self._unserved(model, kind, precision, runtime or self._usual_runtime(model, precision)):
+            return Unpredicted(unserved, "another `runtime`, or another `precision`")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self._facts(model) is None:
             return Unpredicted(f"it was measured at {' and '.join(others)} only, and its layers are not known")

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from calibrate.io.files import FileError, read_text
 from calibrate.layers.facts import FactsError, facts, full_name, has_layers, named
 from calibrate.library.held import counted, held_numbers
-from calibrate.published import names
+from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
@@ -29,7 +29,7 @@ from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 
 COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
 NEEDED = ("gpu", "model")
-USUAL_PRECISION, USUAL_RUNTIME = "fp32", "pytorch"
+USUAL_PRECISION = "fp32"
 PRECISIONS = (*WEIGHT_BYTES, "fp8")
 BATCH_MAX = 1_000_000
 INPUT = re.compile(r"(?:seq)?[1-9]\d*|[1-9]\d*(?:x[1-9]\d*){1,3}")
@@ -99,15 +99,18 @@ class QueryKnowledge:
         if gpu not in self.gpus:
             raise UnansweredError(f"GPU {row['gpu']} is not known.{perhaps(row['gpu'], self.gpus)}")
         architecture, size = names.identity(row["model"], row.get("input", ""))
+        precision = self._precision(row.get("precision", ""), gpu, architecture)
         case = PredictedCase(
             gpu=gpu,
             architecture=architecture,
             input=size,
-            precision=self._precision(row.get("precision", ""), gpu, architecture),
-            runtime=_runtime(row.get("runtime", "")),
+            precision=precision,
+            runtime=_runtime(row.get("runtime", ""), precision, self.gpus[gpu]),
             batch=float(batch),
             counted=_shipped_counts(row["model"], architecture, size),
         )
+        if unserved := runtimes.runtime(case.runtime).unserved(architecture, precision, self.gpus[gpu]):
+            raise UnansweredError(f"{unserved}. {ways_to_run(architecture, precision, self.gpus[gpu])}")
         if wrong := wrong_input(architecture, size, row.get("input", "")):
             raise UnansweredError(wrong)
         return case
@@ -150,8 +153,14 @@ class QueryKnowledge:
         )
 
 
-def _runtime(written: str) -> str:
-    runtime = names.runtime(written) or USUAL_RUNTIME
+def ways_to_run(architecture: str, precision: str, gpu: GPU) -> str:
+    """`Write one of pytorch and tensorrt`, or that it is the GPU or the precision that must be another."""
+    served = runtimes.serving(architecture, precision, gpu)
+    return f"Write one of {', '.join(served)}" if served else "Write another precision or GPU"
+
+
+def _runtime(written: str, precision: str, gpu: GPU) -> str:
+    runtime = names.runtime(written) or runtimes.usual(precision, gpu)
     if runtime not in names.runtimes():
         raise UnansweredError(f"runtime {runtime} is not known.{perhaps(runtime, names.runtimes())}")
     return runtime

@@ -6,7 +6,9 @@ from datetime import date
 from math import floor
 
 from calibrate.library.held import TRACED_ERROR
+from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
+from calibrate.published.names import architecture
 from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale, usual_days
@@ -182,6 +184,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_predicted(trial),
         *_batch_ranges(trial),
         *_evidence(trial),
+        *_left_out(scenario),
         *(PlanWarning(what=one) for one in of_precisions([p.portion.sized for p in trial.packing.placed])),
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
@@ -238,6 +241,18 @@ def _evidence(trial: Trial) -> Iterator[PlanWarning]:
     if by_layers:
         what = Statement(code=Code.MEMORY_PREDICTED, subjects=tuple(by_layers), figures={"error": TRACED_ERROR})
         yield PlanWarning(what=what)
+
+
+def _left_out(scenario: Scenario) -> Iterator[PlanWarning]:
+    """Runtimes that do not run a model which may run in others."""
+    unserved: dict[str, list[str]] = {}
+    for model in scenario.models:
+        network = architecture(model.made_by or model.known_as)
+        for one in model.runtimes:
+            if runtimes.runtime(one).unserved_network(network):
+                unserved.setdefault(one, []).append(model.name)
+    for one, models in unserved.items():
+        yield PlanWarning(what=Statement(code=Code.RUNTIME_LEFT_OUT, subjects=(*models, one)))
 
 
 def of_precisions(placed: Sequence[Sized]) -> Iterator[Statement]:

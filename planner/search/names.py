@@ -6,6 +6,7 @@ from dataclasses import replace
 from calibrate.layers.facts import FactsError, facts, has_layers, shipped
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library, profile_name
+from calibrate.published import runtimes
 from calibrate.published.names import architecture, gpu_named, runtime
 from calibrate.zoo.sources import how_to_name
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
@@ -77,19 +78,29 @@ def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Ste
 
 
 def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
-    """Runtimes in which nothing is known of their models, each with its place."""
+    """Runtimes in which nothing is known of their models, or which do not run them, each with its place.
+
+    Of several, one that does not run the model is left out, and the answer says so.
+    """
     for model in scenario.models:
         own = {profile.runtime for profile in library.for_model(model.known_as)}
         known = own | {profile.runtime for profile in library.published_of(model.known_as)}
         if scenario.predict is not Predict.NEVER and _is_counted(model):
             known |= learnt().runtimes
-        for asked in sorted(set(model.runtimes) - known):
-            listed = f" Known: {', '.join(sorted(known))}. Or measure it" if known else " Measure it"
+        unserved = {one: why for one in model.runtimes if one not in own and (why := unserved_network(model, one))}
+        known -= {one for one in known if unserved_network(model, one)} - own
+        listed = f" Known: {', '.join(sorted(known))}. Or measure it" if known else " Measure it"
+        place = (*scenario.place(model.name), "runtime")
+        for asked in sorted(set(model.runtimes) - known - unserved.keys()):
             wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}"
-            yield (
-                (*scenario.place(model.name), "runtime"),
-                f"{wrong}{listed}, and name the folder with `--profiles DIR`.",
-            )
+            yield place, f"{wrong}{listed}, and name the folder with `--profiles DIR`."
+        if model.runtimes and unserved.keys() == set(model.runtimes):
+            yield place, f"{'; '.join(unserved.values())}.{listed}, and name the folder with `--profiles DIR`."
+
+
+def unserved_network(model: ModelSpec, name: str) -> str:
+    """Why a runtime does not run a model, whatever the GPU; empty where it does."""
+    return runtimes.runtime(name).unserved_network(architecture(model.made_by or model.known_as))
 
 
 def _is_counted(model: ModelSpec) -> bool:

@@ -293,6 +293,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "{0} at {1}: {2} {value:g} % for {reference:g} % at fp32, {3} ({4})",
         "measure it on your data, and write it as the model's `accuracy`",
     ),
+    Code.RUNTIME_LEFT_OUT: ("{last} does not run {some}, and is left out there", "name runtimes that do"),
     Code.ACCURACY_UNKNOWN: (
         "what {last} costs {some} in accuracy is not published",
         "measure it on your data, and write it as the model's `accuracy`",

@@ -212,7 +212,7 @@ def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> Iterat
         name=first.model,
         gpu=first.gpu,
         precision=first.precision,
-        runtime="pytorch",
+        runtime=made.runtime if made else "",
         settings=None,
         weight_bytes=made.weight_bytes if made else 0,
         context_bytes=made.context_bytes if made else None,

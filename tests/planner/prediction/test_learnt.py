@@ -159,6 +159,12 @@ def test_a_shape_says_what_its_pixels_say(tmp_path: Path) -> None:
         ("T4,onnx:~nosuch/x,,,,1", "~nosuch/x"),
         ("T4,hf:~nosuch/x,,,,1", "~nosuch/x"),
         (f"T4,onnx:x,{'9' * 5_000}x8x8,,,1", "too large"),
+        ("T4,resnet50,,fp16,fastertransformer,", "fastertransformer runs BERT"),
+        ("T4,mobilenet_v2,,fp16,EFF-FT,", "mobilenet_v2 is none of them. Write one of"),
+        ("T4,resnet50,,int8,pytorch,", "pytorch does not compute in int8"),
+        ("T4,resnet50,,int8,triton-onnxruntime,", "triton-onnxruntime does not compute in int8"),
+        ("MI300X,resnet50,,fp16,tensorrt,", "tensorrt does not run on MI300X"),
+        ("T4,resnet50,,fp16,openvino,", "openvino does not run on T4"),
     ],
 )
 def test_what_cannot_be_predicted_has_a_reason_and_no_figures(tmp_path: Path, row: str, said: str) -> None:
@@ -166,6 +172,13 @@ def test_what_cannot_be_predicted_has_a_reason_and_no_figures(tmp_path: Path, ro
     assert said in told["reason"]
     assert not any(value for name, value in told.items() if name != "reason")
     assert before == after
+
+
+def test_int8_means_tensorrt_where_no_runtime_is_named(tmp_path: Path) -> None:
+    """PyTorch computes nothing in int8 on a GPU."""
+    unnamed, named = asked(tmp_path, "T4,resnet50,,int8,,64", "T4,resnet50,,int8,tensorrt,64")
+    assert unnamed == named
+    assert unnamed["latency_s"]
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:
@@ -215,6 +228,21 @@ def test_a_runtime_that_nobody_published_on_a_gpu_has_a_wider_band() -> None:
     assert software("L40S", "fp32", "tensorflow") is Software.PRECISION
     assert software("L40S", "bf16", "tensorflow") is Software.RUNTIME
     assert software("T4", "fp32", "no such runtime") is Software.UNKNOWN
+
+
+def test_a_runtime_known_with_another_style_of_network_narrows_no_band() -> None:
+    """TensorFlow with XLA was timed with BERT alone: of ResNet-50 in it nobody knows more than of its like at large."""
+
+    def width(architecture: str, known: Learnt) -> float:
+        case = PredictedCase(
+            gpu="T4", architecture=architecture, input="224", precision="fp16", runtime="tensorflow-xla", batch=32.0
+        )
+        estimate = known.predict(case, CATALOG.gpus["T4"])
+        return log(estimate.high / estimate.low)
+
+    plain = replace(learnt(), widening={})
+    assert width("resnet50", learnt()) >= width("resnet50", plain)
+    assert width("bert_base", learnt()) < width("bert_base", plain)
 
 
 def test_a_publication_left_out_counts_as_ones_own_software_does() -> None:

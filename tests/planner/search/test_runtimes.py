@@ -69,6 +69,32 @@ def test_an_unknown_runtime_is_an_error_at_its_place(tmp_path):
     assert "Did you mean `tensorrt`?" in line
 
 
+@pytest.mark.parametrize("wish", ["fastertransformer", "[fastertransformer, fastertransformer-int8-v2]"])
+def test_a_runtime_that_does_not_run_the_model_is_an_error_at_its_place(tmp_path, wish):
+    with pytest.raises(ScenarioError) as error:
+        answer(tmp_path, f"runtime: {wish}, precision: fp16, ")
+    (line,) = str(error.value).splitlines()
+    assert ":3:" in line
+    assert "models[0].runtime: fastertransformer runs BERT" in line
+    assert "resnet50 is none of them" in line
+    assert "tensorrt" in line
+
+
+def test_of_several_runtimes_one_that_does_not_run_the_model_is_left_out(tmp_path):
+    found = answer(tmp_path, "runtime: [fastertransformer, tensorrt], precision: fp16, ")
+    (model,) = found.recommendation.models
+    assert model.runtime == "tensorrt"
+    left_out = [one.what.subjects for one in found.warnings if one.what.code is Code.RUNTIME_LEFT_OUT]
+    assert left_out == [("resnet50", "fastertransformer")]
+
+
+def test_a_precision_that_a_runtime_does_not_compute_in_is_said(tmp_path):
+    found = answer(tmp_path, "runtime: pytorch, precision: int8, ")
+    assert not found.recommendation.feasible
+    (no,) = (one for one in found.rejections if one.why.code is Code.NO_PROFILE)
+    assert no.beside[0].text == "pytorch does not compute in int8 on GPUs"
+
+
 def test_a_new_model_is_planned_in_a_runtime_in_which_nobody_published_it(tmp_path):
     """What `planner predict` answers from its layers, a plan does too."""
     models = """

@@ -1,0 +1,98 @@
+"""Runtimes: the networks, precisions and GPUs that each serves, as its documentation says, in `data/runtimes.csv`."""
+
+import csv
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+from calibrate.published import names
+from calibrate.published.points import DATA
+from simulator.world.hardware import GPU
+
+TRITON = "triton-"
+"""A server around a runtime, which serves what that does."""
+QUANTIZED = ("int8", "fp8")
+"""Precisions that PyTorch does not compute in on GPUs by itself: without a runtime they mean TensorRT."""
+USUAL, USUAL_QUANTIZED = "pytorch", "tensorrt"
+
+
+class Maker(StrEnum):
+    """Whose GPUs a runtime is for."""
+
+    ANY = "any"
+    NVIDIA = "nvidia"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What a runtime serves on GPUs."""
+
+    name: str
+    networks: re.Pattern[str]
+    """Names of architectures."""
+    called: str
+    """How these are called; empty: all."""
+    precisions: tuple[str, ...]
+    """Empty: all."""
+    gpus: Maker
+    source: str
+    """The documentation that says so."""
+
+    def unserved(self, architecture: str, precision: str, gpu: GPU) -> str:
+        """Why it does not run a network at a precision on a GPU, in half a sentence; empty where it does.
+
+        Of processors nothing is said: there only what somebody published counts.
+        """
+        if why := self.unserved_network(architecture):
+            return why
+        if not gpu.cores and (self.gpus is Maker.NONE or (self.gpus is Maker.NVIDIA and not _may_be_nvidia(gpu))):
+            return f"{self.name} does not run on {gpu.name}"
+        if not gpu.cores and self.precisions and precision not in self.precisions:
+            return f"{self.name} does not compute in {precision} on GPUs"
+        return ""
+
+    def unserved_network(self, architecture: str) -> str:
+        """The same of the network alone."""
+        if self.networks.search(architecture):
+            return ""
+        return f"{self.name} runs {self.called} only, and {architecture} is none of them"
+
+
+def usual(precision: str | None, gpu: GPU | None = None) -> str:
+    """The runtime that is meant where none is named: the one that computes in the precision on the GPU."""
+    on_processor = gpu is not None and gpu.cores
+    return USUAL_QUANTIZED if precision in QUANTIZED and not on_processor else USUAL
+
+
+def serving(architecture: str, precision: str, gpu: GPU) -> list[str]:
+    """Known runtimes that run a network at a precision on a GPU, sorted."""
+    return sorted(name for name in names.runtimes() if not runtime(name).unserved(architecture, precision, gpu))
+
+
+@cache
+def runtime(name: str) -> Runtime:
+    """What is known of a runtime; one that nobody described serves all."""
+    plain = name.removeprefix(TRITON)
+    row = _rows().get(plain, {})
+    alike = _rows().get(row.get("networks", "").removeprefix("as "), row)
+    return Runtime(
+        name=name,
+        networks=re.compile(alike.get("networks", "")),
+        called=alike.get("called", ""),
+        precisions=tuple(filter(None, row.get("precisions", "").split("|"))),
+        gpus=Maker(row.get("gpus", Maker.ANY)),
+        source=row.get("source", ""),
+    )
+
+
+def _may_be_nvidia(gpu: GPU) -> bool:
+    """AMD writes `gfx942` where NVIDIA writes `9.0`."""
+    return not gpu.compute_capability.startswith("gfx")
+
+
+@cache
+def _rows() -> dict[str, dict[str, str]]:
+    with (DATA / "runtimes.csv").open(encoding="utf-8", newline="") as lines:
+        return {row["runtime"]: row for row in csv.DictReader(lines)}
