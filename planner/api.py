@@ -283,7 +283,11 @@ def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profile
     from planner.questions.training.scenario import load_training
 
     return TrainingAnswer.of(
-        answer(load_training(shipped(Path(scenario)), texts(overrides)), *knowledge(catalog, profiles))
+        answer(
+            load_training(shipped(Path(scenario)), texts(overrides)),
+            *knowledge(catalog, profiles),
+            datetime.now(UTC).date(),
+        )
     )
 
 

@@ -40,7 +40,8 @@ def shipped(path: Path) -> Path: ...
 @overload
 def shipped(path: None) -> None: ...
 def shipped(path: Path | None) -> Path | None:
-    """The file itself where it exists; else what is shipped as `video`, `video.yaml` or `scenarios/video.yaml`.
+    """The file itself where it exists; else what is shipped as `video`, `video.yaml` or `scenarios/video.yaml`, and
+    what one folder of these alone has: `deadline` is `studies/deadline`.
 
     InputError for a word that is nearly one of these.
     """
@@ -50,6 +51,12 @@ def shipped(path: Path | None) -> Path | None:
     for name in (inside, inside.with_name(f"{inside.name}.yaml")):
         if not name.is_absolute() and ".." not in name.parts and (folder() / name).is_file():
             return folder() / name
-    if not path.suffix and (near := near_names(path.as_posix(), list(short_names()))):
+    if path.suffix not in ("", ".yaml"):
+        return path
+    named = path.with_suffix("").as_posix()
+    within = [name for name in short_names() if name.endswith(f"/{named}")]
+    if len(within) == 1:
+        return folder() / f"{within[0]}.yaml"
+    if near := within or ([] if path.suffix else near_names(named, list(short_names()))):
         raise InputError(f"{path}: no such file, and no shipped scenario of that name. Did you mean `{near[0]}`?")
     return path

@@ -18,6 +18,8 @@ from simulator.errors import InputError
         ("scenarios/video.yaml", "video.yaml"),
         ("training/lenet", "training/lenet.yaml"),
         ("cases.csv", "cases.csv"),
+        ("deadline", "studies/deadline.yaml"),
+        ("lenet.yaml", "training/lenet.yaml"),
     ],
 )
 def test_a_name_stands_for_what_is_shipped(tmp_path, monkeypatch, typed, found):
@@ -66,5 +68,7 @@ def test_a_word_that_is_nearly_a_shipped_scenario_is_told_which(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"^vide: no such file, .* Did you mean `video`\?$"):
         shipped(Path("vide"))
+    with pytest.raises(InputError, match=r"^bursts: no such file, .* Did you mean `horizon/bursts`\?$"):
+        shipped(Path("bursts"))
     assert shipped(Path("vide.yaml")) == Path("vide.yaml"), "a file, which its reader misses"
     assert shipped(Path("nosuch")) == Path("nosuch")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from time import perf_counter
 
-from planner.catalog.offers import Catalog, stale
+from planner.catalog.offers import Catalog, stale, usual_days
 from planner.io.load import Loaded
 from planner.model.calendar import CalendarSpec, SpotSpec
 from planner.model.choices import HorizonWay, PriceKind
@@ -263,7 +263,8 @@ def old_prices(course: Course, ways: Ways, today: date) -> Iterator[str]:
     """Prices that are too old, but for that of the busiest minute, whose warning stands already."""
     named = (PriceKind.ON_DEMAND, course.group.offer.instance)
     parts = {part for way in ways.values() for part in way.strategy.parts}
-    old = {(part.price_kind, part.instance, part.price_as_of) for part in parts if stale(part.price_as_of, today)}
+    late = [part for part in parts if stale(part.price_as_of, today, usual_days(part.provider))]
+    old = {(part.price_kind, part.instance, part.price_as_of) for part in late}
     for kind, instance, as_of in sorted(old):
         if (kind, instance) != named:
             yield f"the {kind} price of {instance} is of {as_of}: look it up"

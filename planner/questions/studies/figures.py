@@ -223,7 +223,7 @@ def middle(figure: Figure) -> float:
 def of_training(plan: TrainingPlan) -> dict[str, Any]:
     """A training's figures; none where no option is allowed."""
     if plan.cheapest is None:
-        fitting = [option for option in plan.options if option.fits]
+        fitting = [option for option in plan.options if option.may_fit]
         reason = beyond(plan, fitting) if fitting else "the training fits in the memory of no GPU on offer"
         return outcome(dict.fromkeys(TRAINING), False, (), reason)
     return outcome(trained(plan.cheapest), True, (), "") | {"evidence": str(plan.cheapest.evidence)}
@@ -243,7 +243,7 @@ def beyond(plan: TrainingPlan, fitting: Sequence[TrainingOption]) -> str:
 def trained(option: TrainingOption) -> dict[str, Figure]:
     """Figures of one option."""
     return {
-        "option": f"{option.machines} x {option.instance}, {option.price_kind}",
+        "option": f"{option.name}, {option.priced}",
         "gpus": option.gpu,
         "gpu_count": option.gpu_count,
         "price_kind": option.price_kind,

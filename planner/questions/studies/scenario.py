@@ -362,8 +362,7 @@ class StudyReader(ScenarioReader):
                 self.report(at, "is what `search` looks for. Keep it in one of the two.")
             values = tuple(self.values(name, written))
             self.check_labels(at, [value.label for value in values])
-            for i, value in enumerate(values):
-                self.check_value(start, value, self.place_of(at, written, i))
+            self.check_values(start, values, at, written)
             numbers, unit = numbers_of([value.label for value in values])
             log = isinstance(written, dict) and bool(written.get("log"))
             yield Axis(name, values, numbers, unit, log, reference(start, values))
@@ -456,13 +455,26 @@ class StudyReader(ScenarioReader):
         if twice:
             self.report(at, f"has `{twice[0]}` twice. Keep one.")
 
-    def check_value(self, start: StudyStart, value: Value, at: Steps) -> None:
-        """Notes a value with which the base is no scenario, the other axes left alone."""
+    def check_values(self, start: StudyStart, values: Sequence[Value], at: Steps, written: Any) -> None:
+        """Notes values with which the base is no scenario, the other axes left alone; what is wrong of all, once."""
+        wrong = [self.wrong(start, value, at) for value in values]
+        of_all = [text for text in wrong[0] if all(text in those for those in wrong)] if len(wrong) > 1 else []
+        for text in of_all:
+            self.report(at, text)
+        for i, those in enumerate(wrong):
+            for text in those:
+                if text not in of_all:
+                    self.report(self.place_of(at, written, i), text)
+
+    def wrong(self, start: StudyStart, value: Value, at: Steps) -> list[str]:
+        """What keeps the base from being a scenario with a value."""
         try:
             start.resolve(*value.changes)
         except Unresolved as error:
-            for no in error.problems:
-                self.report(at, f"{no.path}: {no.message}" if no.path and no.path not in at else no.message)
+            return [
+                f"{no.path}: {no.message}" if no.path and no.path not in at else no.message for no in error.problems
+            ]
+        return []
 
     def search(self, spec: SearchSpec | None, ask: Ask, start: StudyStart) -> Search | None:
         """The threshold to look for; None where there is none, and with problems where the spec is wrong."""
@@ -488,7 +500,9 @@ class StudyReader(ScenarioReader):
             whole=spec.path != LOAD and not unit and all(isinstance(end, int) for end in spec.between),
         )
         lowest = search.written(low)
-        self.check_value(start, Value(lowest, (ChangedValue(spec.path, lowest),)), (*at, "path"))
+        path: Steps = (*at, "path")
+        for problem in self.wrong(start, Value(lowest, (ChangedValue(spec.path, lowest),)), path):
+            self.report(path, problem)
         return search
 
     def condition(self, at: Steps, text: str, ask: Ask, models: Sequence[str]) -> Condition | None:

@@ -7,18 +7,21 @@ no file, and the same input gives the same plan.
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import partial
 
 from calibrate.io.points import WORKERS_MAX
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.lookup import Library, Probes
 from calibrate.published.names import gpu_named
+from planner.catalog.collect import ANY_REGION
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
-from planner.catalog.offers import Catalog, which_gpu, wrong_offers
+from planner.catalog.offers import Catalog, stale, usual_days, which_gpu, wrong_offers
 from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
-from planner.model.plan import Rejection
+from planner.model.plan import PlanWarning, Rejection
 from planner.model.ranges import Range
+from planner.model.statement import Code, Statement
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops, why_not
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
@@ -74,6 +77,7 @@ class TrainingOption:
     parallel: str
     """How the GPUs share the work, in words."""
     fits: bool
+    """At the upper end of the memory that it may need."""
     memory_bytes: int
     """Memory of the fullest GPU, at the middle."""
     memory: Mapping[str, float]
@@ -123,7 +127,23 @@ class TrainingOption:
     within_budget: bool
     """It keeps the budget even at the dear end, commitments counted whole."""
     pareto: bool = False
-    """No option that fits is both faster and cheaper, commitments counted whole."""
+    """No option that fits is both faster and cheaper, commitments counted whole; where none surely fits, that may."""
+
+    @property
+    def may_fit(self) -> bool:
+        """It fits at the middle of the memory that it may need."""
+        return self.memory_bytes <= self.memory_limit_bytes
+
+    @property
+    def name(self) -> str:
+        """`4 x p3.16xlarge (32 V100)`."""
+        return f"{self.machines} x {self.instance} ({self.gpu_count} {self.gpu})"
+
+    @property
+    def priced(self) -> str:
+        """`spot of aws us-east-2`; `own`."""
+        seller = f"{self.provider} {self.region}".removesuffix(ANY_REGION).strip()
+        return f"{self.price_kind} of {seller}" if seller else self.price_kind
 
     @property
     def paid_usd(self) -> float:
@@ -147,12 +167,17 @@ class TrainingPlan:
     rejections: tuple[Rejection, ...] = ()
     prices_as_of: str = ""
     """ISO date of the oldest price; empty where all machines are one's own."""
+    stale_prices: tuple[PlanWarning, ...] = ()
+    """Prices of the answers that may have changed since, one of each date."""
     deadline_s: float | None = None
     budget_usd: float | None = None
 
 
-def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> TrainingPlan:
-    """Every option of a training scenario, cheapest first; ScenarioError or CatalogError where there is none."""
+def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: date | None = None) -> TrainingPlan:
+    """Every option of a training scenario, cheapest first; ScenarioError or CatalogError where there is none.
+
+    `today` tells which prices are stale; without it none is called so.
+    """
     scenario = with_catalog_names(loaded.scenario, catalog)
     subject = known_subject(loaded, scenario, catalog)
     if problems := [*impossible_speeds(scenario, subject, catalog)]:
@@ -164,11 +189,13 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     if not options:
         raise no_option(loaded, scenario, rejections)
     allowed = recommendable(options)
+    cheapest = min(allowed, key=lambda option: (option.paid_usd, *by_cost(option)), default=None)
+    fastest = min(allowed, key=lambda option: (option.time_s.mid, option.cost_usd.mid), default=None)
     return TrainingPlan(
         name=scenario.name or subject.name,
         options=options,
-        cheapest=min(allowed, key=lambda option: (option.paid_usd, *by_cost(option)), default=None),
-        fastest=min(allowed, key=lambda option: (option.time_s.mid, option.cost_usd.mid), default=None),
+        cheapest=cheapest,
+        fastest=fastest,
         warnings=(
             *loaded.warnings,
             *usual_length(scenario, subject),
@@ -177,6 +204,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
             *measured_doubts(scenario, subject, options, library),
         ),
         rejections=tuple(rejections),
+        stale_prices=tuple(stale_prices([one for one in (cheapest, fastest) if one], today)),
         prices_as_of=min((source.as_of for source in machines if source.as_of), default=""),
         deadline_s=scenario.deadline,
         budget_usd=scenario.budget,
@@ -310,7 +338,17 @@ def facts_of(subject: Subject, model: str) -> Facts:
 def recommendable(options: Sequence[TrainingOption]) -> list[TrainingOption]:
     """Those within deadline and budget; of these, where there are any, those that surely fit in memory."""
     allowed = [option for option in options if is_allowed(option)]
-    return [option for option in allowed if surely_fits(option)] or allowed
+    return [option for option in allowed if option.fits] or allowed
+
+
+def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Iterator[PlanWarning]:
+    """Prices that may have changed since, by the rule and in the words of a plan."""
+    dated: dict[str, dict[str, None]] = {}
+    for option in answers:
+        if today and stale(option.price_as_of, today, usual_days(option.provider)):
+            dated.setdefault(option.price_as_of, {})[option.instance] = None
+    for as_of, instances in sorted(dated.items()):
+        yield PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(names(list(instances)), as_of)))
 
 
 def usual_length(scenario: TrainingScenario, subject: Subject) -> Iterator[str]:
@@ -436,7 +474,6 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
     scenario, subject, source = layout.scenario, layout.subject, layout.source
     per_sample = activations(layout, predictor.library)
     memory = peak(layout, per_sample)
-    fits = memory.total.mid <= source.memory_bytes
     times = StepTimes(layout=layout, speed=speed)
     step = times.step()
     run = run_time(layout, times)
@@ -457,7 +494,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         global_batch=layout.global_batch,
         micro_batch=layout.micro_batch,
         parallel=layout.in_words(),
-        fits=fits,
+        fits=Fits.of(memory.total, source.memory_bytes) is Fits.YES,
         memory_bytes=round(memory.total.mid),
         memory=memory.kinds(),
         memory_range_bytes=memory.total,
@@ -476,7 +513,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         commitment_used=time_s.mid / term_s if term_s else None,
         energy_j=energy_j,
         co2_kg=None if scenario.grid is None else co2_kg(energy_j, scenario.grid),
-        bottleneck=step.limit if fits else Limit.MEMORY,
+        bottleneck=step.limit if memory.total.mid <= source.memory_bytes else Limit.MEMORY,
         workers_enough=times.workers_enough(),
         network_bytes_per_s=layout.network_bytes_per_s if layout.machines > 1 else None,
         network_assumed=layout.machines > 1 and layout.is_network_assumed,
@@ -535,22 +572,18 @@ def by_cost(option: TrainingOption) -> tuple[float, float]:
 def marked(options: Iterator[TrainingOption]) -> tuple[TrainingOption, ...]:
     """Options, cheapest first, each with its mark where none is both faster and cheaper."""
     ranked = sorted(options, key=by_cost)
-    return tuple(replace(option, pareto=is_pareto(option, ranked)) for option in ranked)
+    room = [option for option in ranked if option.fits] or [option for option in ranked if option.may_fit]
+    return tuple(replace(option, pareto=option in room and is_pareto(option, room)) for option in ranked)
 
 
 def is_allowed(option: TrainingOption) -> bool:
-    """The option fits, ends, and meets deadline and budget at its bad ends."""
-    return option.fits and option.within_deadline and option.within_budget and math.isfinite(option.time_s.high)
-
-
-def surely_fits(option: TrainingOption) -> bool:
-    """The option fits at the upper end of the memory that it may need."""
-    return Fits.of(option.memory_range_bytes, option.memory_limit_bytes) is Fits.YES
+    """The option may fit, ends, and meets deadline and budget at its bad ends."""
+    return option.may_fit and option.within_deadline and option.within_budget and math.isfinite(option.time_s.high)
 
 
 def is_pareto(option: TrainingOption, others: Sequence[TrainingOption]) -> bool:
-    """The option fits, and none that fits is faster and costs no more, or costs less and is no slower."""
-    return option.fits and not any(is_better(other, option) for other in others if other.fits)
+    """No other is faster and costs no more, or costs less and is no slower."""
+    return not any(is_better(other, option) for other in others)
 
 
 def is_better(other: TrainingOption, option: TrainingOption) -> bool:

@@ -24,7 +24,7 @@ NOTE = "The line joins those that nothing beats in both; crosses show how sure t
 
 def drawable(options: Sequence[TrainingOption]) -> list[TrainingOption]:
     """Options that fit and come to an end."""
-    return [o for o in options if o.fits and isfinite(o.time_s.mid) and 0 < o.cost_usd.mid < float("inf")]
+    return [o for o in options if o.may_fit and isfinite(o.time_s.mid) and 0 < o.cost_usd.mid < float("inf")]
 
 
 def picture(shown: Sequence[TrainingOption]) -> list[str]:

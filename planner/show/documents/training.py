@@ -27,6 +27,7 @@ from planner.show.document import (
 )
 from planner.show.forms import written
 from planner.show.text import training as prose
+from planner.show.text.reasons import warning_texts
 from planner.units.writing import Format, Screen, counted, seconds
 
 SHOWN = 24
@@ -40,7 +41,7 @@ def document(plan: TrainingPlan) -> Document:
     shown = chosen(plan)
     options = Table(columns(plan, shown), unfit(shown), stacked=True)
     rest = Text(others(plan, shown, "--format json"), indent=2)
-    notes = [Text(note) for note in (*plan.warnings, *prose.remarks(plan, shown))]
+    notes = [Text(note) for note in (*plan.warnings, *warning_texts(plan.stale_prices), *prose.remarks(plan, shown))]
     drawn = picture(shown)
     title = "Cost by time, both logarithmic; * marks what nothing beats in both:" if drawn else ""
     return Document(
@@ -105,7 +106,7 @@ def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[C
         Column("", ["*" if o.pareto else "" for o in shown]),
         rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),
         rows.words("GPUs", lambda o: f"{o.gpu_count} {o.gpu}"),
-        rows.words("price", prose.price),
+        rows.words("price", "priced"),
         rows.figures("time", lambda o: prose.length(o.time_s.mid)),
         rows.figures("high end", lambda o: prose.length(o.time_s.high)),
         rows.figures("cost", lambda o: prose.usd(o.cost_usd.mid)),
@@ -119,7 +120,7 @@ def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[C
 
 def unfit(shown: Sequence[TrainingOption]) -> frozenset[int]:
     """Rows of options that do not fit in memory."""
-    return frozenset(i for i, o in enumerate(shown) if not o.fits)
+    return frozenset(i for i, o in enumerate(shown) if not o.may_fit)
 
 
 def others(plan: TrainingPlan, shown: Sequence[TrainingOption], where: str) -> str:
@@ -167,7 +168,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     if any(map(prose.is_divided, shown)):
         chosen_columns.append(rows.words("divided", "parallel"))
     chosen_columns += [
-        rows.words("price", prose.price),
+        rows.words("price", "priced"),
         rows.figures("batch", lambda o: f"{o.global_batch:,}", "global_batch"),
         rows.figures("GB a GPU", lambda o: f"{o.memory_bytes / 1e9:.1f}", value=lambda o: o.memory_bytes),
         rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes)),

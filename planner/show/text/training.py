@@ -3,14 +3,15 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from planner.catalog.collect import ANY_REGION
 from planner.model.ranges import Range
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.memory import Fits
 from planner.questions.training.plan import BITS_OF_GBYTE, TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit, SpeedRule
 from planner.questions.training.step import Interruptions
+from planner.show.text.reasons import sentence
 from planner.units.writing import counted, dollars, gigabytes, names
+from planner.words.statements import warning
 from simulator.world.profile import Evidence
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
@@ -64,13 +65,7 @@ def usd(amount: float) -> str:
 
 def who(o: TrainingOption) -> str:
     """`4 x p3.16xlarge (32 V100), spot of aws`."""
-    return f"{o.machines} x {o.instance} ({o.gpu_count} {o.gpu}), {price(o)}"
-
-
-def price(o: TrainingOption) -> str:
-    """`spot of aws us-east-2`; `own`."""
-    seller = f"{o.provider} {o.region}".removesuffix(ANY_REGION).strip()
-    return f"{o.price_kind} of {seller}" if seller else o.price_kind
+    return f"{o.name}, {o.priced}"
 
 
 def headline(plan: TrainingPlan) -> str:
@@ -108,7 +103,7 @@ def commitment(o: TrainingOption) -> str:
 
 def no_way(plan: TrainingPlan) -> list[str]:
     """Why nothing is recommended, and the nearest there is."""
-    fitting = [o for o in plan.options if o.fits]
+    fitting = [o for o in plan.options if o.may_fit]
     if not fitting:
         return [nothing_fits(plan)]
     if not any(math.isfinite(o.time_s.low) for o in fitting):
@@ -175,9 +170,13 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
 
 def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
-    lines = [*plan.warnings, *weak_lines(plan), *starved_lines(plan)]
+    held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
+    lines = [*plan.warnings, *weak_lines(plan), *starved_lines(plan, held)]
+    lines += [sentence(warning(one)[0]) for one in plan.stale_prices]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
-    if dated := [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of]:
+    old = {one.what.subjects[1] for one in plan.stale_prices}
+    dated = [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of not in {"", *old}]
+    if dated:
         lines.append(f"Prices of {', '.join(dated)}.")
     return lines
 
@@ -191,14 +190,15 @@ def weak_lines(plan: TrainingPlan) -> Iterator[str]:
         yield f"The speed that the scenario states of {names(kinds)} is carried to other numbers of GPUs."
 
 
-def starved_lines(plan: TrainingPlan) -> list[str]:
-    """How many of all options wait for samples: for which number of workers, or for storage."""
+def starved_lines(plan: TrainingPlan, by: Sequence[Limit] = (Limit.LOADER, Limit.STORAGE)) -> list[str]:
+    """How many of all options wait for samples, held by one of these: for how many workers, or for storage."""
     lines = []
     options = counted(len(plan.options), "option")
-    if starved := [o for o in plan.options if o.bottleneck is Limit.LOADER]:
+    held = [o for o in plan.options if o.bottleneck in by]
+    if starved := [o for o in held if o.bottleneck is Limit.LOADER]:
         need = max(o.workers_enough or 0 for o in starved)
         lines.append(f"{len(starved)} of {options} held by the loader; {need} workers a GPU end that everywhere.")
-    if late := sum(o.bottleneck is Limit.STORAGE for o in plan.options):
+    if late := sum(o.bottleneck is Limit.STORAGE for o in held):
         lines.append(f"{late} of {options} held by storage (`data.storage`), which more workers do not change.")
     return lines
 
@@ -235,7 +235,7 @@ def interruption_line(o: TrainingOption, cause: Interruptions) -> str:
 
 def huge_line(shown: Sequence[TrainingOption]) -> list[str]:
     """How many GPUs the states alone need, where not one sample fits."""
-    needed = [o.gpus_needed for o in shown if not o.fits and not o.largest_batch]
+    needed = [o.gpus_needed for o in shown if not o.may_fit and not o.largest_batch]
     if not needed:
         return []
     return [f"Where not even one sample fits, the states alone need {counted(min(needed), 'GPU')} or more."]

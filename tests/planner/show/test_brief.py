@@ -227,7 +227,8 @@ def test_the_dates_of_prices_that_a_training_recommends_are_said(training):
     assert all(days)
     lines = doubts(training)
     assert {day for day in days if any(day in line for line in lines)} == days
-    own = replace(training, cheapest=replace(training.cheapest, price_as_of=""), fastest=None)
+    cheapest = replace(training.cheapest, price_as_of="")
+    own = replace(training, cheapest=cheapest, fastest=None, stale_prices=())
     assert not any("price" in line for line in doubts(own))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
 from planner.show.document import Document, Items, Section, Text
+from planner.show.text.reasons import warning_texts
 from planner.show.text.training import (
     answers,
     between,
@@ -46,7 +47,7 @@ def document(plan: TrainingPlan) -> Document:
         "What the memory holds": [memory_line(o) for o in chosen],
         "How sure that is": [*(f"{who(o)}: {band(o)}." for o in chosen), *speed_lines(chosen)],
         "Why not others": list(left_out(plan)),
-        "Warnings": list(plan.warnings),
+        "Warnings": [*plan.warnings, *warning_texts(plan.stale_prices)],
     }
     sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
     return Document(name=plan.name, headline=headline(plan), lead=[*map(Text, answers(plan))], sections=sections)
@@ -56,7 +57,7 @@ def recommended(plan: TrainingPlan) -> list[TrainingOption]:
     """The cheapest and the fastest; without them the one that needs least memory for what its GPUs have."""
     chosen = [o for o in (plan.cheapest, plan.fastest) if o is not None]
     if not chosen:
-        return [min(plan.options, key=lambda o: (not o.fits, o.memory_bytes / o.memory_limit_bytes))]
+        return [min(plan.options, key=lambda o: (not o.may_fit, o.memory_bytes / o.memory_limit_bytes))]
     return chosen[:1] if chosen[0] == chosen[-1] else chosen
 
 
@@ -115,11 +116,11 @@ def left_out(plan: TrainingPlan) -> Iterator[str]:
     """Options that do not fit or break a limit, each with the nearest, and machines that are not on offer."""
     by_memory = sorted(plan.options, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
     yield from nearest(
-        [o for o in by_memory if not o.fits],
+        [o for o in by_memory if not o.may_fit],
         "without room in memory",
         lambda o: f"{gigabytes(o.memory_bytes)} of {gigabytes(o.memory_limit_bytes)} on each GPU",
     )
-    yield from past_limits(plan, [o for o in plan.options if o.fits])
+    yield from past_limits(plan, [o for o in plan.options if o.may_fit])
     yield from map(rejection_line, plan.rejections[:REJECTIONS_SHOWN])
     if (more := len(plan.rejections) - REJECTIONS_SHOWN) > 0:
         yield f"... and {counted(more, 'more machine')} in the JSON."

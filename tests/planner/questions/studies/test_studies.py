@@ -50,6 +50,8 @@ from planner.questions.studies.results import PointAnswer, write
 from planner.questions.studies.run import Ran, run_study
 from planner.questions.studies.scenario import Condition, Find, Search, Study, load_study
 from planner.questions.studies.threshold import bracket, next_values, one_holds
+from planner.questions.training.plan import train
+from planner.questions.training.scenario import load_training
 from planner.search.plan import plan
 from planner.show.kept import render
 from planner.units.writing import Format, Screen
@@ -752,6 +754,23 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         load_study(written(tmp_path, text))
     lines = [problem.partition("study.yaml:")[2].partition(": ")[0] for problem in error.value.problems]
     assert lines == ["3:10", "3:16", "4:19", "5:11"]
+
+
+def test_what_is_wrong_with_an_axis_itself_is_said_once_at_its_key(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as error:
+        load_study(written(tmp_path, "base: base.yaml\naxes:\n  headrom: [5 %, 10 %, 20 %]\n"))
+    (problem,) = error.value.problems
+    assert "study.yaml:3:12: axes.headrom: unknown key. Did you mean `headroom`?" in problem
+
+
+def test_a_trainings_option_names_its_gpus_and_who_rents_them() -> None:
+    ways = train(load_training(ROOT / "scenarios" / "training" / "resnet50.yaml"), *knowledge(None, None))
+    best = ways.cheapest
+    assert best is not None
+    named = figures.of_training(ways)["values"]["option"]
+    assert all(part in named for part in (best.instance, f"({best.gpu_count} {best.gpu})", best.provider))
+    here = replace(best, provider="aws", region="us-east-2")
+    assert str(figures.trained(here)["option"]).endswith(" of aws us-east-2")
 
 
 def test_a_change_of_what_is_varied_is_refused(small: Path) -> None:
