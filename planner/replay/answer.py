@@ -16,7 +16,6 @@ from planner.model.plan import (
     Policies,
     Recommendation,
     Replayed,
-    ReplicaAnswer,
     Searched,
     UnitCosts,
 )
@@ -33,7 +32,7 @@ from planner.placing.packing import Placed, portions_of
 from planner.placing.sizing import Need
 from planner.prediction.predict import interpolated
 from planner.replay.deploying import failures
-from planner.replay.pipelines import resources_of, stages_of
+from planner.replay.pipelines import each_once, mode_of, replicas_of, resources_of, stages_of
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial, evidence, mean_of_known
 from planner.units.reading import HOURS_PER_MONTH
@@ -149,11 +148,11 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
     p99 = Interval(*confidence_interval([m.p99_s for m in seen if not isnan(m.p99_s)]))
     return ModelAnswer(
         name=need.model,
-        replicas=tuple(map(_replica_answer, placed)),
+        replicas=replicas_of(placed),
         batch_size=max(p.batch_size_max for p in placed),
         max_queue_delay_s=need.max_queue_delay_s,
         gpus=tuple(dict.fromkeys(device.id for p in placed for device in p.devices)),
-        mode="swapped" if swapped else "resident",
+        mode=mode_of(placed),
         slo_s=need.slo.latency_s,
         slo_attainment_target=need.slo.attainment,
         slo_attainment=trial.replay.attainment[need.model],
@@ -180,14 +179,9 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         stages=stages_of(trial, need),
         evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
         predicted=any(profile.predicted for profile in profiles),
-        precision=" and ".join(sorted({profile.precision for profile in profiles})),
-        runtime=" and ".join(sorted({profile.runtime for profile in profiles})),
+        precision=each_once(profile.precision for profile in profiles),
+        runtime=each_once(profile.runtime for profile in profiles),
     )
-
-
-def _replica_answer(placed: Placed) -> ReplicaAnswer:
-    gpus = tuple(device.id for device in placed.devices)
-    return ReplicaAnswer(gpus=gpus, batch_size=placed.batch_size_max, share=placed.portion.share)
 
 
 def _accuracy(seen: Replay, model: str) -> Accuracy:

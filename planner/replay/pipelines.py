@@ -1,6 +1,6 @@
 """Pipelines in answers: what each stage gets and gives, and how much is taken of each resource."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import floor
 from statistics import fmean
 
@@ -50,10 +50,7 @@ def _stage(trial: Trial, pipeline: PipelineSpec, stage: StageSpec) -> StageAnswe
         kind=kind_of(stage) or "model",
         after=tuple(edge.stage for edge in stage.after),
         budget_s=placed[0].portion.sized.need.slo.latency_s if placed else None,
-        replicas=tuple(
-            ReplicaAnswer(gpus=tuple(d.id for d in p.devices), batch_size=p.batch_size_max, share=p.portion.share)
-            for p in placed
-        ),
+        replicas=replicas_of(placed),
         batch_size=max((p.batch_size_max for p in placed), default=0),
         mean_batch_size=mean_batch,
         items_per_frame=items_of(pipeline)[stage.name].mean,
@@ -64,11 +61,29 @@ def _stage(trial: Trial, pipeline: PipelineSpec, stage: StageSpec) -> StageAnswe
         service_p99_s=mean(lambda one: one.service.p99_s),
         lost_fraction=mean(lambda one: one.lost_fraction),
         utilization=min(1.0, done_per_s / mean_batch * run_s / _places(trial, stage, placed)),
-        mode=("swapped" if any(p.swapped for p in placed) else "resident") if placed else "",
-        precision=" and ".join(sorted({profile.precision for profile in profiles})),
-        runtime=" and ".join(sorted({profile.runtime for profile in profiles})),
+        mode=mode_of(placed),
+        precision=each_once(profile.precision for profile in profiles),
+        runtime=each_once(profile.runtime for profile in profiles),
         evidence=_evidence(placed),
     )
+
+
+def replicas_of(placed: Sequence[Placed]) -> tuple[ReplicaAnswer, ...]:
+    """Where each replica runs, and what it takes."""
+    each = [(tuple(device.id for device in p.devices), p) for p in placed]
+    return tuple(ReplicaAnswer(gpus=gpus, batch_size=p.batch_size_max, share=p.portion.share) for gpus, p in each)
+
+
+def mode_of(placed: Sequence[Placed]) -> str:
+    """How it is in memory; empty of what is placed on no GPU."""
+    if not placed:
+        return ""
+    return "swapped" if any(p.swapped for p in placed) else "resident"
+
+
+def each_once(names: Iterable[str]) -> str:
+    """`fp16 and fp32`, each once."""
+    return " and ".join(sorted(set(names)))
 
 
 def _evidence(placed: Sequence[Placed]) -> Evidence:
