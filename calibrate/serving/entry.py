@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from calibrate.serving.serve import Source, check, serve_alone
+from calibrate.serving.serve import ServingJob, Source, check, serve_alone
 from calibrate.serving.served import Scene, Served
 from calibrate.serving.together import serve_together
 from simulator.world.deployment import Deployment
@@ -26,11 +26,10 @@ def serve(
     for what its detector finds in the `scene`. What goes wrong while serving - out of memory, a model
     that raises, Ctrl-C - ends the run, and what was measured is kept. What goes wrong before raises ServeError.
     """
-    check(deployment, demand, models, duration_s)
+    job = ServingJob(deployment, demand, models, device, duration_s, seed)
+    check(job)
     if deployment.pipelines:
         from calibrate.serving.pipelines import serve_pipeline
 
-        return serve_pipeline(deployment, demand, models, device, duration_s, seed, scene)
-    if len(deployment.devices) == 1:
-        return serve_alone(deployment, demand, models, device, duration_s, seed)
-    return serve_together(deployment, demand, models, device, duration_s, seed)
+        return serve_pipeline(job, scene)
+    return serve_alone(job) if len(deployment.devices) == 1 else serve_together(job)

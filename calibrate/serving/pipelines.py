@@ -15,7 +15,7 @@ import torch
 from calibrate.devices.regime import in_regime
 from calibrate.serving.executor import Executor, RealGpu, Stopwatch, WaitingLine, lent
 from calibrate.serving.pictures import Pictures
-from calibrate.serving.serve import Bench, Runner, Source, opened, recorded, requests, serve_on
+from calibrate.serving.serve import Bench, Runner, ServingJob, Source, opened, recorded, requests, serve_on
 from calibrate.serving.served import CROP, Actions, Notes, Scene, Served, ServeError
 from calibrate.zoo import zoo
 from simulator.clock.records import Requests, SimulationResult, StationUse, settled
@@ -34,22 +34,13 @@ NAP_S = 0.05
 """Longest wait of a thread before it looks whether the run is over."""
 
 
-def serve_pipeline(
-    deployment: Deployment,
-    demand: Mapping[str, Demand],
-    models: Mapping[str, Source],
-    device: str,
-    duration_s: float,
-    seed: int,
-    scene: Scene | None,
-) -> Served:
+def serve_pipeline(job: ServingJob, scene: Scene | None) -> Served:
     """Serve the one pipeline of a deployment of one device in this process. ServeError where that cannot be."""
-    pipeline = only_pipeline(deployment, scene)
+    pipeline = only_pipeline(job.deployment, scene)
     assert scene is not None
-    flow = opened_flow(deployment, pipeline, demand[pipeline.name], scene, seed)
-    bench = opened(deployment, device)
-    bench = PipelineBench(bench.device, bench.weights, flow=flow)
-    return serve_on(bench, deployment, demand, models, duration_s, seed)
+    flow = opened_flow(job.deployment, pipeline, job.demand[pipeline.name], scene, job.seed)
+    bench = opened(job)
+    return serve_on(PipelineBench(bench.device, bench.weights, flow=flow), job)
 
 
 def only_pipeline(deployment: Deployment, scene: Scene | None) -> Pipeline:
@@ -394,18 +385,10 @@ class PipelineBench(Bench):
         of.open_alone()
         return line
 
-    def recorded(
-        self,
-        executor: Executor,
-        deployment: Deployment,
-        demand: Mapping[str, Demand],
-        ended_s: float,
-        seed: int,
-        wall_s: float,
-    ) -> SimulationResult:
+    def recorded(self, executor: Executor, job: ServingJob, ended_s: float, wall_s: float) -> SimulationResult:
         assert isinstance(executor, PipelineExecutor)
         one = self.flow.open
-        whole = recorded(executor.gpu, deployment, {}, ended_s, seed, wall_s)
+        whole = recorded(executor.gpu, replace(job, demand={}), ended_s, wall_s)
         logs = {line.stage.model: line.log for line in executor.gpu.lines}
         stages = {name: _requests(stage, logs.get(name), ended_s) for name, stage in one.stages.items()}
         frames = settled_frames(one, stages, ended_s)

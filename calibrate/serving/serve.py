@@ -64,40 +64,37 @@ class Start:
 NOW = Start()
 
 
-def serve_alone(
-    deployment: Deployment,
-    demand: Mapping[str, Demand],
-    models: Mapping[str, Source],
-    device: str,
-    duration_s: float,
-    seed: int,
-    start: Start = NOW,
-) -> Served:
-    """Serve in this process a deployment of one device that `check` has passed."""
-    return serve_on(opened(deployment, device), deployment, demand, models, duration_s, seed, start)
+@dataclass(frozen=True, slots=True)
+class ServingJob:
+    """What one process serves."""
+
+    deployment: Deployment
+    """Of one device, where `check` has passed it; of several, for as many processes."""
+    demand: Mapping[str, Demand]
+    models: Mapping[str, Source]
+    device: str
+    duration_s: float
+    seed: int
 
 
-def serve_on(
-    bench: "Bench",
-    deployment: Deployment,
-    demand: Mapping[str, Demand],
-    models: Mapping[str, Source],
-    duration_s: float,
-    seed: int,
-    start: Start = NOW,
-) -> Served:
+def serve_alone(job: ServingJob, start: Start = NOW) -> Served:
+    """Serve in this process."""
+    return serve_on(opened(job), job, start)
+
+
+def serve_on(bench: "Bench", job: ServingJob, start: Start = NOW) -> Served:
     """Serve on a bench that is open, and clear it."""
     began_s = perf_counter()
     real = bench.device
-    with in_regime(models[deployment.services[0].model].settings):
+    with in_regime(job.models[job.deployment.services[0].model].settings):
         try:
-            executor = bench.executor(deployment, demand, models)
-            stopped = executor.serve(start.at_s, duration_s, start.stop)
+            executor = bench.executor(job.deployment, job.demand, job.models)
+            stopped = executor.serve(start.at_s, job.duration_s, start.stop)
         except Exception as error:
-            raise ServeError(f"{deployment.devices[0].id}: {in_one_line(error, real)}") from error
+            raise ServeError(f"{job.deployment.devices[0].id}: {in_one_line(error, real)}") from error
         finally:
             allocated_bytes, process_bytes = bench.clear()
-    ended_s = min(executor.ended_s, duration_s)
+    ended_s = min(executor.ended_s, job.duration_s)
     gpu = executor.gpu
     name = gpu.device.id
     held = HeldMemory(
@@ -110,20 +107,20 @@ def serve_on(
         process_peak_bytes=own_bytes(real, process_bytes, shared=start is not NOW),
     )
     return Served(
-        result=bench.recorded(executor, deployment, demand, ended_s, seed, perf_counter() - began_s),
+        result=bench.recorded(executor, job, ended_s, perf_counter() - began_s),
         actions=executor.actions(),
         held={name: held},
         stopped=stopped,
     )
 
 
-def opened(deployment: Deployment, device: str) -> "Bench":
+def opened(job: ServingJob) -> "Bench":
     """The device, ready for models. ServeError where it cannot be had."""
-    name = deployment.devices[0].id
+    deployment, name = job.deployment, job.deployment.devices[0].id
     if deployment.swap.disk:
         raise ServeError("swap.disk: weights are served from memory alone. Leave it out, or write false")
     try:
-        real = find_device(device)
+        real = find_device(job.device)
     except DeviceError as error:
         raise ServeError(f"{name}: {error}") from error
     try:
@@ -150,17 +147,16 @@ def _check_asked(demand: Collection[str], deployment: Deployment) -> None:
         raise ServeError(f"workload: asks {unknown[0]!r}, which no service answers. Add a service")
 
 
-def check(
-    deployment: Deployment, demand: Mapping[str, Demand], models: Mapping[str, Source], duration_s: float
-) -> None:
+def check(job: ServingJob) -> None:
     """Refuse what cannot be served for real. Raises ServeError."""
-    if not duration_s > 0:
-        raise ServeError(f"duration: must be above 0 s, got {duration_s:g}. Serve for some seconds")
+    deployment, models = job.deployment, job.models
+    if not job.duration_s > 0:
+        raise ServeError(f"duration: must be above 0 s, got {job.duration_s:g}. Serve for some seconds")
     if deployment.failures is not None:
         raise ServeError("failures: nobody pulls the plug of a real device. Leave failures out")
     for service in deployment.services:
         _check_service(service, deployment, models)
-    _check_asked(demand, deployment)
+    _check_asked(job.demand, deployment)
     for gpu in deployment.devices:
         if not alone(deployment, gpu).services:
             raise ServeError(f"{gpu.id}: serves no model. Place one there, or leave the device out")
@@ -258,17 +254,9 @@ class Bench:
         """Where requests wait for a model that is built."""
         return WaitingLine(service, stage, demand.arrival_s.tolist(), runner.run)
 
-    def recorded(
-        self,
-        executor: Executor,
-        deployment: Deployment,
-        demand: Mapping[str, Demand],
-        ended_s: float,
-        seed: int,
-        wall_s: float,
-    ) -> SimulationResult:
+    def recorded(self, executor: Executor, job: ServingJob, ended_s: float, wall_s: float) -> SimulationResult:
         """What happened until `ended_s`."""
-        return recorded(executor.gpu, deployment, demand, ended_s, seed, wall_s)
+        return recorded(executor.gpu, job, ended_s, wall_s)
 
     def add(self, service: Service, deployment: Deployment, demand: Demand, source: Source) -> None:
         """Build one model."""
@@ -350,17 +338,15 @@ class Bench:
 # After it stopped
 
 
-def recorded(
-    gpu: RealGpu, deployment: Deployment, demand: Mapping[str, Demand], ended_s: float, seed: int, wall_s: float
-) -> SimulationResult:
+def recorded(gpu: RealGpu, job: ServingJob, ended_s: float, wall_s: float) -> SimulationResult:
     """The simulator's columns of what happened until `ended_s`."""
     name = gpu.device.id
     lines = {line.stage.model: line for line in gpu.lines}
     return SimulationResult(
-        deployment=deployment,
+        deployment=job.deployment,
         duration_s=ended_s,
-        seed=seed,
-        requests={model: requests(lines[model].log, asked, ended_s) for model, asked in demand.items()},
+        seed=job.seed,
+        requests={model: requests(lines[model].log, asked, ended_s) for model, asked in job.demand.items()},
         batches=tuple(batches(line, name, ended_s) for line in gpu.lines),
         loads=tuple(load for load in gpu.loads if load.finish_s <= ended_s),
         stalls=tuple(Stall(name, stall.start_s, min(stall.finish_s, ended_s)) for stall in gpu.stalls),

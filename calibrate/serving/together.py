@@ -5,7 +5,7 @@ starts for all at the same moment, once all are ready.
 """
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -16,28 +16,15 @@ from typing import Any
 import numpy as np
 
 from calibrate.serving.executor import NAP_S, interrupts_noted
-from calibrate.serving.serve import Source, Start, alone, requests, serve_alone
+from calibrate.serving.serve import ServingJob, Start, alone, requests, serve_alone
 from calibrate.serving.served import HeldMemory, Served, ServeError, joined
 from simulator.clock.records import Batches, MemoryUse, SimulationResult
 from simulator.rules.queues import Log
 from simulator.world.deployment import Deployment
 from simulator.world.hardware import Device as Gpu
-from simulator.world.workload import Demand
 
 HEAD_START_S = 0.1
 """From the moment all are ready to arrival 0, so that each learns of it before."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServingJob:
-    """What one process serves."""
-
-    deployment: Deployment
-    demand: Mapping[str, Demand]
-    models: Mapping[str, Source]
-    device: str
-    duration_s: float
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +58,11 @@ def died(code: int) -> str:
     return f"{text}. Memory probably ended: allow less, or fewer processes" if code == -signal.SIGKILL else text
 
 
-def serve_together(
-    deployment: Deployment,
-    demand: Mapping[str, Demand],
-    models: Mapping[str, Source],
-    device: str,
-    duration_s: float,
-    seed: int,
-) -> Served:
+def serve_together(job: ServingJob) -> Served:
     """Serve a deployment whose devices are processes on one real device. One that stops early stops all."""
     context = get_context("spawn")
     stop = context.RawValue("b", 0)
-    jobs = [
-        ServingJob(part, _of(part, demand), {s.model: models[s.model] for s in part.services}, device, duration_s, seed)
-        for part in (alone(deployment, gpu) for gpu in deployment.devices)
-    ]
-    peers = [_begun(context, job, stop) for job in jobs]
+    peers = [_begun(context, _part_of(job, alone(job.deployment, gpu)), stop) for gpu in job.deployment.devices]
     try:
         for peer in peers:
             peer.hears()
@@ -95,7 +71,7 @@ def serve_together(
             peer.pipe.send(at_s)
         with interrupts_noted() as interrupts:
             parts = _gathered(peers, stop, at_s, interrupts)
-        served = joined(deployment, parts)
+        served = joined(job.deployment, parts)
         return replace(served, stopped="interrupted") if interrupts else served
     finally:
         for peer in peers:
@@ -104,8 +80,11 @@ def serve_together(
             peer.pipe.close()
 
 
-def _of(part: Deployment, demand: Mapping[str, Demand]) -> dict[str, Demand]:
-    return {service.model: demand[service.model] for service in part.services if service.model in demand}
+def _part_of(job: ServingJob, part: Deployment) -> ServingJob:
+    """What one of its processes serves."""
+    asked = [service.model for service in part.services]
+    demand = {model: job.demand[model] for model in asked if model in job.demand}
+    return replace(job, deployment=part, demand=demand, models={model: job.models[model] for model in asked})
 
 
 def _begun(context: Any, job: ServingJob, stop: Any) -> Peer:
@@ -172,10 +151,8 @@ def _unseen(gpu: Gpu) -> HeldMemory:
 def _serve(job: ServingJob, pipe: Connection, stop: Any) -> None:
     """Serve one part; Ctrl-C goes to all processes of a terminal, and only the one that asked answers it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    arguments = (job.deployment, job.demand, job.models, job.device, job.duration_s, job.seed)
     try:
-        start = Start(at_s=_agreed(pipe), stop=lambda: bool(stop.value))
-        said: Served | ServeError = serve_alone(*arguments, start)
+        said: Served | ServeError = serve_alone(job, Start(at_s=_agreed(pipe), stop=lambda: bool(stop.value)))
     except ServeError as error:
         said = error
     with suppress(OSError):  # the one that asked may be gone

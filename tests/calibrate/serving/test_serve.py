@@ -17,7 +17,7 @@ from torch import nn
 from calibrate.devices.device import Cpu, find_device
 from calibrate.serving.entry import serve
 from calibrate.serving.resident import Arena, Weights, assigned
-from calibrate.serving.serve import Bench, Source, check
+from calibrate.serving.serve import Bench, ServingJob, Source, check
 from calibrate.serving.served import ASKED, FOLLOW, WAKE, Served, ServeError
 from calibrate.serving.together import died
 from planner.questions.validation.fitting import Case
@@ -543,7 +543,7 @@ def test_what_cannot_be_served_is_said():
     ]
     for deployment, asked, given, duration_s, said in cases:
         with pytest.raises(ServeError) as refused:
-            check(deployment, asked, given, duration_s)
+            check(ServingJob(deployment, asked, given, "cpu", duration_s, 0))
         assert str(refused.value).startswith(said)
 
 
