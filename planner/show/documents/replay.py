@@ -14,7 +14,8 @@ GPUS_SHOWN = 16
 MODELS_NOTE = "GPUs by their numbers below. The share on time stands with its 95 % interval."
 FLEET_NOTE = (
     "GPUs that hold the same models are drawn once, by the busiest and the fullest. Busy: the share of time that "
-    "batches ran; paler behind it, waiting for weights. Memory: the most in use at once. # as in the table below."
+    "batches ran, part-filled ones among them: it may near 100 % at a low load; paler behind it, waiting for weights. "
+    "Memory: the most in use at once. # as in the table below."
 )
 GPUS_NOTE = (
     "Load: share of its time that all requests would take in full batches; headroom is kept on it. Busy: share that "
