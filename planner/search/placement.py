@@ -8,6 +8,7 @@ from math import sqrt
 from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck, Rejection
 from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
+from planner.placing.evening import evenly
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
@@ -108,8 +109,7 @@ class OnFleet:
 
     def glance(self) -> Trial | None:
         """The usual packing, or one with replicas on all GPUs, if a screening speaks for it."""
-        packers = self._packer({}, None), self._packer({}, None, seed=1, even=True)
-        for packing in (packer.pack(self.devices) for packer in packers):
+        for packing in (self._packer({}, None).pack(self.devices), self._evenly()):
             miss = self._miss_unreplayed(packing, repaired=False)
             if miss:
                 self.unreplayed.append(miss)
@@ -173,7 +173,7 @@ class OnFleet:
         first = self._replayed_if_new(self._packer({}, None).pack(self.devices))
         if first:
             yield first
-        even = self._replayed_if_new(self._packer({}, None, seed=1, even=True).pack(self.devices))
+        even = self._replayed_if_new(self._evenly())
         if even:
             yield even
         if first is None or first.deployment.doubted:  # where speeds are drawn no room helps what missed: more GPUs do
@@ -219,6 +219,10 @@ class OnFleet:
     ) -> Packer:
         rules = self.question.rules(self.swap, tightness)
         return Packer(self.models, self.question.sized, rules, seed, even, spans=spans)
+
+    def _evenly(self) -> Packing | Misfit:
+        """Replicas on all GPUs."""
+        return evenly(self._packer({}, None, seed=1, even=True), self.devices)
 
     def _seen(self, packing: Packing) -> bool:
         return any(packing.placed == t.packing.placed for t in self.missed)
