@@ -3,7 +3,8 @@
 Headroom is a reserve of planning: a replay does not depend on it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -12,10 +13,10 @@ from planner.catalog.offers import Offer
 from planner.model.plan import Rejection
 from planner.model.progress import Progress, silent
 from planner.placing.cutting import FleetGpu
-from planner.placing.evening import evenly
+from planner.placing.duty import offered_load
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
-from planner.placing.packing import Misfit, Packer, Packing, Placed
-from planner.placing.sizing import Sized, SizedModels, judged
+from planner.placing.packing import Misfit, Packer, Packing, Placed, portions_of
+from planner.placing.sizing import Kind, Sized, SizedModels, judged
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.replay import Replay
 from planner.replay.run import PLANNING, replay
@@ -29,7 +30,7 @@ from simulator.clock.stability import drain
 from simulator.world.deployment import Deployment
 
 ROUNDS = 4
-"""How often the most that GPUs can do is guessed anew."""
+"""How often shares are set anew by the batches that the last ones allow."""
 PARTS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3)
 """Of the most that the GPUs can do: under more, batches are larger, which swapping and stages may need."""
 NEARLY = 0.02
@@ -114,6 +115,31 @@ def _own(sized: SizedModels, placed: Placed) -> Sized:
 def _lighter(sized: Sized, factor: float) -> Sized:
     need = replace(sized.need, rate_rps=sized.need.rate_rps * factor)
     return replace(sized, need=need, least_work=sized.least_work * factor, design_work=sized.design_work * factor)
+
+
+def evenly(packer: Packer, devices: Sequence[FleetGpu]) -> Packing | Misfit:
+    """All GPUs equally busy in the batches that are allowed on them, as nearly as a few rounds find it."""
+    best = packer.pack(devices)
+    last = best
+    for _ in range(ROUNDS):
+        if isinstance(last, Misfit):
+            break
+        packer.work = _work_of(last)
+        last = packer.pack(devices)
+        if isinstance(last, Packing) and (isinstance(best, Misfit) or last.work < best.work):
+            best = last
+    return best
+
+
+def _work_of(packing: Packing) -> Mapping[tuple[str, Kind], float]:
+    """GPUs that all requests of a model would keep busy on each kind, in the batches that are allowed there."""
+    busy: dict[tuple[str, Kind], float] = defaultdict(float)
+    share: dict[tuple[str, Kind], float] = defaultdict(float)
+    for p in packing.placed:
+        cell = p.portion.sized.model, p.devices[0].kind
+        busy[cell] += sum(offered_load([portion], [p.batch_size_max]) for portion in portions_of(p))
+        share[cell] += p.portion.share
+    return {cell: busy[cell] / share[cell] for cell in busy}
 
 
 # Replayed

@@ -8,7 +8,6 @@ from math import sqrt
 from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck, Rejection
 from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
-from planner.placing.evening import evenly
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
@@ -18,6 +17,7 @@ from planner.replay.hardest import HardestDraws
 from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
+from planner.search.even import evenly
 from planner.search.question import Question
 from planner.search.rejections import (
     misfit,

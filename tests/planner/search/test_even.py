@@ -5,11 +5,16 @@ from datetime import date
 
 import pytest
 from support.paths import SCENARIOS
+from support.planning import T4, model, offer, planned, profile, question, scenario, shelf
 
 from benchmarks.monotone import walk
 from planner.catalog.knowledge import knowledge
 from planner.io.load import load_scenario
+from planner.model.parts.machines import BuySpec
 from planner.model.simulation import Simulation
+from planner.placing.packing import Packer, Packing
+from planner.replay.deploying import devices_of
+from planner.search.even import evenly
 from planner.search.simulation import simulate_named
 
 WEEK = SCENARIOS / "horizon" / "week.yaml"
@@ -44,3 +49,19 @@ def test_six_are_too_few_and_all_alike() -> None:
 def test_verdicts_do_not_turn_back(seed: int) -> None:
     """The same for 200 seeds: `python -m benchmarks.monotone --count 200`."""
     assert walk(seed, Namespace(kind=None, traffic=None, load=None)).turned_back == ()
+
+
+def test_plans_know_replicas_that_are_evened_by_the_batches_that_run() -> None:
+    """Two models on one GPU run smaller batches than by design, and shares that heed it have room on fewer GPUs."""
+    cameras = {"a": (10, 10.0), "b": (120, 10.0)}
+    asked = scenario([model("a"), model("b")], cameras, headroom=0.2, buy=BuySpec(gpus=("T4",)))
+    library = shelf(profile("a", T4, 0.016, 0.004), profile("b", T4, 0.016, 0.016))
+    of = question(asked, [offer(T4, 1.0)], library)
+
+    def has_room(gpus: int) -> bool:
+        packer = Packer(list(of.needs), of.sized, of.rules(False, {}), seed=1, even=True)
+        packing = evenly(packer, devices_of((offer(T4, 1.0),), (gpus,)))
+        return isinstance(packing, Packing) and packing.work <= 0.8
+
+    bought = planned(asked, library).recommendation.gpu_count
+    assert bought <= next(gpus for gpus in range(20, 40) if has_room(gpus))
