@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Profiles, Quiet, Seed, Set
+from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set
 from planner.console.shipped import shipped
 from planner.model.choices import HorizonWay
 from planner.units.writing import Format
@@ -24,6 +24,7 @@ def horizon(
     catalog: Catalogs = None,
     profiles: Profiles = None,
     form: FormNoCsv = Format.TABLE,
+    out: Out = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw load and GPUs as PNG; needs matplotlib.")
     ] = None,
@@ -31,11 +32,12 @@ def horizon(
     quiet: Quiet = False,
 ) -> None:
     """Compare ways to keep GPUs over days: fixed, by the hour, autoscaled, reserved, spot, your own."""
-    from planner.console.output import ExitCode, check_plot, emit, note, progress
+    from planner.console.output import ExitCode, check_out, check_plot, emit, keep, note, progress
     from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
     check_plot(plot)
+    check_out(out, "horizon", scenario)
     with progress(quiet) as tell:
         answer = api.horizon(
             scenario,
@@ -47,6 +49,7 @@ def horizon(
             progress=tell,
         )
     emit(render(answer, form, stdout_screen()))
+    keep(answer, out, quiet)
     if plot:
         from planner.show.documents.horizons import draw
 

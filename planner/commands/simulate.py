@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, Form, GpuKind, Profiles, Quiet, Scenario, Seed, Set, Verbose
-from planner.console.output import ExitCode, emit, placed_by, progress
+from planner.console.options import Catalogs, Form, GpuKind, Out, Profiles, Quiet, Scenario, Seed, Set, Verbose
+from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress
 from planner.units.writing import Format, stdout_screen
 
 
@@ -29,6 +29,7 @@ def simulate(
     catalog: Catalogs = None,
     profiles: Profiles = None,
     form: Form = Format.TABLE,
+    out: Out = None,
     seed: Seed = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -41,6 +42,7 @@ def simulate(
 
     if (placed is None) == (gpu is None) or (gpu is None) != (count is None):
         raise typer.BadParameter("name either --gpu and --count, or --plan.")
+    check_out(out, "simulation", scenario)
     kept = api.read_plan(placed) if placed else None
     changes = [*api.seeded(overrides, seed), *map(policy_override, policy or [])]
     with progress(quiet) as tell, placed_by(placed):
@@ -49,4 +51,5 @@ def simulate(
         )
     short = form is Format.TABLE and not verbose
     emit(terminal(brief(answer), stdout_screen()) if short else render(answer, form, stdout_screen()))
+    keep(answer, out, quiet)
     raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Profiles, Set, Verbose
+from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Set, Verbose
 from planner.console.shipped import shipped
 from planner.units.writing import Format
 
@@ -37,10 +37,11 @@ def train(
         Path | None, typer.Option(metavar="FILE", help="Draw options by time and cost, as .png or .svg.")
     ] = None,
     form: FormNoCsv = Format.TABLE,
+    out: Out = None,
     verbose: Verbose = False,
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
-    from planner.console.output import ExitCode, check_plot, emit
+    from planner.console.output import ExitCode, check_out, check_plot, emit, keep
     from planner.show.charts.png import FORMS
     from planner.show.documents.training import brief, check_text, draw
     from planner.show.kept import render
@@ -48,8 +49,9 @@ def train(
     from planner.units.writing import stdout_screen
 
     refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
-           never={"--catalog": catalog, "--profiles": profiles, "--plot": plot})  # fmt: skip
+           never={"--catalog": catalog, "--profiles": profiles, "--plot": plot, "-o": out})  # fmt: skip
     check_plot(plot, FORMS)
+    check_out(out, "training", scenario)
     if measure:
         check = api.train_measured(scenario, device or "cuda:0", batch=batch, samples=samples, overrides=overrides)
         emit(check_text(check, form, stdout_screen()))
@@ -57,6 +59,7 @@ def train(
     plan = api.train(scenario, overrides=overrides, catalog=catalog, profiles=profiles)
     short = form is Format.TABLE and not verbose
     emit(terminal(brief(plan), stdout_screen()) if short else render(plan, form, stdout_screen()))
+    keep(plan, out)
     if plot:
         draw(plan, plot)
     raise typer.Exit(ExitCode.FEASIBLE if plan.cheapest else ExitCode.INFEASIBLE)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, PlanFile, Profiles, Quiet, Seed, Set
+from planner.console.options import Catalogs, FormNoCsv, Out, PlanFile, Profiles, Quiet, Seed, Set
 from planner.units.writing import Format
 
 
@@ -22,15 +22,17 @@ def whatif(
     catalog: Catalogs = None,
     profiles: Profiles = None,
     form: FormNoCsv = Format.TABLE,
+    out: Out = None,
     seed: Seed = None,
     quiet: Quiet = False,
 ) -> None:
     """Replay a plan as it stands with machines away, at another load, or with its scenario changed."""
-    from planner.console.output import ExitCode, emit, placed_by, progress
+    from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress
     from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
     kept = api.read_plan(plan)
+    check_out(out, "whatif", plan)
     with progress(quiet) as tell, placed_by(plan):
         answer = api.whatif(
             kept,
@@ -44,4 +46,5 @@ def whatif(
             progress=tell,
         )
     emit(render(answer, form, stdout_screen()))
+    keep(answer, out, quiet)
     raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

@@ -62,6 +62,7 @@ FormNoCsv = Annotated[
 FormJson = Annotated[
     Format, typer.Option("--format", metavar="table|json", help="How the answer is written.", callback=json_or_table)
 ]
+Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the answer here, as JSON.")]
 Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw it as PNG; needs matplotlib."),

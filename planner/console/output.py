@@ -70,6 +70,24 @@ def check_plot(plot: Path | None, forms: Sequence[str] = (".png",), made: Path |
         check_picture(plot, forms, made=made)
 
 
+def check_out(out: Path | None, kind: str, question: Path) -> None:
+    """StoreError where no answer of that kind can be kept there, before anything is worked out."""
+    if out:
+        from planner.io.store import check_target
+
+        check_target(out, question, kind)
+
+
+def keep(answer: Any, out: Path | None, quiet: bool = False) -> None:
+    """Keep an answer where `-o` says so."""
+    if out:
+        from planner.io.store import write_answer
+
+        write_answer(answer, out)
+        if not quiet:
+            note(f"Kept in {out}. Why so: planner explain {out}. A page of it: planner report {out}")
+
+
 def note(text: str) -> None:
     """A line for people, beside the answer."""
     if sys.stderr is not None:

@@ -91,9 +91,15 @@ def write_beside(text: str, path: Path) -> None:
 
 
 def check_target(target: Path, scenario: Path | None = None, kind: str = "plan") -> None:
-    """StoreError where an answer would replace its own scenario, or a file that holds none of its kind."""
+    """StoreError where an answer would replace its own scenario, or a file of another kind, or has no place to be.
+
+    Asked before anything is worked out.
+    """
     if scenario and target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with -o.")
+    why = "Is a directory" if target.is_dir() else "" if target.parent.is_dir() else "No such file or directory"
+    if why:
+        raise StoreError(f"{target}: cannot be written: {why}. Name another file with -o.")
     if target.is_file() and not holds(target, kind):
         raise StoreError(f"{target}: exists and is no {kind}. Name another file with -o, or remove this one.")
 

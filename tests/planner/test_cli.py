@@ -380,10 +380,35 @@ def test_bad_usage_and_input_exit_2_in_words(planner, words, said):
 
 
 def test_an_unwritable_output_loses_nothing(planner):
-    code, out, err = planner(*ON_T4, "-o", "nowhere/plan.json")
+    code, out, err = planner(*ON_T4, "-o", "/dev/full")
     assert code == 2
     assert re.match(r"\d+ x .*: \$[\d.]+/h, ", out)
-    assert err == "nowhere/plan.json: cannot be written: No such file or directory. Name another file with -o.\n"
+    assert err == "/dev/full: cannot be written: No space left on device. Name another file with -o.\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "why"), [("nowhere/a.json", "No such file or directory"), ("scenarios", "Is a directory")]
+)
+@pytest.mark.parametrize(
+    "words",
+    ["plan video", "train lenet", "horizon week", "simulate video --gpu T4 --count 1"],
+    ids=lambda w: w.split()[0],
+)
+def test_where_an_answer_is_kept_is_checked_before_it_is_worked_out(planner, monkeypatch, words, target, why):
+    for name in ("plan", "train", "horizon", "simulate"):
+        monkeypatch.setattr(f"planner.api.{name}", lambda *_, **__: pytest.fail("it was worked out first"))
+    code, out, err = planner(*words.split(), "-o", target)
+    assert (code, out) == (2, "")
+    assert err == f"{target}: cannot be written: {why}. Name another file with -o.\n"
+
+
+def test_any_answer_is_kept_where_it_is_said_and_read_back(planner, here):
+    code, _, err = planner("train", "lenet", "-o", "lenet.json")
+    assert code == 0
+    assert err.startswith("Kept in lenet.json.")
+    assert "LeNet" in planner("explain", "lenet.json")[1]
+    code, _, err = planner("simulate", "trace", "--gpu", "T4", "--count", "2", "-o", "lenet.json")
+    assert (code, "exists and is no simulation" in err) == (2, True)
 
 
 @pytest.mark.parametrize("target", [TRACE, "./scenarios/../scenarios/trace.yaml", "notes.json"])
