@@ -9,6 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 CONSTANTS = (
+    HERE / "rules" / "latencies.py",
     HERE / "rules" / "batching.py",
     HERE / "clock" / "metrics.py",
     HERE / "clock" / "records.py",

@@ -19,7 +19,6 @@ from planner.model.replications import (
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need
 from planner.replay.stretch import ReplayLength
-from planner.replay.timeline import Counts
 from simulator.clock.metrics import (
     ModelMetrics,
     Summary,
@@ -32,6 +31,7 @@ from simulator.clock.metrics import (
     long_run,
     share_interval,
 )
+from simulator.rules.latencies import Counts
 from simulator.world.workload import Workload
 
 MILE = 0.05

@@ -14,7 +14,7 @@ from planner.placing.sizing import Need, judged
 from planner.replay.hardest import HardestDraws, in_order
 from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
-from planner.replay.timeline import latency_counts, timeline
+from planner.replay.timeline import timeline
 from simulator.clock.metrics import accuracy
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import check
@@ -170,7 +170,7 @@ def _with_one_more(
         return more
     return replace(
         more,
-        latencies=(*so_far.latencies, latency_counts(seen.latency_s)),
+        latencies=(*so_far.latencies, seen.latency_counts),
         timeline=timeline(result, seen.summary, early_s) if shown and result else so_far.timeline,
     )
 

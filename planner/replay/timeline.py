@@ -16,12 +16,9 @@ from planner.model.timeline import (
 )
 from simulator.clock.metrics import Summary
 from simulator.clock.records import Batches, Outcome, Requests, SimulationResult
+from simulator.rules.latencies import EDGES_S, Counts
 from simulator.world.workload import Floats
 
-BINS_PER_DECADE = 40
-"""Each bin is 6 % wide: a histogram shows modes, and percentiles stand beside it."""
-SHORTEST_S, DECADES = 1e-4, 8
-"""0.1 ms to 10,000 s; what lies beyond counts in the outermost bins."""
 REQUESTS_SHOWN = 2000
 """A page and a trace viewer show that many at once, and `plan.json` stays below 300 KB."""
 GPUS_SHOWN = 16
@@ -30,28 +27,18 @@ STEPS_SHOWN = 2000
 LEAD = 0.1
 """Share of the window before the first load that it is moved to."""
 
-Counts = NDArray[np.int64]
 Rows = NDArray[np.int64]
-
-
-def latency_counts(latency_s: Mapping[str, Floats]) -> dict[str, Counts]:
-    """Requests of each model by latency."""
-    together_s = np.concatenate(list(latency_s.values()))
-    bins = BINS_PER_DECADE * DECADES
-    number = np.log10(np.maximum(together_s, SHORTEST_S) / SHORTEST_S) * BINS_PER_DECADE
-    place = np.minimum(number, bins - 1).astype(np.intp)
-    place += bins * np.repeat(np.arange(len(latency_s)), [len(one) for one in latency_s.values()])
-    counts = np.bincount(place, minlength=bins * len(latency_s)).reshape(-1, bins)
-    return dict(zip(latency_s, counts, strict=True))
 
 
 def histogram(model: str, slo_s: float, counts: Counts) -> LatencyHistogram:
     """Counts from the first bin that holds a request to the last."""
     filled = np.flatnonzero(counts)
     first, last = (int(filled[0]), int(filled[-1]) + 1) if len(filled) else (0, 0)
-    edges_s = (SHORTEST_S * 10 ** (i / BINS_PER_DECADE) for i in range(first, last + 1))
     return LatencyHistogram(
-        model=model, slo_s=slo_s, edges_s=tuple(edges_s), counts=tuple(int(n) for n in counts[first:last])
+        model=model,
+        slo_s=slo_s,
+        edges_s=EDGES_S[first : last + 1],
+        counts=tuple(int(n) for n in counts[first:last]),
     )
 
 

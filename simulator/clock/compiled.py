@@ -20,6 +20,7 @@ from simulator.clock.records import Outcome
 from simulator.clock.serving import ServingGpu
 from simulator.machine_code import forget_stale
 from simulator.rules.batching import EPSILON_S
+from simulator.rules.latencies import EDGES_S, INNER_EDGES_S, QUANTILES, SHORTEST_S
 from simulator.rules.queues import Queue
 from simulator.rules.scheduling import RoundRobin
 from simulator.world.deployment import Drop
@@ -38,6 +39,12 @@ DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}
 NEVER, LATE, NEWEST = 0, 1, 2
 IN_TURN, BY_ARRIVAL, BY_DEADLINE = 0, 1, 2
 FINISHED, DROPPED, WAITING, RUNNING = (int(outcome) for outcome in Outcome)
+STEP_BITS = 46
+"""Bits of a latency that are left off to count it: what is left are steps of 1/64 of a power of two, so that no more
+than one edge of a bin lies in each."""
+FIRST_STEP, LAST_STEP = (int(step) for step in np.array([SHORTEST_S, EDGES_S[-1]]).view(np.int64) >> STEP_BITS)
+NO_BITS = 2**63 - 1
+"""As a whole number no latency is as large."""
 BLOCK, LANES = 128, 8
 """Numbers that NumPy adds up in as many lanes, before it adds up such sums by twos."""
 
@@ -124,8 +131,20 @@ class Sums(NamedTuple):
     stretches."""
     values: Floats
     """By model: mean latency, mean queueing, standard deviation of stretches, growth of the backlog."""
+    quantiles_s: Floats
+    """By model: of its latencies, at `QUANTILES`."""
+    bins: Ints
+    """By model: of its latencies, as `simulator.rules.latencies.counts_of`."""
     latency_s: Floats
     """Of the requests of a model that finished, from where its requests begin on."""
+    bits: Ints
+    """The same memory as whole numbers: of two latencies the longer has the larger one."""
+    edges_s: Floats
+    """Where bins begin; beyond the last never."""
+    bin_of: Ints
+    """By step (`STEP_BITS`): the bin in which it begins."""
+    held: Ints
+    """By step: room to reckon in."""
     spare: Floats
     """Room to reckon in."""
     by_size_s: Floats
@@ -198,6 +217,30 @@ def columns(queues: Sequence[Queue], requests: int) -> Queues:
         log_finish_s=np.empty(requests),
         log_count=np.empty(requests, dtype=np.int32),
         rows=np.zeros(count, dtype=np.int64),
+    )
+
+
+def sums(queues: int, largest: int, models: int, requests: int) -> Sums:
+    """Room for the sums of so many queues, of batches up to the largest, of models and of requests."""
+    latency_s = np.empty(requests)
+    steps = np.arange(FIRST_STEP, LAST_STEP + 1) << STEP_BITS
+    return Sums(
+        watts=np.zeros((queues, largest + 1)),
+        busy_s=np.zeros(queues),
+        energy_j=np.zeros(queues),
+        batched=np.zeros(queues, dtype=np.int64),
+        batches=np.zeros(queues, dtype=np.int64),
+        counts=np.zeros((models, 10), dtype=np.int64),
+        values=np.zeros((models, 4)),
+        quantiles_s=np.zeros((models, len(QUANTILES))),
+        bins=np.zeros((models, len(EDGES_S) - 1), dtype=np.int64),
+        latency_s=latency_s,
+        bits=latency_s.view(np.int64),
+        edges_s=np.array([*EDGES_S[:-1], inf]),
+        bin_of=INNER_EDGES_S.searchsorted(steps.view(np.float64), side="right"),
+        held=np.zeros(len(steps), dtype=np.int64),
+        spare=np.empty(requests),
+        by_size_s=np.zeros(largest + 1),
     )
 
 
@@ -339,6 +382,95 @@ def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, en
             warmup_s,
             end_s,
         )
+        _add_latencies(sums, first, model)
+
+
+@loop
+def _add_latencies(sums: Sums, first: int, model: int) -> None:
+    """Of one model, whose latencies begin at `first`: how many are in each bin, and their quantiles."""
+    count = sums.counts[model, 1]
+    latency_s, bits = sums.latency_s[first : first + count], sums.bits[first : first + count]
+    bins = sums.bins[model]
+    for step in range(len(sums.held)):
+        sums.held[step] = 0
+    for number in range(len(bins)):
+        bins[number] = 0
+    for place in range(count):
+        step = min(max((bits[place] >> STEP_BITS) - FIRST_STEP, 0), len(sums.held) - 1)
+        sums.held[step] += 1
+        number = sums.bin_of[step]
+        bins[number + (latency_s[place] >= sums.edges_s[number + 1])] += 1
+    for number in range(len(QUANTILES)):
+        sums.quantiles_s[model, number] = _quantile(latency_s, bits, sums.held, sums.spare, QUANTILES[number])
+
+
+@loop
+def _quantile(latency_s: Floats, bits: Ints, held: Ints, spare: Floats, share: float) -> float:
+    """As `simulator.rules.latencies.quantiles`; `held`: how many latencies lie in each step.
+
+    Only those of one step are looked at closer, or of two where the quantile lies between the last and the first.
+    """
+    if not len(latency_s):
+        return nan
+    place = share * (len(latency_s) - 1)
+    below, part = int(place), place - int(place)
+    step = before = 0
+    while before + held[step] <= below:
+        before += held[step]
+        step += 1
+    few = spare[: _in_step(latency_s, bits, spare, step, len(held))]
+    low_s = high_s = _select(few, below - before)
+    if below + 1 < before + held[step]:
+        high_s = _select(few, below + 1 - before)
+    elif below + 1 < len(latency_s):
+        step += 1
+        while not held[step]:
+            step += 1
+        high_s = _select(spare[: _in_step(latency_s, bits, spare, step, len(held))], 0)
+    if part >= 0.5:
+        return high_s - (high_s - low_s) * (1 - part)
+    return low_s + (high_s - low_s) * part
+
+
+@loop
+def _in_step(latency_s: Floats, bits: Ints, spare: Floats, step: int, steps: int) -> int:
+    """Copy the latencies of one step, and say how many there are."""
+    first = (FIRST_STEP + step) << STEP_BITS if step else 0
+    end = (FIRST_STEP + step + 1) << STEP_BITS if step < steps - 1 else NO_BITS
+    count = 0
+    for place in range(len(latency_s)):
+        if first <= bits[place] < end:
+            spare[count] = latency_s[place]
+            count += 1
+    return count
+
+
+@loop
+def _select(values: Floats, rank: int) -> float:
+    """The value that stands there once they are sorted: what is smaller than one of them goes before it, what is larger
+    behind it, and on with the part that holds the rank (Hoare, 1961)."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right, place = low, high, low
+        while place <= right:
+            value = values[place]
+            if value < pivot:
+                values[place], values[left] = values[left], value
+                left += 1
+                place += 1
+            elif value > pivot:
+                values[place], values[right] = values[right], value
+                right -= 1
+            else:
+                place += 1
+        if left <= rank <= right:
+            return pivot
+        if rank < left:
+            high = left - 1
+        else:
+            low = right + 1
+    return values[low]
 
 
 @loop

@@ -13,6 +13,7 @@ import numpy as np
 
 from simulator.clock.records import Batches, Outcome, Requests, SimulationResult
 from simulator.flow.figures import StageMetrics, StationMetrics, times
+from simulator.rules.latencies import quantiles_of
 from simulator.world.deployment import Deployment
 from simulator.world.hardware import GPU
 from simulator.world.pipelines import Station
@@ -26,7 +27,6 @@ CONFIDENCE = 0.95
 """Of an interval that is looked at once."""
 STRETCHES = 10
 """Parts of a replication whose means tell how sure its own mean is."""
-QUANTILES = (0.5, 0.9, 0.95, 0.99)
 ROUNDING = 1e-9
 """A share that is lower than an SLO by no more is not: by rounding."""
 NOISIER = 4.0
@@ -245,12 +245,12 @@ class Tally:
     """Standard deviation over these parts of the share in time."""
     backlog_growth: float
     energy_j: float
-    ordered_s: Floats
-    """Latencies of those that finished, as far sorted as `QUANTILES` ask."""
+    quantiles_s: Sequence[float]
+    """Latencies of those that finished, at `QUANTILES`."""
 
     def metrics(self, span_s: float) -> ModelMetrics:
         """As shares and rates; `span_s`: the time after the warm-up."""
-        p50, p90, p95, p99 = quantiles(self.ordered_s, QUANTILES)
+        p50, p90, p95, p99 = self.quantiles_s
         error = self.stretches_sd / self.stretches**0.5 if self.stretches > 1 else float("nan")
         return ModelMetrics(
             arrived=self.arrived,
@@ -316,7 +316,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         stretches_sd=stretches_sd,
         backlog_growth=_backlog_growth(came, warmup_s, end_s),
         energy_j=total(w.energy_j for w in worked),
-        ordered_s=in_parts(latency_s),
+        quantiles_s=quantiles_of(latency_s),
     )
 
 
@@ -338,31 +338,6 @@ def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     while count and arrival_s[count - 1] + slo_s > end_s:
         count -= 1
     return count
-
-
-def in_parts(values: Floats) -> Floats:
-    """A copy in which those stand in their places that `QUANTILES` need: sorting all takes three times as long."""
-    if not len(values):
-        return values.copy()
-    below = [int(share * (len(values) - 1)) for share in QUANTILES]
-    return np.partition(values, sorted({*below, *(min(place + 1, len(values) - 1) for place in below)}))
-
-
-def quantiles(ordered: Floats, shares: Sequence[float]) -> list[float]:
-    """As `numpy.quantile` of sorted values, in a fifth of its time; NaN without any. Of 1, 2 and 4 the half is 2."""
-    if not len(ordered):
-        return [float("nan")] * len(shares)
-    return [_quantile(ordered, share) for share in shares]
-
-
-def _quantile(ordered: Floats, share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
-    part = place - below
-    if part >= 0.5:  # as NumPy does, so that equal values stay equal
-        return high - (high - low) * (1 - part)
-    return low + (high - low) * part
 
 
 def _over_time(arrival_s: Floats, in_time: np.ndarray) -> tuple[int, float]:

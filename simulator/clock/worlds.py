@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from simulator.clock.metrics import Summary, Tally, device_metrics, finished_latency_s, in_parts, summarise, total
+from simulator.clock.metrics import Summary, Tally, device_metrics, finished_latency_s, summarise, total
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import Compiled, World, noise_by_queue, replicate
 from simulator.clock.stability import compute_load, drain
+from simulator.rules.latencies import Counts, counts_of
 from simulator.rules.speeds import Speeds
 from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import drawn
-from simulator.world.workload import Cameras, Demand, Floats, Workload, draw, steady_cameras
+from simulator.world.workload import Cameras, Demand, Workload, draw, steady_cameras
 
 KEPT_BYTES = 2**28
 """Arrivals that are kept for the next deployment: 22 million requests."""
@@ -81,8 +82,8 @@ class WorldFigures:
 
     summary: Summary
     requests: int
-    latency_s: Mapping[str, Floats]
-    """By model: of the requests that came after the warm-up and finished."""
+    latency_counts: Mapping[str, Counts]
+    """By model: the latencies of requests that came after the warm-up and finished, in bins."""
     growing: tuple[str, ...]
     """Models whose queues grow without end at the speeds of this world; empty where speeds are known."""
     wall_s: float
@@ -122,7 +123,7 @@ class Worlds:
         return WorldFigures(
             summary=summarise(result, self.warmup_s),
             requests=result.request_count,
-            latency_s={m: finished_latency_s(one, self.warmup_s) for m, one in result.requests.items()},
+            latency_counts={m: counts_of(finished_latency_s(r, self.warmup_s)) for m, r in result.requests.items()},
             growing=self._growing(result) if self.deployment.doubted else (),
             wall_s=result.wall_s,
         )
@@ -176,11 +177,12 @@ class PlainWorlds:
         self._set_speeds(seed)
         self._serve(asked, seed)
         self.code.add_up(self.columns, asked, self.sums, worlds.warmup_s, worlds.duration_s)
-        summary, latency_s = self._summary(asked)
+        summary = self._summary()
+        counts = dict(zip(self.models, self.sums.bins.copy(), strict=True))
         growing: tuple[str, ...] = ()
         if worlds.deployment.doubted and self._load() >= 1:
             growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
-        return WorldFigures(summary, len(asked.arrival_s), latency_s, growing, perf_counter() - began_s)
+        return WorldFigures(summary, len(asked.arrival_s), counts, growing, perf_counter() - began_s)
 
     def _make_room(self, demand: Mapping[str, Demand]) -> None:
         """Columns for the first world, and larger ones where one has more requests."""
@@ -191,7 +193,7 @@ class PlainWorlds:
         self.models = list(demand)
         self.layout = self._layout()
         self.columns = self.code.columns(self.queues, self.room)
-        self.sums = self._sums()
+        self.sums = self.code.sums(len(self.queues), self.columns.service_s.shape[1] - 1, len(demand), self.room)
         self.requests = self.code.WorldRequests(
             arrival_s=np.empty(self.room),
             begin=np.zeros(len(demand) + 1, dtype=np.int64),
@@ -218,21 +220,6 @@ class PlainWorlds:
             share=share,
             of_share=of_share,
             equal=np.array([len({self.replicas[id(queue)].share for queue in queues}) == 1 for queues in by_model]),
-        )
-
-    def _sums(self) -> Any:
-        queues, largest = len(self.queues), self.columns.service_s.shape[1]
-        return self.code.Sums(
-            watts=np.zeros((queues, largest)),
-            busy_s=np.zeros(queues),
-            energy_j=np.zeros(queues),
-            batched=np.zeros(queues, dtype=np.int64),
-            batches=np.zeros(queues, dtype=np.int64),
-            counts=np.zeros((len(self.models), 10), dtype=np.int64),
-            values=np.zeros((len(self.models), 4)),
-            latency_s=np.empty(self.room),
-            spare=np.empty(self.room),
-            by_size_s=np.zeros(largest),
         )
 
     def _asked(self, demand: Mapping[str, Demand]) -> Any:
@@ -290,17 +277,16 @@ class PlainWorlds:
                 )
         return max(busy.values())
 
-    def _summary(self, asked: Any) -> tuple[Summary, dict[str, Floats]]:
+    def _summary(self) -> Summary:
         sums, worlds = self.sums, self.worlds
         busy_s, energy_j = sums.busy_s.tolist(), sums.energy_j.tolist()
         batched, batches = sums.batched.tolist(), sums.batches.tolist()
-        counts, values, begins = sums.counts.tolist(), sums.values.tolist(), asked.begin.tolist()
-        models, latency_s = {}, {}
+        counts, values, quantiles_s = sums.counts.tolist(), sums.values.tolist(), sums.quantiles_s.tolist()
+        models, devices, end = {}, {}, 0
         for place, model in enumerate(self.models):
             mine = sorted(self.numbers[id(queue)] for queue in self.by_model[model])
             arrived, finished, dropped, waiting, running, judged, in_time, judged_in_time, in_all, parts = counts[place]
             mean_s, mean_queueing_s, parts_sd, growth = values[place]
-            latency_s[model] = in_parts(sums.latency_s[begins[place] : begins[place] + finished])
             tally = Tally(
                 came=arrived,
                 arrived=arrived,
@@ -320,10 +306,9 @@ class PlainWorlds:
                 stretches_sd=parts_sd,
                 backlog_growth=growth,
                 energy_j=total(energy_j[number] for number in mine),
-                ordered_s=latency_s[model],
+                quantiles_s=quantiles_s[place],
             )
             models[model] = tally.metrics(worlds.duration_s - worlds.warmup_s)
-        devices, end = {}, 0
         for gpu in self.gpus:
             begin, end = end, end + len(gpu.queues)
             devices[gpu.device.id] = device_metrics(
@@ -333,7 +318,7 @@ class PlainWorlds:
                 batches_j=total(energy_j[begin:end]),
                 peak_memory_bytes=max(gpu.memory_used),
             )
-        return Summary(models, devices), latency_s
+        return Summary(models, devices)
 
 
 def _begins(lengths: Iterator[int] | Sequence[int]) -> np.ndarray:

@@ -6,8 +6,6 @@ from math import isnan, nan, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from support import worlds
 
@@ -20,7 +18,6 @@ from simulator.clock.metrics import (
     draws_interval,
     drifts,
     long_run,
-    quantiles,
     share_interval,
     summarise,
 )
@@ -456,8 +453,3 @@ def test_intervals_hold_the_long_run(name: str) -> None:
     found = coverage(name, sets)
     assert 0.5 < found.truth < 0.999  # near the edge, where an interval may be wrong on either side
     assert found.held * sets >= stats.binom.ppf(0.001, sets, 0.93)
-
-
-@given(values=st.lists(st.floats(0, 1e6), min_size=1, max_size=50), share=st.floats(0, 1))
-def test_quantiles_are_those_of_numpy(values: list[float], share: float) -> None:
-    assert quantiles(np.sort(values), [share]) == [np.quantile(values, share)]
