@@ -190,10 +190,10 @@ class FleetProgram:
         """Columns: n by offer, x by pair, y by pair where resident, and one switch by excluded fleet and offer."""
         if {s.model for s, _ in self._pairs} != set(self.models):
             return None
-        if not all(self._able(resource) for resource in self.resources):
+        able = [len(self._able(resource)) for resource in self.resources]
+        if 0 in able:
             return None
-        stations = sum(len(self._able(resource)) for resource in self.resources)
-        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded), stations)
+        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded), sum(able))
         self._work_rows(rows, design)
         self._resource_rows(rows, design)
         if self.resident:

@@ -175,6 +175,14 @@ APART = 8.0
 """How many times its work a model counts that gets GPUs of its own; they are busy to about an eighth of the others."""
 
 
+def places_of(devices: Sequence[FleetGpu]) -> dict[Kind, list[int]]:
+    """Which of the GPUs are of each kind."""
+    places: dict[Kind, list[int]] = {}
+    for place, device in enumerate(devices):
+        places.setdefault(device.kind, []).append(place)
+    return places
+
+
 class Packer:
     """Assigns models to single GPUs: a start, then moves and swaps away from the most strained GPU."""
 
@@ -462,8 +470,7 @@ class Packer:
         if shares is None:
             return None
         contents: list[Content] = [()] * len(devices)
-        for kind in dict.fromkeys(device.kind for device in devices):
-            places = [j for j, device in enumerate(devices) if device.kind == kind]
+        for kind, places in places_of(devices).items():
             order = self._wrapping_order([m for m, k in shares if k == kind], kind, together)
             works = [shares[m, kind] * work[m, kind] for m in order]
             for model, place, part in wrapped(works, len(places)):
@@ -517,10 +524,12 @@ class Packer:
         parts = {m: self._parts_needed(m, counts) for m in self.models}
         columns = [(slot, content) for slot in counts for content in self._contents(slot, parts)]
         times = self._times_used(columns, counts, parts) if columns else None
-        if times is None:
-            return None
-        filled: dict[Slot, list[Content]] = {slot: [] for slot in counts}
-        for (slot, content), n in zip(columns, times, strict=True):
+        return None if times is None else self._dealt(devices, zip(columns, times, strict=True))
+
+    def _dealt(self, devices: Sequence[FleetGpu], columns: Iterable[tuple[tuple[Slot, Content], int]]) -> list[Content]:
+        """What each GPU holds, where each content stands so often on GPUs of its slot."""
+        filled: dict[Slot, list[Content]] = defaultdict(list)
+        for (slot, content), n in columns:
             filled[slot] += [content] * n
         return [filled[slot].pop() if filled[slot] else () for slot in map(self.slot, devices)]
 
