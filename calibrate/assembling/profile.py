@@ -1,9 +1,11 @@
 """A profile of all that was measured of a model."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any
+
+import numpy as np
 
 from calibrate.assembling.device import power_limits
 from calibrate.assembling.figures import DIGITS, short, short_all, short_by_batch, short_if_any, source_text
@@ -38,6 +40,8 @@ from calibrate.library.possible import NOISE
 from calibrate.library.reading import SCHEMA, USUAL_RUNTIME
 from simulator.world.curves import THROUGH_POINTS
 
+FACTORS_MAX = 200
+"""Factors that a profile keeps of a batch: one of the slowest hundredth's halves each."""
 CATALOGUED = frozenset(kind for kind, _ in KINDS.values())
 
 
@@ -77,6 +81,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "weight_bytes": weights,
         "latency_s": short_by_batch(latency),
         "latency_cv": short(_cv(repeats_cv, fitted), 3),
+        **_factors(samples),
         **_doubted_or_fitted(m, latency, work, fitted),
         "workspace_bytes": sizes_by_batch(workspace),
         **held_besides(m),
@@ -117,6 +122,27 @@ def _cv(repeats: float, fitted: fit.SeriesFit) -> float:
     """
     points = zip(fitted.curve.x, fitted.curve.y, strict=True)
     return float((repeats**2 + fmean((fitted.curve(batch) / time_s - 1) ** 2 for batch, time_s in points)) ** 0.5)
+
+
+def _factors(samples: Mapping[int, Sequence[float]]) -> dict[str, dict[str, list[float]]]:
+    """Run times over their mean, by batch size, of batches whose spread is no noise around it.
+
+    Of many runs the means of equal shares of them, in order: they have the same mean, and the slowest hundredth stays
+    as slow as it was.
+    """
+    wide = {
+        str(batch): short_all([s / fmean(runs_s) for s in shares_of(runs_s, min(FACTORS_MAX, len(runs_s)))])
+        for batch, runs_s in samples.items()
+        if len(runs_s) >= fit.SAMPLES_MIN and fit.coefficient_of_variation(runs_s) > fit.CV_MAX
+    }
+    return {"latency_factors": wide} if wide else {}
+
+
+def shares_of(values: Sequence[float], count: int) -> list[float]:
+    """Means of so many equal shares of the values, the least first: 1, 2 and 6 in two shares are 4/3 and 14/3."""
+    ends = np.linspace(0, len(values), count + 1)
+    sums = np.interp(ends, np.arange(len(values) + 1), [0.0, *np.cumsum(np.sort(values))])
+    return [float(total) * count / len(values) for total in np.diff(sums)]
 
 
 def _work(m: Measured, weights: float) -> fit.FitWork:

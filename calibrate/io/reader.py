@@ -174,6 +174,19 @@ class Reader:
     def series_or_none(self, key: str) -> Interpolated | None:
         return None if self._take(key) is None else self.series(key)
 
+    def lists(self, key: str) -> dict[int, list[float]]:
+        """Lists of numbers by batch size; none where the key is not there."""
+        if self._take(key) is None:
+            return {}
+        by_batch: dict[str, Any] = self._needed(key, dict, "a mapping of batch size to a list of numbers")
+        found = {}
+        for batch, values in by_batch.items():
+            place = f"{self.prefix}{key}.{batch}"
+            if not isinstance(values, list):
+                refuse(place, f"must be a list of numbers, got {_kind(values)}", LEAVE)
+            found[_batch(place, batch)] = [_finite(place, value) for value in values]
+        return found
+
     def reasons(self, key: str) -> dict[float, str]:
         if self._take(key) is None:
             return {}

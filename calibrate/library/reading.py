@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from calibrate.io.reader import Reader, parse, refuse
@@ -53,6 +54,7 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         latency=curve,
         latency_fit=quality,
         latency_cv=read.optional("latency_cv") or 0.0,
+        latency_factors=_factors(read),
         session_cv=read.optional("session_cv") or 0.0,
         after_load=_after_load(read),
         beside_load=_beside_load(read),
@@ -85,6 +87,18 @@ def _with(tensors: Interpolated, slack: Interpolated | None) -> Interpolated:
     if slack is None:
         return tensors
     return Interpolated(tensors.x, tuple(y + slack(x) for x, y in zip(tensors.x, tensors.y, strict=True)))
+
+
+def _factors(read: Reader) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """By batch size, factors of a mean near 1: made to be 1, for rounding leaves a little."""
+    found = []
+    for batch, factors in sorted(read.lists("latency_factors").items()):
+        mean = fmean(factors) if factors else 0.0
+        if min(factors, default=0.0) <= 0 or abs(mean - 1) > ROUNDING:
+            place = f"latency_factors.{batch}"
+            refuse(place, f"must be above 0 with a mean of 1, got a mean of {mean:.3g}", "Divide times by their mean")
+        found.append((batch, tuple(factor / mean for factor in sorted(factors))))
+    return tuple(found)
 
 
 def _whole(value: float | None) -> int | None:

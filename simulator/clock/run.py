@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise, repeat
 from pathlib import Path
+from statistics import pstdev
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any
@@ -213,6 +214,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
     Time is cut in proportion to bytes; every stage keeps the whole workspace. `link_bytes_per_s`: to the next device.
     """
     profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
+    factors = profile.factors_up_to(most)
     run_s = by_size(profile.latency, most)
     service_s = (0.0, *(run_s[-1:] * most if replica.batching.padded else run_s))
     load = profile.swap_from(swap.source)
@@ -225,7 +227,8 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
             service_s=service_s
             if count == 1
             else tuple(s * sum(x.weight_bytes for x in layers) / total for s in service_s),
-            cv=profile.latency_cv,
+            cv=pstdev(factors) if factors else profile.latency_cv,
+            factors=factors,
             workspace_bytes=round(profile.workspace(most)),
             load_t0_s=load.t0_s,
             load_bytes_per_s=load.bytes_per_s,
@@ -496,13 +499,16 @@ def noise_by_queue(
         return
     for queues, child in zip(by_device, np.random.default_rng(noises).spawn(len(by_device)), strict=True):
         streams = child.spawn(len(queues))
-        yield [_noise(queue.stage.cv, own) for queue, own in zip(queues, streams, strict=True)]
+        yield [_noise(queue.stage, own) for queue, own in zip(queues, streams, strict=True)]
 
 
-def _noise(cv: float, rng: np.random.Generator) -> Iterator[float]:
-    """Factors of mean 1 and the given coefficient of variation, Gamma: near normal when small, exponential at cv 1."""
+def _noise(stage: Stage, rng: np.random.Generator) -> Iterator[float]:
+    """Factors of mean 1 as they were measured, else Gamma of that spread: near normal when small, exponential at 1."""
+    cv = stage.cv
     if not cv:
         return repeat(1.0)
+    if stage.factors:
+        return (factor for _ in repeat(None) for factor in rng.choice(stage.factors, 1024).tolist())
     return (factor for _ in repeat(None) for factor in rng.gamma(cv**-2, cv * cv, 1024).tolist())
 
 

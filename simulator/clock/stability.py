@@ -99,7 +99,9 @@ def calmed(deployment: Deployment) -> Deployment:
     """The deployment without drops, failures and noise; stages of pipelines as models of their own."""
 
     def service(one: Service) -> Service:
-        replicas = tuple(replace(r, profile=replace(r.profile, latency_cv=0.0)) for r in one.replicas)
+        replicas = tuple(
+            replace(r, profile=replace(r.profile, latency_cv=0.0, latency_factors=())) for r in one.replicas
+        )
         return replace(one, replicas=replicas, drop=Drop.NEVER)
 
     services = tuple(map(service, deployment.services))

@@ -32,6 +32,8 @@ class Stage:
     """Expected time of a batch of n, at index n; as long as the largest batch plus one."""
     cv: float
     """Spread of that time."""
+    factors: tuple[float, ...] = ()
+    """Equally likely factors on that time; empty: Gamma-distributed."""
     workspace_bytes: int
     load_t0_s: float
     load_bytes_per_s: float

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 
 from simulator.world.curves import Curve, Interpolated, LoadTime
 from simulator.world.model import Layer
@@ -104,6 +105,9 @@ class Profile:
     """How far other sources of the same thing are from this one: 0.2 is 1.2 times or a 1.2th; None: no other."""
     latency_cv: float = 0.0
     """Coefficient of variation of one batch's run time around `latency`."""
+    latency_factors: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    """By batch size, where run times were seen to spread widely: equally likely factors on `latency`, of mean 1, the
+    least first."""
     doubt: Doubt | None = None
     """Of a predicted `latency`; None: it was measured."""
     session_cv: float = 0.0
@@ -153,6 +157,14 @@ class Profile:
     def weight_bytes(self) -> int:
         """Bytes of all layers, each counted once."""
         return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+    def factors_up_to(self, batch: int) -> tuple[float, ...]:
+        """The factors with the longest tail among those of batches of that size and below; empty where none are known.
+
+        Of the batch that spreads most, so that none is drawn with a shorter tail than was measured.
+        """
+        known = [factors for size, factors in self.latency_factors if size <= batch]
+        return max(known, key=lambda factors: factors[ceil(0.99 * len(factors)) - 1], default=())
 
     def load_from(self, source: WeightSource) -> LoadTime:
         """To the device from any place. Pinned 12 GB/s and pageable not known: 6 GB/s from pageable."""

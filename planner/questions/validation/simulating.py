@@ -229,6 +229,7 @@ def stretched_profile(profile: Profile, most: int, run: BySize, load: float, cv:
         profile,
         latency=Interpolated(tuple(map(float, batches)), tuple(latencies_s)),
         latency_cv=profile.latency_cv if cv is None else cv,
+        latency_factors=profile.latency_factors if cv is None else (),
         session_cv=0.0,
         load=LoadTime(load * profile.load.t0_s, profile.load.bytes_per_s / load),
         pageable_bytes_per_s=None if pageable is None else pageable / load,

@@ -352,6 +352,14 @@ BAD_VALUES = {
     "date": (GOOD | {"as_of": "20.7.2026"}, "as_of: '20.7.2026' is not a date. Write it as 2026-07-20"),
     "no day": (GOOD | {"as_of": "2026-02-30"}, "as_of: '2026-02-30' is not a date. Write it as 2026-07-20"),
     "text for number": (GOOD | {"busy_w": "65 W"}, f"busy_w: must be a number, got a text. {NUMBER}"),
+    "factors of times": (
+        GOOD | {"latency_factors": {"1": [0.5, 0.6]}},
+        "latency_factors.1: must be above 0 with a mean of 1, got a mean of 0.55. Divide times by their mean",
+    ),
+    "factor for factors": (
+        GOOD | {"latency_factors": {"1": 1.0}},
+        "latency_factors.1: must be a list of numbers, got a number. Leave it as the planner wrote it",
+    ),
     "boolean for number": (GOOD | {"latency_cv": True}, f"latency_cv: must be a number, got a boolean. {NUMBER}"),
     "number for text": (GOOD | {"source": 7}, "source: must be a text, got a number. Write a text"),
     "empty text": (GOOD | {"source": " "}, "source: is empty. Write a text"),

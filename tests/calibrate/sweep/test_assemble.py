@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support import worlds
 
 from calibrate.assembling.measured import Measured
 from calibrate.assembling.memory import raise_falls
@@ -19,8 +21,11 @@ from calibrate.sweep.journal import Header, JournalError
 from calibrate.sweep.sweep import _headline
 from planner.catalog.offers import load_catalog
 from planner.questions.training.speed import measured_steps
+from simulator.clock.run import simulate
+from simulator.world.curves import Interpolated
 from simulator.world.hardware import GPU
 from simulator.world.profile import Evidence, Profile, WeightSource
+from simulator.world.workload import FixedRate, Stream, Workload
 
 GPUS = load_catalog().gpus
 PROVENANCE = {
@@ -120,6 +125,28 @@ def test_a_sweep_becomes_a_profile(tmp_path):
     assert found.busy_w == 66  # of the largest batch
     assert 0 < found.latency_cv < 0.02
     assert found.doubts == ()
+
+
+@pytest.mark.parametrize("count", [150, 997])
+def test_replays_have_the_tail_that_was_measured(tmp_path, count):
+    """Of a processor with other work: most runs take 0.5 ms, a fifth up to 9 ms. What is replayed, one request at a
+    time, has its slowest hundredth where samples of that size may have it, four standard errors of their count around.
+    """
+    rng = np.random.default_rng(5)
+    runs_s = np.where(rng.random(count) < 0.8, rng.uniform(4e-4, 6e-4, count), rng.uniform(1e-3, 9e-3, count))
+    noisy = ok(point(What.LATENCY, 1), samples={"wall_s": [float(run_s) for run_s in runs_s]})
+    calm = [latency(batch, 0.010 * batch) for batch in (2, 4, 8, 16)]
+    written(tmp_path, [*probes(), *(one for one in sweep() if one.point.what is not What.LATENCY), noisy, *calm])
+    found = replace(read(tmp_path), latency=Interpolated((1.0,), (float(runs_s.mean()),)), gpu=worlds.CARD.name)
+    served = worlds.deployment(worlds.service(found))
+    asked = Workload((Stream("net", FixedRate(20.0)),))
+    done = simulate(served, asked, 500.0, seed=1).requests["net"]
+    took_s = np.sort(done.finish_s - done.start_s)
+    error = 4 * (0.99 * 0.01 / len(took_s)) ** 0.5
+    low_s, high_s = np.quantile(runs_s, [0.99 - error, min(1.0, 0.99 + error)], method="inverted_cdf")
+    assert low_s * 0.999 <= np.quantile(took_s, 0.99) <= high_s * 1.001  # figures are written with four digits
+    assert took_s.mean() == pytest.approx(runs_s.mean(), abs=4 * runs_s.std() / len(took_s) ** 0.5)
+    assert took_s.min() >= runs_s.min() * 0.999
 
 
 def test_loading_is_the_devices_rate_and_what_many_tensors_add(tmp_path):

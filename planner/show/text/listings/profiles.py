@@ -206,7 +206,9 @@ def _spread(profile: Profile, raw: Mapping[str, Any]) -> str:
     runs = [len(numbers_in(part_of(point, "samples").get("wall_s"))) for point in points]
     if any(runs) and median(filter(None, runs)) < 2:
         return "and how far runs differ is not known: most batches ran once"
-    return f"coefficient of variation {profile.latency_cv:.2g}"
+    drawn = ", ".join(str(batch) for batch, _ in profile.latency_factors)
+    replayed = f"; replays draw from the runs themselves, of batch {drawn}" if drawn else ""
+    return f"coefficient of variation {profile.latency_cv:.2g}{replayed}"
 
 
 def _context(profile: Profile) -> str:
