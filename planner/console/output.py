@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 CONTROLS = re.compile("\r(?!\n)|(?!\x1b\\[[0-9;]*m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Characters that a terminal obeys, but for ends of lines and colours."""
+LINE_EVERY_S = 10.0
+"""Between two lines of progress."""
 WORD_MAX, LINE_MAX = 60, 2000
 LONG_WORD = re.compile(rf"[^\s/]{{{2 * WORD_MAX},}}")
 """Words of an error that are cut, for it quotes what somebody wrote; paths are not."""
@@ -52,14 +55,31 @@ def quantity(option: str, read: "Quantity", text: str) -> float:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error that shows what goes on; none where nobody watches."""
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    """A bar on standard error that shows what goes on; where that is no terminal, a line every ten seconds."""
+    if quiet or sys.stderr is None:
         yield lambda _text, _done: None
+        return
+    if not sys.stderr.isatty():
+        yield lines()
         return
     from planner.show.text.progress import bar
 
     with bar() as tell:
         yield tell
+
+
+def lines() -> Callable[[str, float], None]:
+    """What goes on, a plain line at a time, as logs want it; none of what is done at once."""
+    begun_s = said_s = time.monotonic()
+
+    def tell(text: str, _done: float) -> None:
+        nonlocal said_s
+        now_s = time.monotonic()
+        if now_s - said_s >= LINE_EVERY_S:
+            said_s = now_s
+            note(f"{now_s - begun_s:.0f} s: {text}")
+
+    return tell
 
 
 def check_plot(plot: Path | None, forms: Sequence[str] = (".png",), made: Path | None = None) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def here(tmp_path, monkeypatch):
 def planner(here, monkeypatch, capsys):
     """`planner(...)` in this process, as if piped: exit code, standard output, standard error."""
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("planner.console.output.LINE_EVERY_S", inf)  # however slow it is here
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["planner", *map(str, words)])
@@ -194,6 +196,16 @@ def test_a_plan_is_answered_and_kept(planner, here):
     assert out.splitlines()[0] == headline(kept)
     assert "planner explain plan.json" in out.splitlines()[-1]
     assert err == ""
+
+
+@pytest.mark.parametrize(("every_s", "quiet", "told"), [(0.0, (), True), (0.0, ("-q",), False), (inf, (), False)])
+def test_progress_is_a_plain_line_where_no_terminal_shows_a_bar(planner, monkeypatch, every_s, quiet, told):
+    monkeypatch.setattr("planner.console.output.LINE_EVERY_S", every_s)
+    code, out, err = planner(*ON_T4, "--no-cache", "--format", "json", *quiet)
+    assert code == 0
+    assert json.loads(out)["schema"] == "planner.plan/v2"
+    assert bool(err) is told
+    assert all(re.fullmatch(r"\d+ s: [ -~]+", line) for line in err.splitlines())
 
 
 def test_json_stands_alone_and_is_what_the_file_holds(planner, here):
@@ -497,7 +509,7 @@ def test_an_internal_error_is_one_line(planner, monkeypatch):
 
 
 def test_a_reader_that_leaves_is_no_error(here):
-    run = subprocess.Popen([*PLANNER, *ON_T4], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = subprocess.Popen([*PLANNER, *ON_T4, "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdout is not None
     run.stdout.close()
     assert run.wait(60) == 0

@@ -3,6 +3,7 @@
 import io
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from math import inf
 
 import pytest
 
@@ -14,6 +15,7 @@ def planner(*words: object, err: io.StringIO | None = None) -> tuple[int, str, s
     out, err = io.StringIO(), err or io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["planner", *map(str, words)])
+        patch.setattr("planner.console.output.LINE_EVERY_S", inf)  # however slow it is here
         with pytest.raises(SystemExit) as end:
             cli.main()
     return int(end.value.code or 0), out.getvalue(), err.getvalue()
