@@ -34,7 +34,7 @@ OUTLOOKS_MAX = 3
 """What a person compares at a glance."""
 OTHERS = (
     Variant("fp16", None),
-    Variant("int8", None),
+    Variant("int8", "tensorrt"),
     Variant("fp16", "tensorrt"),
     Variant(None, "tensorrt"),
     Variant(None, "onnxruntime"),
@@ -96,14 +96,14 @@ def other_precisions(
     left_open = {model.name for model in scenario.models if not (model.precisions and model.runtimes)}
     if predictor is None or not left_open:
         return
-    running: frozenset[Variant] = frozenset()
+    running: Mapping[str, Variant] = {}
     if shown:
         running, scenario = _running(shown, left_open), _on_kinds_of(shown, scenario)
-    now = tuple(sorted({one.precision for one in running if one.precision}))
+    now = tuple(sorted({one.precision for one in running.values() if one.precision}))
     largest = _largest_batches(question)
     libraries = {end: AlikeInBatches(predictor.at(end), largest) for end in End}
     for variant in _others(scenario, running):
-        other = _run_as(scenario, variant)
+        other = _run_as(scenario, variant, running)
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
         if all(one.served for one in ends.values()):
             yield from _precision_outlook(variant, ends, now)
@@ -118,8 +118,9 @@ def _precision_outlook(
         return
     candidate, cost = cheapest
     sized = list(ends[End.VALUE].sized.values())
+    as_sized = "" if now else " and ".join(sorted({one.profile.precision for one in sized}))
     yield PrecisionOutlook(
-        precision=variant.precision or "",
+        precision=variant.precision or as_sized,
         runtime=variant.runtime or "",
         evidence=weakest(*(one.profile.latency_evidence for one in sized)),
         candidate=candidate,
@@ -129,13 +130,13 @@ def _precision_outlook(
     )
 
 
-def _others(scenario: Scenario, running: frozenset[Variant]) -> Iterator[Variant]:
+def _others(scenario: Scenario, running: Mapping[str, Variant]) -> Iterator[Variant]:
     """How the models could run besides: neither as the scenario has it already, nor as they do now."""
     precisions_open = any(not model.precisions for model in scenario.models)
     for variant in OTHERS:
         settled = variant.precision and not precisions_open
-        as_now = running and all(_covers(variant, one) for one in running)
-        if not settled and not as_now and _run_as(scenario, variant) != scenario:
+        as_now = running and all(_covers(variant, one) for one in running.values())
+        if not settled and not as_now and _run_as(scenario, variant, {}) != scenario:
             yield variant
 
 
@@ -145,10 +146,10 @@ def _on_kinds_of(trial: Trial, scenario: Scenario) -> Scenario:
     return replace(scenario, buy=replace(scenario.buy, gpus=kinds))
 
 
-def _running(trial: Trial, models: Collection[str]) -> frozenset[Variant]:
-    """How a trial runs these models."""
-    profiles = [p.portion.sized.profile for p in trial.packing.placed if p.portion.sized.model in models]
-    return frozenset(Variant(profile.precision, profile.runtime) for profile in profiles)
+def _running(trial: Trial, models: Collection[str]) -> dict[str, Variant]:
+    """How a trial runs these models, by name."""
+    sized = [p.portion.sized for p in trial.packing.placed if p.portion.sized.model in models]
+    return {one.model: Variant(one.profile.precision, one.profile.runtime) for one in sized}
 
 
 def _covers(variant: Variant, one: Variant) -> bool:
@@ -165,13 +166,15 @@ def _largest_batches(question: Question) -> dict[str, int]:
     return largest
 
 
-def _run_as(scenario: Scenario, variant: Variant) -> Scenario:
-    """The scenario with that precision and runtime wherever it leaves them open."""
-    models = tuple(
-        replace(model, precision=model.precision or variant.precision, runtime=model.runtime or variant.runtime)
-        for model in scenario.models
-    )
-    return replace(scenario, models=models)
+def _run_as(scenario: Scenario, variant: Variant, running: Mapping[str, Variant]) -> Scenario:
+    """The scenario with that precision and runtime wherever it leaves them open, else at the precision of now."""
+
+    def other(model: ModelSpec) -> ModelSpec:
+        now = running[model.name].precision if model.name in running else None
+        precision = model.precision or variant.precision or now
+        return replace(model, precision=precision, runtime=model.runtime or variant.runtime)
+
+    return replace(scenario, models=tuple(map(other, scenario.models)))
 
 
 @dataclass(frozen=True)

@@ -310,9 +310,12 @@ def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None
     changes = ["models[resnet50].precision=null", "streams[0].count=300", "buy.own[box].count=20"]
     loaded = load_scenario(path, changes)
     found = plan(loaded, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
-    half, quarter = (one for one in found.precisions if not one.runtime)
-    assert (half.precision, quarter.precision) == ("fp16", "int8")
+    (half,) = (one for one in found.precisions if not one.runtime)
+    (quarter,) = (one for one in found.precisions if one.precision == "int8")
+    assert (half.precision, quarter.runtime) == ("fp16", "tensorrt"), "PyTorch computes nothing in int8 on a GPU"
     assert half.instead_of == ("fp32",)
+    (as_now,) = (one for one in found.precisions if (one.precision, one.runtime) == ("", "tensorrt"))
+    assert as_now.accuracy == (), "fp32, as the plan runs: ResNet-50 is published in TensorRT at int8 on a T4"
     assert quarter.cost_usd_per_hour.value <= half.cost_usd_per_hour.value < found.recommendation.cost_usd_per_hour
     assert half.cost_usd_per_hour.low <= half.cost_usd_per_hour.value <= half.cost_usd_per_hour.high
     settled = plan(
