@@ -9,6 +9,7 @@ from calibrate.library.held import TRACED_ERROR
 from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
 from calibrate.published.names import architecture
+from calibrate.published.points import points
 from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale, usual_days
@@ -27,7 +28,7 @@ from planner.prediction.roofline import has_tf32
 from planner.replay.answer import shortage_of
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial, evidence, mean_of_known
-from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, WeightSource
+from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, Profile, WeightSource
 from simulator.world.workload import Workload
 
 IN_PYTORCH = ("pytorch", "torch-compile", "cuda-graphs")
@@ -213,10 +214,17 @@ def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarni
 
 
 def _predicted(trial: Trial) -> Iterator[PlanWarning]:
-    """Pairs that nobody measured."""
-    names = tuple(name for name, p in _profiles(trial).items() if p.portion.sized.profile.predicted)
+    """Pairs that nobody measured, or not as they run."""
+    profiles = {name: placed.portion.sized.profile for name, placed in _profiles(trial).items()}
+    names = tuple(f"{name}{_otherwise(profile)}" for name, profile in profiles.items() if profile.predicted)
     if names:
         yield PlanWarning(what=Statement(code=Code.PREDICTED, subjects=names))
+
+
+def _otherwise(profile: Profile) -> str:
+    """` in pytorch at fp32`, where somebody published how the model runs on the GPU otherwise."""
+    known = next(points(architecture(profile.model), profile.gpu), None)
+    return f" in {profile.runtime} at {profile.precision}" if known else ""
 
 
 def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:

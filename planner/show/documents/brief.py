@@ -22,7 +22,7 @@ DOUBTS_SHOWN = 3
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN = 2
 WAYS_SHOWN = 3
-TILDE = "~: predicted, nobody measured that model on that GPU."
+TILDE = "~: predicted, nobody measured that model so on that GPU."
 MORE = "More with -v."
 RESERVED = {PRICE_TITLES[PriceKind.RESERVED_1Y], PRICE_TITLES[PriceKind.RESERVED_3Y]}
 

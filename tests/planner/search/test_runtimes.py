@@ -88,6 +88,13 @@ def test_of_several_runtimes_one_that_does_not_run_the_model_is_left_out(tmp_pat
     assert left_out == [("resnet50", "fastertransformer")]
 
 
+def test_what_was_measured_in_other_runtimes_is_not_said_to_be_unmeasured(tmp_path):
+    """ResNet-50 is published on a T4 in PyTorch, in TensorRT and in Paddle, and not in ONNX Runtime."""
+    found = answer(tmp_path, "runtime: onnxruntime, precision: fp16, ")
+    (said,) = (one.what.subjects for one in found.warnings if one.what.code is Code.PREDICTED)
+    assert said == ("resnet50 on T4 in onnxruntime at fp16",)
+
+
 def test_a_precision_that_a_runtime_does_not_compute_in_is_said(tmp_path):
     found = answer(tmp_path, "runtime: pytorch, precision: int8, ")
     assert not found.recommendation.feasible
