@@ -37,8 +37,8 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
 
 
 def _by_price(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> dict[str, float]:
-    """What the fleet costs an hour at each kind of price at which all of its instances are sold."""
-    bought = [(offer, n) for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
+    """What fleet and spares cost an hour at each kind of price at which all of these instances are sold."""
+    bought = [(offer, n) for offer, n in zip(trial.offers, trial.paid, strict=True) if n]
     instances = [(sold.get((offer.provider, offer.region, offer.instance)), n) for offer, n in bought]
     priced = [(instance.prices, n) for instance, n in instances if instance is not None]
     if len(priced) < len(instances):

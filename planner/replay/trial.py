@@ -87,8 +87,13 @@ class Trial:
     @property
     def cost_usd_per_hour(self) -> float:
         """All instances, spares included."""
+        return cost_usd_per_hour(self.offers, self.paid)
+
+    @property
+    def paid(self) -> Fleet:
+        """The fleet with its spares."""
         spares = self.spares or (0,) * len(self.fleet)
-        return cost_usd_per_hour(self.offers, self.fleet) + cost_usd_per_hour(self.offers, spares)
+        return tuple(n + more for n, more in zip(self.fleet, spares, strict=True))
 
     @property
     def energy_w(self) -> float:

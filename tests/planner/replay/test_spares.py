@@ -59,6 +59,17 @@ def test_without_the_rule_nothing_is_spared():
     assert [one.spares for one in plan.recommendation.instances] == [0]
 
 
+def test_the_same_machines_are_priced_at_every_kind_of_price():
+    """A spot machine of two costs half of two, not of one."""
+    aws = BuySpec(providers=("aws",), gpus=("T4",), instances=("g4dn.xlarge",), regions=("us-east-1",))
+    alone, spared = (planned(asked(40, survive=n, buy=aws), LIBRARY).by_gpu[0] for n in (0, 1))
+    assert len(alone.usd_per_hour_by_price) > 1
+    assert spared.usd_per_hour_by_price == pytest.approx(
+        {kind: 2 * usd for kind, usd in alone.usd_per_hour_by_price.items()}
+    )
+    assert spared.usd_per_hour_by_price["on-demand"] == pytest.approx(spared.cost_usd_per_hour)
+
+
 def test_ways_left_are_all_fleets_with_one_machine_less():
     assert sorted(ways_left((2, 1), 1)) == [(1, 1), (2, 0)]
     assert sorted(ways_left((2, 1), 2)) == [(0, 1), (1, 0)]
