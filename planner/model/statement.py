@@ -98,6 +98,7 @@ class Code(StrEnum):
     ACCURACY_LOST = "accuracy-lost"
     ACCURACY_UNKNOWN = "accuracy-unknown"
     RUNTIME_LEFT_OUT = "runtime-left-out"
+    HOST_WORK = "host-work"
     # Assumptions
     OF_PROFILES = "of-profiles"
     COMPUTES_IN = "computes-in"

@@ -186,6 +186,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_batch_ranges(trial),
         *_evidence(trial),
         *_left_out(scenario),
+        *_host_work(scenario, trial),
         *(PlanWarning(what=one) for one in of_precisions([p.portion.sized for p in trial.packing.placed])),
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
@@ -261,6 +262,17 @@ def _left_out(scenario: Scenario) -> Iterator[PlanWarning]:
                 unserved.setdefault(one, []).append(model.name)
     for one, models in unserved.items():
         yield PlanWarning(what=Statement(code=Code.RUNTIME_LEFT_OUT, subjects=(*models, one)))
+
+
+def _host_work(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
+    """Work of processors before and after models, where no pipeline states any."""
+    if any(stage.host or stage.decode for pipeline in scenario.pipelines for stage in pipeline.stages):
+        return
+    known = {offer: offer.host_cores for offer in trial.bought if offer.host_cores}
+    least = min(known, key=lambda offer: known[offer] / offer.gpu_count, default=None)
+    named = (least.instance, "cores" if least.provider == OWN else "vCPUs") if least else ("", "")
+    figures = {"cores": float(known[least])} if least else {}
+    yield PlanWarning(what=Statement(code=Code.HOST_WORK, subjects=named, figures=figures))
 
 
 def of_precisions(placed: Sequence[Sized]) -> Iterator[Statement]:

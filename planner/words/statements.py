@@ -99,6 +99,13 @@ def might_do_it(outlook: Statement) -> str:
     return f"{fleet} might do it for {dollars(at['usd_per_hour'])}/h, {spread}{against}; that depends on {model} most"
 
 
+def host_work(at: Statement) -> str:
+    """What is not in an answer whose requests begin and end at models, and the fewest processors there are for it."""
+    instance, of_what = at.subjects
+    has = said(f"; {instance} has {{cores:n}} {of_what}", at) if at.figures else ""
+    return f"decoding and tokenizing on the host are not in this{has}: docs/pipelines.md"
+
+
 STATIONS = {
     "decode": "the decoders of {1}",
     "host": "the cores of machines with {1}",
@@ -244,7 +251,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "add these kinds to buy.gpus, or leave buy.gpus out",
     ),
     Code.PREDICTED: (
-        "nobody measured {few}: the probability that the SLOs hold is as good as the bands of their predictions",
+        "nobody measured {few}: SLOs hold as surely as the bands of their predictions",
         "measure with `planner calibrate` on such a GPU before you buy, and name the folder with `--profiles DIR`",
     ),
     Code.BATCHES_END: (
@@ -293,6 +300,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "{0} at {1}: {2} {value:g} % for {reference:g} % at fp32, {3} ({4})",
         "measure it on your data, and write it as the model's `accuracy`",
     ),
+    Code.HOST_WORK: (host_work, "say what it takes as `host` stages of a pipeline"),
     Code.RUNTIME_LEFT_OUT: ("{last} does not run {some}, and is left out there", "name runtimes that do"),
     Code.ACCURACY_UNKNOWN: (
         "what {last} costs {some} in accuracy is not published",

@@ -163,8 +163,11 @@ def on_time(model: ModelAnswer) -> str:
 
 
 def doubts(plan: Plan) -> Items:
-    """What weakens the answer most, without the remedies; notes on single figures come last."""
+    """What weakens the answer most, without the remedies: work left out is always seen, notes on figures come last."""
     ordered = sorted(one_a_date(reasons.warnings_of(plan)), key=lambda one: one.what.code is Code.DOUBT)
+    left_out = next((i for i, one in enumerate(ordered) if one.what.code is Code.HOST_WORK), 0)
+    if left_out >= DOUBTS_SHOWN:
+        ordered.insert(DOUBTS_SHOWN - 1, ordered.pop(left_out))
     texts = [reasons.sentence(warning(one)[0]) for one in ordered]
     return Items(texts, shown=DOUBTS_SHOWN, rest=f"{len(texts) - DOUBTS_SHOWN} more with -v.")
 

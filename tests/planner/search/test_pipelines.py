@@ -114,6 +114,7 @@ def test_an_answer_says_which_boxes_of_ones_own_it_leaves_out() -> None:
         assert found.recommendation.feasible == feasible
         left = [one.what.subjects for one in found.warnings if one.what.code is Code.OWN_LEFT_OUT]
         assert left == [("v100 (V100)",)]
+        assert Code.HOST_WORK not in {one.what.code for one in found.warnings}, "a stage states it"
 
 
 def decoding(cameras: int, held_bytes: int = 1_000_000, **changes: object) -> Scenario:

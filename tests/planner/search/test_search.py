@@ -21,7 +21,7 @@ from planner.catalog.offers import Offer
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
 from planner.model.parts.streams import Phase, StreamSpec
-from planner.model.plan import Bottleneck, Plan
+from planner.model.plan import Bottleneck, Plan, PlanWarning
 from planner.model.progress import silent
 from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
@@ -44,7 +44,7 @@ from planner.search.search import (
 )
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
-from planner.words.statements import rejection_remedy, warning_line
+from planner.words.statements import rejection_remedy, warning, warning_line
 from simulator.world.deployment import Drop
 from simulator.world.workload import Stream, Trace, Workload
 
@@ -512,7 +512,7 @@ def warned(asked: Scenario, offers: Sequence[Offer] = OFFERS, streams: Sequence[
     q = question(asked, offers, LIBRARY)
     given = Workload(tuple(streams)) if streams else q.workload
     found = warnings_of(asked, given, evaluate(q, offers[0], 1), date(2026, 7, 25))
-    return {warning.what.code: warning.what for warning in found}
+    return {one.what.code: one.what for one in found}
 
 
 def test_warnings_name_what_the_replays_left_out() -> None:
@@ -526,6 +526,16 @@ def test_warnings_name_what_the_replays_left_out() -> None:
     assert warned(RARE, spot)[Code.SPOT].subjects == ("1xT4",)
     given = replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=60.0))
     assert Code.SPOT not in warned(given, spot)
+
+
+def test_a_plan_without_host_stages_says_that_their_work_is_not_in_it() -> None:
+    """With the cores of the machine that has fewest, where they are known."""
+    known = warned(RARE, [replace(offer(T4, 0.2), host_cores=4)])[Code.HOST_WORK]
+    assert warning(PlanWarning(what=known))[0] == (
+        "decoding and tokenizing on the host are not in this; 1xT4 has 4 vCPUs: docs/pipelines.md"
+    )
+    unknown = warned(RARE, [offer(T4, 0.2)])[Code.HOST_WORK]
+    assert warning(PlanWarning(what=unknown))[0].endswith("are not in this: docs/pipelines.md")
 
 
 @pytest.mark.parametrize("glances_first", [False, True])

@@ -72,6 +72,11 @@ def test_a_missed_slo_is_not_hidden():
 
 def test_notes_on_single_figures_come_after_what_weakens_the_plan():
     notes = [PlanWarning(what=Statement(code=Code.DOUBT, subjects=(f"m{i}",), text=f"note {i}")) for i in range(5)]
+    host = PlanWarning(what=Statement(code=Code.HOST_WORK, subjects=("", "")))
+    _, _, said = brief(replace(PLAN, warnings=(*DOUBTS_SHOWN * PLAN.warnings, *notes, host)), Screen()).partition(
+        "What is"
+    )
+    assert "on the host are not in this" in said
     assumed = PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=("vgg16 on V100",)))
     _, _, doubts = brief(replace(PLAN, warnings=(*notes, assumed)), Screen()).partition("What is uncertain\n")
     shown = [line for line in doubts.splitlines() if line.startswith("  - ")][:DOUBTS_SHOWN]
