@@ -1,15 +1,18 @@
 """The commands `planner prices`: what GPUs cost."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner import api
 from planner.console.options import Catalogs
-from planner.console.output import PLAIN, emit
+from planner.console.output import PLAIN, emit, note
 from planner.model.choices import PriceListFormat, PublicList
 from planner.units.writing import stdout_screen
+
+if TYPE_CHECKING:
+    from planner.imports.price_lists.lists import PriceImport
 
 app = typer.Typer(help="What GPUs cost.", **PLAIN)
 Gpu = Annotated[str | None, typer.Option(metavar="KIND", help="Only with this kind of GPU.")]
@@ -70,12 +73,10 @@ def prices_import(
     catalog: Catalogs = None,
 ) -> None:
     """Put prices of SkyPilot, gpuhunt, AWS, Azure, Infracost or plain CSV into a catalog of yours; say what changed."""
-    from planner.imports.price_lists.shown import changes_text
-
     made = api.prices_import(
         *files, out=out, form=form, provider=provider, region=region, as_of=as_of, catalog=catalog or ()
     )
-    emit(changes_text(made, stdout_screen()))
+    say(made)
 
 
 @app.command("refresh")
@@ -86,7 +87,14 @@ def prices_refresh(
     catalog: Catalogs = None,
 ) -> None:
     """Fetch public price lists from the internet into a catalog of yours, and say what changed."""
-    from planner.imports.price_lists.shown import changes_text
-
     made = api.prices_refresh(*names, out=out, url=url, catalog=catalog or ())
+    say(made)
+
+
+def say(made: "PriceImport") -> None:
+    """What changed, and on standard error what is hard to believe."""
+    from planner.imports.price_lists.shown import changes_text, doubt_line
+
     emit(changes_text(made, stdout_screen()))
+    if doubt := doubt_line(made):
+        note(doubt)

@@ -1,11 +1,12 @@
 """Lists: which tool wrote a price list, what it changes, and the prices.csv that plans take."""
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from calibrate.io.files import FileError, parse_json, put, quoted, read_bytes
@@ -48,6 +49,18 @@ class PriceDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriceDoubt:
+    """A price of a GPU that is far from all others of its kind."""
+
+    instance: str
+    gpu: str
+    usd_per_hour: float
+    """Of one GPU, as are the others."""
+    usual: float
+    """The middle of the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PriceImport:
     """What lists say beside what was known."""
 
@@ -57,6 +70,7 @@ class PriceImport:
     changes: tuple[PriceDifference, ...]
     unknown: tuple[str, ...]
     """GPUs or instances that the catalog does not have."""
+    doubtful: tuple[PriceDoubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +142,8 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     changes = _changes(found, kept, catalog)
     text = csv_text(COLUMNS, sorted(rows.values()))
     put(target, text.encode(), PriceListError, "Name another folder with --out")
-    return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown))
+    doubtful = tuple(_doubtful(found, catalog))
+    return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown), doubtful=doubtful)
 
 
 def _nothing_found(source: SourceFile, unknown: Sequence[str]) -> PriceListError:
@@ -253,5 +268,23 @@ def _changes(
     )
 
 
+def _doubtful(found: Mapping[Key, ListedPrice], catalog: Catalog) -> Iterator[PriceDoubt]:
+    """Prices for each GPU that are `FAR` times, or one in so many, of the middle of all others of its kind."""
+    by_kind: dict[tuple[str, PriceKind], dict[Key, float]] = {}
+    for one in catalog.instances:
+        for kind, price in one.prices.items():
+            key = (one.provider, one.region, one.name, kind.value)
+            by_kind.setdefault((one.gpu, kind), {})[key] = price.usd_per_hour / one.gpu_count
+    for key, listed in found.items():
+        by_kind.setdefault((listed.gpu, listed.price_kind), {})[key] = listed.high / listed.gpu_count
+    for key, listed in found.items():
+        each = by_kind[listed.gpu, listed.price_kind]
+        others = [usd for other, usd in each.items() if other != key]
+        if others and not 1 / FAR < each[key] / median(others) < FAR:
+            yield PriceDoubt(instance=listed.instance, gpu=listed.gpu, usd_per_hour=each[key], usual=median(others))
+
+
+FAR = 10.0
+"""Times the middle price of a kind of GPU: the dearest that is shipped is 4.5 times it (T4)."""
 UNCHANGED = 1e-5
 """Share by which a price may differ and be the same, for lists are written with six digits."""

@@ -25,6 +25,17 @@ def changes_text(made: PriceImport, screen: Screen) -> str:
     return terminal(Document(name="prices", headline=headline, sections=sections), screen) + "\n"
 
 
+def doubt_line(made: PriceImport) -> str:
+    """Prices that are far from all others; empty where none is."""
+    if not made.doubtful:
+        return ""
+    first, more = made.doubtful[0], len(made.doubtful) - 1
+    rest = f" and {counted(more, 'more price')} are as far off" if more else ""
+    usual = f"where the middle of all others is ${first.usual:.4g}"
+    far = f"{first.instance}: ${first.usd_per_hour:.4g}/h for each {first.gpu}, {usual}{rest}"
+    return f"Doubt: {far}; taken as it is. Is it of another unit, currency or number of GPUs?"
+
+
 def _line(change: PriceDifference) -> tuple[str, str]:
     what = f"{change.instance}, {change.provider} {change.region}, {change.price_kind}"
     if change.old_usd_per_hour is None:

@@ -134,6 +134,19 @@ def prices(known: Catalog, provider: str, region: str, instance: str) -> dict[Pr
     return dict(found.prices)
 
 
+@pytest.mark.parametrize(("usd", "doubted"), [(0.7, False), (25.0, True), (0.01, True)])
+def test_a_price_far_from_all_others_of_its_kind_is_taken_and_doubted_in_a_line(
+    tmp_path: Path, usd: float, doubted: bool
+) -> None:
+    file = tmp_path / "here.csv"
+    file.write_text(f"instance,gpu,gpu_count,usd_per_hour\nodd,T4,1,{usd}\n")
+    code, _, err = planner("prices", "import", file, "--out", tmp_path / "catalog", "--as-of", "2026-07-01")
+    assert code == 0
+    assert load_catalog([tmp_path / "catalog"]).instances
+    assert err.startswith(f"Doubt: odd: ${usd:.4g}/h for each T4, where the middle of all others is $") is doubted
+    assert err.count("\n") == doubted
+
+
 @pytest.mark.parametrize("days", [("2026-01-01", "2026-01-02"), ("2026-01-02", "2026-01-01")])
 def test_of_several_days_the_newest_price_counts_with_its_date(tmp_path: Path, days: tuple[str, str]) -> None:
     """The first row says 0.5, the second 0.9; a history in the plain form likewise."""
