@@ -79,6 +79,7 @@ class Code(StrEnum):
     DOUBT = "doubt"
     STALE_PRICE = "stale-price"
     STALE_PRICES = "stale-prices"
+    DEARER_SINCE = "dearer-since"
     SPOT = "spot"
     RETIRED = "retired"
     OWN_LEFT_OUT = "own-left-out"

@@ -19,7 +19,7 @@ from planner.placing.fleets import Fleet, cost_usd_per_hour, gpu_count
 from planner.placing.sizing import Kind, Profiles
 from planner.prediction.predict import Predictor
 from planner.replay.answer import policies, recommend
-from planner.replay.kinds import of_each_kind
+from planner.replay.kinds import dearer_since, of_each_kind
 from planner.replay.timeline import histograms
 from planner.replay.trial import Trial
 from planner.replay.warnings import assumptions
@@ -187,7 +187,7 @@ def _answered(
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
     alternatives = tuple(recommend(trial, bound) for trial in found.others)
-    by_gpu = of_each_kind(found.alone, catalog)
+    by_gpu, today = of_each_kind(found.alone, catalog), date.fromisoformat(plan.created_at[:10])
     return replace(
         plan,
         recommendation=answer,
@@ -201,7 +201,8 @@ def _answered(
         warnings=(
             *([PlanWarning(what=Statement(code=Code.INTERRUPTED))] if found.interrupted else []),
             *plan.warnings,
-            *search.warnings_of(shown, date.fromisoformat(plan.created_at[:10])),
+            *dearer_since((shown, *found.alone), catalog, today),
+            *search.warnings_of(shown, today),
         ),
         latency=histograms(slo_s, shown.replay.latencies),
         timeline=shown.replay.timeline,

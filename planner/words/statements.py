@@ -234,6 +234,11 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "prices are of {0}, more than {days:n} days old",
         "give newer ones with `--catalog DIR`",
     ),
+    Code.DEARER_SINCE: (
+        "{0} at {usd_per_hour:usd}/h is a price of {1}: since then, {2} asked {now_usd_per_hour:usd}/h for as many {3} "
+        "({4}, {5})",
+        "ask {2}, and give its price of today with `--catalog DIR`",
+    ),
     Code.SPOT: (
         "spot machines ({all}) may be taken away at any time, and that is not in these figures",
         "say how often and for how long with `failures`",
