@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
     from planner.model.parts.merging import RetrainingSpec, SharingSpec
     from planner.model.parts.models import ModelSpec, SloSpec
-    from planner.model.parts.serving import AccuracySpec, ClockDriftSpec, SwapSpec, ValidateSpec
+    from planner.model.parts.rules import AccuracySpec, ClockDriftSpec, SwapSpec, ValidateSpec
     from planner.model.parts.streams import GammaSpec, StreamSpec, TraceSpec
     from planner.objects import Plan, Scenario, Simulation
 
@@ -143,7 +143,7 @@ HOMES = (
     "planner.model.parts.machines",
     "planner.model.parts.merging",
     "planner.model.parts.models",
-    "planner.model.parts.serving",
+    "planner.model.parts.rules",
     "planner.model.parts.streams",
     "planner.model.calendar",
     "planner.answers",

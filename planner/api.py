@@ -259,9 +259,9 @@ def serve(
 ) -> "Recording":
     """The run that is compared. `record` is where it will be kept: an InputError comes before it is served."""
     from planner.catalog.offers import load_catalog
+    from planner.questions.validation.bench import DURATION_S, LONGEST_S, ValidationBench
+    from planner.questions.validation.bench import record as served
     from planner.questions.validation.recording import check_target
-    from planner.questions.validation.serving import DURATION_S, LONGEST_S, ValidationBench
-    from planner.questions.validation.serving import record as served
 
     if record is not None:
         check_target(Path(record), Path(scenario) if isinstance(scenario, File) else Path())

@@ -33,7 +33,7 @@ TOGETHER = frozenset(
         "planner/io/test_foreign",
         "planner/questions/training/test_training_public",
         "planner/questions/studies/test_studies",
-        "planner/questions/validation/test_serving",
+        "planner/questions/validation/test_bench",
         "planner/questions/studies/test_studies_ray",
         "planner/questions/validation/test_validation",
         "planner/search/test_merged",

@@ -22,7 +22,7 @@ from planner.catalog.offers import Offer, load_catalog
 from planner.model import plan as plans
 from planner.model.choices import MeasurementFormat, PriceKind, PriceListFormat, Target
 from planner.model.parts.merging import Merging, SharingRule
-from planner.model.parts.serving import AccuracyRule
+from planner.model.parts.rules import AccuracyRule
 from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
 from planner.placing import sizing

@@ -79,7 +79,7 @@ def as_it_was(*options: object) -> None:
 def lasting_s(duration: str | None) -> float | None:
     """Seconds for which it serves; None where the scenario says it."""
     from planner.console.output import quantity
-    from planner.questions.validation.serving import LONGEST_S
+    from planner.questions.validation.bench import LONGEST_S
     from planner.units.reading import duration as seconds
 
     if not duration:

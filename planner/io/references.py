@@ -6,7 +6,7 @@ from typing import Any
 from planner.model.parts.merging import Merging, one_source
 from planner.model.parts.models import own_model
 from planner.model.parts.pipelines import MODEL_KEYS, graph
-from planner.model.parts.serving import reuse
+from planner.model.parts.rules import reuse
 from planner.model.parts.streams import sending
 from planner.units.errors import Steps, Wrong
 from planner.units.reading import did_you_mean

@@ -7,7 +7,7 @@ from math import nan
 from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
 from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
-from planner.model.parts.serving import AccuracyRule
+from planner.model.parts.rules import AccuracyRule
 from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Code, Statement
 from planner.model.timeline import LatencyHistogram, Timeline

@@ -17,7 +17,7 @@ from planner.model.parts.machines import BuySpec, FailureSpec
 from planner.model.parts.merging import Merging, SharingSpec
 from planner.model.parts.models import ModelSpec
 from planner.model.parts.pipelines import PipelineSpec
-from planner.model.parts.serving import AccuracySpec, ClockDriftSpec, SwapSpec, ValidateSpec
+from planner.model.parts.rules import AccuracySpec, ClockDriftSpec, SwapSpec, ValidateSpec
 from planner.model.parts.streams import StreamSpec
 from planner.units.errors import Steps
 from planner.units.reading import Bytes, Duration, Fraction, MachineCount

@@ -106,7 +106,7 @@ def test_a_run_lasts_as_long_as_with_the_command(horizon, asked_s, lasts_s, monk
     def serve(_loaded, _bench, duration_s, *_):
         raise Served(duration_s)
 
-    monkeypatch.setattr("planner.questions.validation.serving.record", serve)
+    monkeypatch.setattr("planner.questions.validation.bench.record", serve)
     overrides = [f"horizon={horizon or 'null'}"]
     with pytest.raises(Served) as served:
         planner.validate("scenarios/video.yaml", duration_s=asked_s, overrides=overrides)

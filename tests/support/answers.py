@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from planner.model.candidate import Candidate, Machines, Memory
-from planner.model.parts.serving import AccuracyRule
+from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import (
     Accuracy,
     Bottleneck,

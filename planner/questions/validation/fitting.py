@@ -8,7 +8,7 @@ from calibrate.serving.served import Scene
 from planner.io.load import Loaded, workload
 from planner.model.parts.models import ModelSpec
 from planner.model.parts.pipelines import PipelineSpec
-from planner.model.parts.serving import ValidateSpec
+from planner.model.parts.rules import ValidateSpec
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Profiles, context_of
 from planner.questions.validation.pipelines import (

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from planner.model.parts.merging import Merging
-from planner.model.parts.serving import AccuracyRule
+from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import (
     Bottleneck,
     Drawn,

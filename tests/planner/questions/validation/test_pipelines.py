@@ -15,7 +15,8 @@ from support.paths import SCENARIOS
 from calibrate.serving.served import Actions, HeldMemory
 from planner.io.load import load_scenario
 from planner.io.store import StoreError
-from planner.questions.validation import pipelines, serving
+from planner.questions.validation import bench as validation_bench
+from planner.questions.validation import pipelines
 from planner.questions.validation.answer import CauseKind
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.fitting import Case, Pace, busiest, fit
@@ -175,10 +176,10 @@ def asked(*names: str) -> str:
 def test_what_cannot_be_served_is_refused_in_a_line_before_anything_is_measured(
     overrides: list[str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "provenance", None)  # whoever looks for the device raises a TypeError
-    bench = serving.ValidationBench(device="cpu", catalog=None, directories=())
+    monkeypatch.setattr(validation_bench, "provenance", None)  # whoever looks for the device raises a TypeError
+    bench = validation_bench.ValidationBench(device="cpu", catalog=None, directories=())
     with pytest.raises(DeploymentError, match=re.escape(says)) as refused:
-        serving.record(load_scenario(PATH, overrides), bench, 1.0, "", print)
+        validation_bench.record(load_scenario(PATH, overrides), bench, 1.0, "", print)
     assert "\n" not in str(refused.value)
 
 
@@ -369,7 +370,7 @@ def test_a_pipeline_is_served_and_lies_in_its_intervals(tmp_path: Path, monkeypa
     outside is off by 6 of them, which chance does not do."""
     import torch
 
-    monkeypatch.setattr(serving, "SECONDS_PER_POINT", 0.2)
+    monkeypatch.setattr(validation_bench, "SECONDS_PER_POINT", 0.2)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -15,7 +15,7 @@ from support.answers import BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, 
 from planner.compare.gate import crossed, parse_condition
 from planner.io.store import StoreError, read_plan, to_json, write_answer, write_text
 from planner.model.candidate import MachineType, OnGpu
-from planner.model.parts.serving import AccuracyRule
+from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render

@@ -18,10 +18,11 @@ from calibrate.serving.served import batch_sizes, doublings, launches
 from planner.catalog.offers import load_catalog
 from planner.cli import main
 from planner.io.load import load_scenario
-from planner.questions.validation import serving, takes
+from planner.questions.validation import bench as validation_bench
+from planner.questions.validation import takes
+from planner.questions.validation.bench import Processor, load_error, run_error
 from planner.questions.validation.fitting import Pace, offered_work
 from planner.questions.validation.recording import read_recording
-from planner.questions.validation.serving import Processor, load_error, run_error
 from planner.questions.validation.speed import speed_of
 from simulator.clock.records import Outcome
 from simulator.world.profile import FitQuality
@@ -46,7 +47,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
     (folder / "two.yaml").write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serving, "SECONDS_PER_POINT", 0.05)
+        patch.setattr(validation_bench, "SECONDS_PER_POINT", 0.05)
         code, _, _ = planner(patch, "validate", folder / "two.yaml", "--record", folder / "run.json.gz", *on(folder))
     assert code == 0
     return folder
@@ -203,9 +204,9 @@ def test_a_run_is_compared_whatever_happens_after_it(bench: Path, monkeypatch: p
 def test_each_precision_of_a_model_is_measured(bench: Path) -> None:
     (bench / "both.yaml").write_text(SCENARIO.replace("{name: one,", "{name: one, precision: bf16,"))
     kind = read_recording(bench / "run.json.gz").machine["gpu"]
-    given = serving.ValidationBench(device="cpu", catalog=load_catalog([]), directories=(bench / "profiles",))
-    assert serving.missing(load_scenario(bench / "two.yaml"), given, kind) == []
-    assert serving.missing(load_scenario(bench / "both.yaml"), given, kind) == ["lenet"]
+    given = validation_bench.ValidationBench(device="cpu", catalog=load_catalog([]), directories=(bench / "profiles",))
+    assert validation_bench.missing(load_scenario(bench / "two.yaml"), given, kind) == []
+    assert validation_bench.missing(load_scenario(bench / "both.yaml"), given, kind) == ["lenet"]
 
 
 @pytest.mark.parametrize(
@@ -239,8 +240,8 @@ def test_a_model_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch) -> Non
     path = tmp_path / "odd.yaml"
     path.write_text(SCENARIO.replace("lenet", "lanet"))
     loaded = load_scenario(path)
-    with pytest.raises(serving.DeploymentError, match="lanet: is no model that can be run"):
-        serving.calibrate(loaded, None, ["lanet"])  # type: ignore[arg-type]
+    with pytest.raises(validation_bench.DeploymentError, match="lanet: is no model that can be run"):
+        validation_bench.calibrate(loaded, None, ["lanet"])  # type: ignore[arg-type]
 
 
 def test_what_other_programs_do_is_seen() -> None:
@@ -262,7 +263,7 @@ def test_errors_that_profiles_state() -> None:
     from dataclasses import replace
 
     made = profile("a")
-    assert run_error(made) == serving.UNKNOWN_ERROR
+    assert run_error(made) == validation_bench.UNKNOWN_ERROR
     assert run_error(replace(made, latency_fit=FitQuality(form="joined", band=0.07))) == pytest.approx(0.0411, abs=1e-4)
-    assert load_error({}) == serving.UNKNOWN_ERROR
+    assert load_error({}) == validation_bench.UNKNOWN_ERROR
     assert load_error({"fits": {"load.pageable": {"error_mean": 0.04}}}) == pytest.approx(0.0501, abs=1e-4)
