@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from planner.units.errors import Wrong, dotted, message, mistakes
-from planner.units.reading import Quantity
+from planner.units.reading import Quantity, SaidWithUnit
 from simulator.errors import InputError
 
 STRICT: dict[str, Any] = {"extra": "forbid"}
@@ -83,7 +83,11 @@ def stated(cls: Any, values: Mapping[str, Any], folder: Path = Path()) -> dict[s
     """Values as a file would state them: those that are not the default, in the order of the fields."""
     names = [field.name for field in fields(cls) if field.name in values]
     usual = {field.name: plain(field.default) for field in fields(cls) if field.default is not MISSING}
-    given = {key: plain(values[key], folder) for key in dict.fromkeys([*names, *values])}
+    known = quantities(cls)
+    given = {
+        key: known[key].written(values[key]) if isinstance(values[key], SaidWithUnit) else plain(values[key], folder)
+        for key in dict.fromkeys([*names, *values])
+    }
     return {key: value for key, value in given.items() if key not in usual or value != usual[key]}
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ByteSize, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, WithJsonSchema
 
 from simulator.near import near_names
 
@@ -31,6 +31,10 @@ def perhaps(name: str, known: Iterable[str]) -> str:
     """The same of models and GPUs, where a name that is only like another is that of something else."""
     near = near_names(name, known)
     return f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
+
+
+class SaidWithUnit(float):
+    """An SI number that needs its unit, which somebody said: a copy need not say it again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,9 +74,13 @@ class Quantity:
         """Units of the value itself."""
         return [unit for unit, size in self.units.items() if size == 1]
 
+    def said(self, si: float) -> float:
+        """A number that was read, marked where it was believed for its unit alone."""
+        return si if self._is_believed(si) else SaidWithUnit(si)
+
     def written(self, si: float) -> object:
         """An SI number as one would write it: with its unit where a bare one is not believed."""
-        return f"{si!r} {self.si[0]}" if self.bare and not self.bare[0] <= si <= self.bare[1] else si
+        return si if self._is_believed(si) else f"{float(si)!r} {self.si[0]}"
 
     @property
     def hint(self) -> str:
@@ -92,9 +100,13 @@ class Quantity:
             )
         return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number))
 
+    def _is_believed(self, number: float | Decimal) -> bool:
+        """Without a unit."""
+        return self.bare is None or self.bare[0] <= number <= self.bare[1]
+
     def _bare(self, number: float | Decimal) -> float:
         """A number without a unit; ValueError for one that is likely meant in another unit than SI."""
-        if self.bare and 0 < number < math.inf and not self.bare[0] <= number <= self.bare[1]:
+        if self.bare and 0 < number < math.inf and not self._is_believed(number):
             likely, own = (f"`{number:g} {unit}`" for unit in (self.bare[2], self.si[0]))
             raise ValueError(f"must say its unit, got {number:g}. Write {likely}, or {own} where that is meant.")
         return float(number)
@@ -207,9 +219,13 @@ def written_duration(seconds: float) -> str:
 
 Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.json_schema)]
 """Seconds."""
-Latency = Annotated[float, BeforeValidator(latency), WithJsonSchema(latency.json_schema), Field(gt=0)]
+Latency = Annotated[
+    float, BeforeValidator(latency), WithJsonSchema(latency.json_schema), Field(gt=0), AfterValidator(latency.said)
+]
 """Seconds; a number above 9 needs a unit, for many would mean milliseconds."""
-Deadline = Annotated[float, BeforeValidator(deadline), WithJsonSchema(deadline.json_schema), Field(gt=0)]
+Deadline = Annotated[
+    float, BeforeValidator(deadline), WithJsonSchema(deadline.json_schema), Field(gt=0), AfterValidator(deadline.said)
+]
 """Seconds; a number below 600 needs a unit, for many would mean hours."""
 Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]
 """Requests per second."""

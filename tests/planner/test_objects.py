@@ -42,6 +42,17 @@ def test_a_long_latency_is_the_same_in_a_scenario_made_of_another():
     assert ModelSpec(name="net", slo=long).slo == long
 
 
+def test_a_copy_of_a_part_need_not_say_a_unit_again() -> None:
+    """A bare 12 is refused as milliseconds that were likely meant; that of a copy was said with its unit."""
+    slow = SloSpec(latency="12 s", attainment=0.95)
+    assert replace(slow, attainment=0.9) == SloSpec(latency="12 s", attainment=0.9)
+    read = load_scenario(SCENARIOS / "trace.yaml", ["models[0].slo.latency=12 s", "horizon=200 s"]).scenario
+    model = replace(read.models[0], slo=replace(read.models[0].slo, attainment=0.9))
+    assert replace(read, models=(model, *read.models[1:])).models[0].slo.latency == 12.0
+    with pytest.raises(InputError, match="must say its unit, got 12"):
+        replace(slow, latency=12.0)
+
+
 def test_parts_may_be_mappings_and_columns_of_numpy():
     by_mapping = Scenario(models=[{"name": "resnet50", "slo": {"latency": "100 ms"}}], streams=[CAMERAS])
     assert by_mapping.models == (MODEL,)
