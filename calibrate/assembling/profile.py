@@ -1,6 +1,6 @@
 """A profile of all that was measured of a model."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any
@@ -31,7 +31,7 @@ from calibrate.assembling.runs import (
     times_beside_load,
     under_load,
 )
-from calibrate.devices.provenance import KINDS
+from calibrate.devices.provenance import KINDS, ONE_THREAD
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.library import fit
@@ -67,6 +67,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         *latency_doubts,
         *memory_doubts,
         *fit.doubts(fitted, samples, work),
+        *_threads(m, samples),
         *disturbances(times),
         *host_bound(times),
         *warm_loads(m),
@@ -124,6 +125,22 @@ def _cv(repeats: float, fitted: fit.SeriesFit) -> float:
     return float((repeats**2 + fmean((fitted.curve(batch) / time_s - 1) ** 2 for batch, time_s in points)) ** 0.5)
 
 
+def _threads(m: Measured, samples: Mapping[int, Sequence[float]]) -> Iterator[str]:
+    """Threads of a processor that may have waited for each other, where times spread widely."""
+    threads = m.provenance.get("torch_threads") or 1
+    if m.provenance["gpu"].startswith("cpu-") and threads > 1 and wide_batches(samples):
+        yield f"It computed with {threads} threads. {ONE_THREAD} and measure again."
+
+
+def wide_batches(samples: Mapping[int, Sequence[float]]) -> list[int]:
+    """Batch sizes whose run times spread by more than noise."""
+    return [
+        batch
+        for batch, runs_s in samples.items()
+        if len(runs_s) >= fit.SAMPLES_MIN and fit.coefficient_of_variation(runs_s) > fit.CV_MAX
+    ]
+
+
 def _factors(samples: Mapping[int, Sequence[float]]) -> dict[str, dict[str, list[float]]]:
     """Run times over their mean, by batch size, of batches whose spread is no noise around it.
 
@@ -132,8 +149,7 @@ def _factors(samples: Mapping[int, Sequence[float]]) -> dict[str, dict[str, list
     """
     wide = {
         str(batch): short_all([s / fmean(runs_s) for s in shares_of(runs_s, min(FACTORS_MAX, len(runs_s)))])
-        for batch, runs_s in samples.items()
-        if len(runs_s) >= fit.SAMPLES_MIN and fit.coefficient_of_variation(runs_s) > fit.CV_MAX
+        for batch, runs_s in ((batch, samples[batch]) for batch in wide_batches(samples))
     }
     return {"latency_factors": wide} if wide else {}
 

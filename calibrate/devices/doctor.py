@@ -15,8 +15,8 @@ from types import ModuleType
 
 from calibrate.devices.device import Cuda, DeviceError, find_device
 from calibrate.devices.nvml import OVERHEATED, Nvml
-from calibrate.devices.provenance import MIG, kind_of, kind_of_cpu
-from calibrate.io.process import cores
+from calibrate.devices.provenance import MIG, ONE_THREAD, kind_of, kind_of_cpu
+from calibrate.io.process import BUSY_SHARE, busy_share, cores
 
 DISK_BYTES = 2_000_000_000
 """Loading from disk is measured on a copy of the weights: 0.6 GB for the largest model of the zoo."""
@@ -27,8 +27,6 @@ DISTORTING = {
     "NVIDIA_TF32_OVERRIDE": "no regime is what its name says",
 }
 """Variables of the environment, and what they do to figures."""
-BUSY_SHARE = 0.5
-"""Load of the last minute, over the cores, from which others disturb the figures."""
 
 
 class Health(StrEnum):
@@ -293,11 +291,12 @@ def _partition(gpu: Cuda, kind: str) -> Finding:
 
 
 def _host(device: str, out: Path) -> Iterator[Finding]:
-    usable = cores()
-    load = os.getloadavg()[0] / usable
-    text = f"{usable} cores, load {load:.0%} in the last minute"
+    load = busy_share()
+    text = f"{cores()} cores, load {load:.0%} in the last minute"
     busy = load > BUSY_SHARE
     remedy = "Wait until others are done: times will spread" if busy else ""
+    if busy and device == "cpu":
+        remedy += f". {ONE_THREAD}"
     yield Finding("cores", Health.WARN if busy else Health.OK, text, remedy)
 
 

@@ -68,6 +68,15 @@ def last_line(output: str) -> str:
     return " ".join(lines[-1].split()) if lines else ""
 
 
+BUSY_SHARE = 0.5
+"""Load of the last minute, over the cores, from which others disturb the figures."""
+
+
+def busy_share() -> float:
+    """Load of the last minute over the cores that may be used."""
+    return os.getloadavg()[0] / cores()
+
+
 def cores() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -15,7 +15,9 @@ from statistics import fmean
 from types import FrameType
 
 from calibrate.devices.memory_log import MemoryLog, reader
+from calibrate.devices.provenance import ONE_THREAD
 from calibrate.io.points import Point, PointOutcome, Status, What
+from calibrate.io.process import BUSY_SHARE, busy_share
 from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sweep.agenda import PointGroup, agenda, groups, probe_names
 from calibrate.sweep.journal import Journal, JournalError, open_journal
@@ -177,6 +179,8 @@ def _open(sweep: Sweep) -> None:
     if request.device == "cpu":
         threads = known["torch_threads"]
         say(f"It computes with {threads} thread{'s' * (threads != 1)}; OMP_NUM_THREADS=N in front makes it N.")
+        if threads > 1 and (share := busy_share()) > BUSY_SHARE:
+            say(f"The load was {share:.0%} of the cores in the last minute. {ONE_THREAD}.")
 
 
 def _same_request(sweep: Sweep) -> None:
@@ -347,8 +351,9 @@ def _say_next(sweep: Sweep, files: Sequence[Path]) -> None:
     if sweep.stopped and points:
         why = "Interrupted" if sweep.stop_signal else "The budget has ended"
         say(f"{why}: {amount(points, seconds)} left. The same command with --resume continues.")
-    elif any(path.name != DEVICE_FILE for path in files):
-        say(f"Next: planner profiles list --profiles {shlex.quote(str(sweep.request.out))}")
+    elif profiles := [path for path in files if path.name != DEVICE_FILE]:
+        model = json.loads(profiles[0].read_bytes())["model"]
+        say(f"Next: planner profiles show {shlex.quote(model)} --profiles {shlex.quote(str(sweep.request.out))}")
 
 
 def _without_profile(sweep: Sweep, journal: Journal, files: Sequence[Path]) -> list[str]:

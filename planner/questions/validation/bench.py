@@ -197,9 +197,15 @@ def strangers(case: Case, library: Library, machine: Mapping[str, Any]) -> list[
             key, before, now = difference
             lines.append(
                 f"{profile.model}: its profile was measured with {key} {before}, here it is {now}. "
-                "Name another --profiles DIR to measure anew."
+                f"{remedy(key, before)} --profiles DIR to measure anew."
             )
     return lines
+
+
+def remedy(key: str, before: Any) -> str:
+    """What makes the two agree, up to the folder."""
+    alike = f"Put OMP_NUM_THREADS={before} in front to serve as it was measured, or name" if before else "Name"
+    return f"{alike if key == 'torch_threads' else 'Name'} another"
 
 
 def _stranger(measured: Mapping[str, Any], machine: Mapping[str, Any]) -> tuple[str, Any, Any] | None:

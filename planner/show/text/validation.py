@@ -76,6 +76,13 @@ MACHINE = {
     "python": "python",
 }
 """Of the machine of a run."""
+FAR = 1.5
+"""Times the profiles' from which a device is not the one that was profiled: within a computing centre, GPUs of one kind
+differ by up to 1.22 times (Sinha et al., SC 2022)."""
+PROFILE_AGAIN = (
+    "Profiles are of another state of this device: serve with the threads and beside the load that they were measured "
+    "with, or measure anew into another --profiles DIR."
+)
 SESSIONS = (3, 4)
 """Sessions of a calibration whose worth the page shows."""
 PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
@@ -184,11 +191,26 @@ def likely_cause(answer: Validation) -> str:
     if abs(answer.largest_error.error) < ROUNDING:
         return "None."
     if not answer.causes:
-        return f"No action differs from what was expected by more than {SAME * 100:.0f} %: chance of one run."
+        return f"No action differs from what was expected by more than {SAME * 100:.0f} %: {unexplained(answer)}."
     if answer.likely_cause is None:
-        return "Nothing that differs from what was expected explains it: chance of one run."
+        return f"Nothing that differs from what was expected explains it: {unexplained(answer)}."
     explained = f"That explains {min(answer.likely_cause.share, 1) * 100:.0f} % of the error."
     return f"{difference(answer, answer.likely_cause)} {explained}"
+
+
+def unexplained(answer: Validation) -> str:
+    """The state of the device where that was far from what its profiles say, or others used it; else chance."""
+    if (answer.others_cores or 0.0) > DISTURBING_CORES:
+        return "other programs, which came and went"
+    if far := far_speeds(answer.speeds):
+        return f"the device, which took {far[0]:.3g} to {far[-1]:.3g} times what profiles say, runs unevenly"
+    return "chance of one run"
+
+
+def far_speeds(speeds: Sequence[RehearsedSpeed]) -> list[float]:
+    """Run times of all rehearsals over those of the profiles, the least first; empty where none is far off."""
+    seen = sorted(ratio for one in speeds for ratio in (one.before, one.after) if ratio is not None)
+    return seen if any(ratio > FAR or ratio < 1 / FAR for ratio in seen) else []
 
 
 def difference(answer: Validation, cause: Cause) -> str:
@@ -233,7 +255,8 @@ def speed_line(speeds: Sequence[RehearsedSpeed]) -> str:
     found = [ratio for speed in speeds for ratio in speed.load.values()]
     loads = f", loads {fmean(found):.3g} times" if found else ""
     took = f"batches took {first.before:.3g} times what profiles say{between}{after}{loads}"
-    return f"Speed: right before, {took}{beside_others(first)}."
+    remedy = f" {PROFILE_AGAIN}" if far_speeds(speeds) else ""
+    return f"Speed: right before, {took}{beside_others(first)}.{remedy}"
 
 
 def beside_others(speed: RehearsedSpeed) -> str:

@@ -22,6 +22,7 @@ from calibrate.devices.doctor import (
     render,
 )
 from calibrate.devices.nvml import Nvml
+from calibrate.io.process import cores
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -90,6 +91,15 @@ def site_without(lacking: set[str], place: Path) -> str:
         if entry.name.partition("-")[0] not in lacking:
             (place / entry.name).symlink_to(entry)
     return str(place)
+
+
+@pytest.mark.parametrize(("device", "load", "said"), [("cpu", 1.0, True), ("cpu", 0.1, False), ("cuda:0", 1.0, False)])
+def test_a_busy_processor_is_better_measured_with_one_thread(
+    device: str, load: float, said: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load * cores(), 0.0, 0.0))
+    (found,) = [one for one in diagnose(device, tmp_path) if one.name == "cores"]
+    assert ("OMP_NUM_THREADS=1" in found.remedy) is said
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:

@@ -149,6 +149,15 @@ def test_replays_have_the_tail_that_was_measured(tmp_path, count):
     assert took_s.min() >= runs_s.min() * 0.999
 
 
+@pytest.mark.parametrize(("threads", "spread", "said"), [(2, 0.9, True), (1, 0.9, False), (2, 0.01, False)])
+def test_threads_that_may_have_waited_for_each_other_are_doubted(threads, spread, said):
+    runs = ok(point(What.LATENCY, 1), samples={"wall_s": around(0.01, 40, spread)})
+    outcomes = [layers(), loading(), memory(1, 20e6), runs]
+    cpu = {"gpu": "cpu-amd-epyc", "torch_threads": threads}
+    raw = profile_json(Measured("net", Settings(), PROVENANCE | cpu, {o.point.key: o for o in outcomes}, {}))
+    assert any("OMP_NUM_THREADS=1" in doubt for doubt in raw["doubts"]) is said
+
+
 def test_loading_is_the_devices_rate_and_what_many_tensors_add(tmp_path):
     written(tmp_path, [*probes(), *sweep()])
     found = read(tmp_path)

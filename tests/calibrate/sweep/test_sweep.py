@@ -169,7 +169,7 @@ def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Pat
     }  # fmt: skip
     assert ended["memory/2"].message.startswith("its process ended with SIGABRT")
     assert ended["memory/3"].message == "RuntimeError: three is too many"
-    assert said.splitlines()[-1] == "Next: planner profiles list --profiles profiles"
+    assert said.splitlines()[-1] == "Next: planner profiles show mine.risky.1000 --profiles profiles"
 
     mended = (place / "mine.py").read_text().replace("len(x) == 3", "len(x) == 30")
     (place / "mine.py").write_text(mended)

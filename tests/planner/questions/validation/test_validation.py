@@ -20,6 +20,7 @@ from planner.io.store import StoreError
 from planner.questions.validation.answer import (
     MODEL_METRICS,
     CauseKind,
+    ErringFigure,
     MemoryKind,
     Validation,
     error_of,
@@ -38,9 +39,11 @@ from planner.show.text.validation import (
     METRICS,
     Folder,
     folder_of,
+    likely_cause,
     pooled,
     render,
     renew,
+    speed_line,
     spoilt_by,
 )
 from planner.units.writing import Format, Screen
@@ -777,6 +780,19 @@ def test_other_programs_are_mentioned() -> None:
     alone = replace(recorded(world, workload, duration_s=2.0), others_cores=0.1)
     assert not [*spoilt_by(validate(alone, 3))]
     assert len([*spoilt_by(validate(replace(alone, others_cores=1.5), 3))]) == 1
+
+
+def test_chance_is_not_named_where_the_device_was_not_the_one_that_was_profiled() -> None:
+    world, workload = busy()
+    quiet = replace(validate(recorded(world, workload, duration_s=2.0), 3), causes=(), others_cores=0.0)
+    quiet = replace(quiet, largest_error=ErringFigure(name="a", metric="p99_s", error=0.2))
+    as_profiled = replace(quiet, speeds=(RehearsedSpeed(before=1.1, after=0.9),))
+    slow = replace(quiet, speeds=(RehearsedSpeed(before=215.0, after=190.0),))
+    assert likely_cause(as_profiled).endswith("chance of one run.")
+    assert "190 to 215 times what profiles say" in likely_cause(slow)
+    assert "threads" in speed_line(slow.speeds)
+    assert "threads" not in speed_line(as_profiled.speeds)
+    assert "other programs" in likely_cause(replace(as_profiled, others_cores=1.0))
 
 
 def test_a_run_in_which_nothing_finished_is_said() -> None:
