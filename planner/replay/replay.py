@@ -307,9 +307,25 @@ class Replay:
         """Whether so many draws broke an SLO that the look that counts could not show the share any more."""
         if not self.draws or self.draws.mixed > 1 or self.looks[-1] == 1:
             return False
-        together = self.at_best.all_kept
-        assert together is not None
-        return together.mean < 1 and (together.low if self.draws.surely else together.mean) < self.draws.share
+        best = self.at_best
+        if best.unseen and not best._is_too_little(best._share(best._kept_as_seen)):
+            return False  # at best no draw comes to less than was seen of it, and that took long to work out
+        assert best.all_kept is not None
+        return best._is_too_little(best.all_kept)
+
+    def _is_too_little(self, share: Interval) -> bool:
+        """Whether so many draws are fewer than are asked."""
+        assert self.draws is not None
+        return share.mean < 1 and (share.low if self.draws.surely else share.mean) < self.draws.share
+
+    @property
+    def _kept_as_seen(self) -> list[bool]:
+        """Whether in each draw every model's share in time met its SLO, and all kept up."""
+        targets = [(model, need.slo.attainment - 1e-9) for model, need in self.needs.items()]
+        return [
+            not growing and all(summary.models[model].slo_attainment >= target for model, target in targets)
+            for summary, growing in zip(self.summaries, self.overloads, strict=True)
+        ]
 
     @property
     def promising(self) -> bool:

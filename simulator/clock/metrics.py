@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
@@ -218,8 +219,7 @@ def total(values: Iterable[float]) -> float:
     return reduce(add, values, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """What the requests and batches of one model add up to, of those that arrived after the warm-up."""
 
     came: int

@@ -18,7 +18,7 @@ from simulator.rules.latencies import Counts, counts_of
 from simulator.rules.speeds import Speeds
 from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import drawn
-from simulator.world.workload import Cameras, Demand, Workload, draw, steady_cameras
+from simulator.world.workload import Cameras, Demand, Floats, Workload, draw, steady_cameras
 
 KEPT_BYTES = 2**28
 """Arrivals that are kept for the next deployment: 22 million requests."""
@@ -162,10 +162,14 @@ class PlainWorlds:
         }
         self.kinds = {device.id: device.gpu for device in worlds.deployment.devices}
         self.numbers = {id(queue): number for number, queue in enumerate(self.queues)}
+        self.mine = {model: sorted(self.numbers[id(queue)] for queue in own) for model, own in self.by_model.items()}
         self.rule = self.code.rule_of(self.gpus[0])
         self.models: list[str] = []
         self.room = 0
         self.speeds = Speeds([self.replicas[id(queue)] for queue in self.queues], self.kinds)
+        self.doubted = worlds.deployment.doubted
+        self.noisy = any(queue.stage.cv for queue in self.queues)
+        self.peak_bytes = [max(gpu.memory_used) for gpu in self.gpus]
 
     def seen(self, seed: int) -> WorldFigures:
         """One replication by its figures."""
@@ -180,7 +184,7 @@ class PlainWorlds:
         summary = self._summary()
         counts = dict(zip(self.models, self.sums.bins.copy(), strict=True))
         growing: tuple[str, ...] = ()
-        if worlds.deployment.doubted and self._load() >= 1:
+        if self.doubted and self._load() >= 1:
             growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
         return WorldFigures(summary, len(asked.arrival_s), counts, growing, perf_counter() - began_s)
 
@@ -238,11 +242,10 @@ class PlainWorlds:
 
     def _set_speeds(self, seed: int) -> None:
         """How long batches take, and what GPUs draw meanwhile; the same in all worlds where speeds are known."""
-        doubted = self.worlds.deployment.doubted
-        if self.known and not doubted:
+        if self.known and not self.doubted:
             return
         self.known = True
-        costs = self.speeds.costs(seed if doubted else None)
+        costs = self.speeds.costs(seed if self.doubted else None)
         self.columns.service_s[:] = costs.service_s
         self.columns.longest_s[:] = costs.service_s.max(axis=1)
         self.sums.watts[:] = costs.watts
@@ -250,12 +253,9 @@ class PlainWorlds:
     def _serve(self, asked: Any, seed: int) -> None:
         code, columns = self.code, self.columns
         code.deal(self.layout, asked, columns)
-        by_gpu = [gpu.queues for gpu in self.gpus]
-        noises = np.random.SeedSequence([seed, 1]).spawn(2)[0]
-        noise = [factors for of_gpu in noise_by_queue(by_gpu, noises) for factors in of_gpu]
-        for number, queue in enumerate(self.queues):
-            if queue.stage.cv:
-                code.draw_factors(columns, noise[number], number)
+        noise = self._noise(seed) if self.noisy else {}
+        for number, factors in noise.items():
+            code.draw_factors(columns, factors, number)
         gpu, now_s, last, empty = 0, 0.0, -1, -1
         while True:
             gpu, now_s, last, empty = code.serve_all(
@@ -265,17 +265,30 @@ class PlainWorlds:
                 return
             code.draw_factors(columns, noise[empty], empty)
 
-    def _load(self) -> float:
-        """Share of its time that the busiest GPU computes in full batches."""
-        busy = dict.fromkeys(self.kinds, 0.0)
+    def _noise(self, seed: int) -> dict[int, Iterator[float]]:
+        """Factors on the batch times of each queue that has any."""
+        noises = np.random.SeedSequence([seed, 1]).spawn(2)[0]
+        by_gpu = noise_by_queue([gpu.queues for gpu in self.gpus], noises)
+        every = zip(self.queues, (factors for of_gpu in by_gpu for factors in of_gpu), strict=True)
+        return {number: factors for number, (queue, factors) in enumerate(every) if queue.stage.cv}
+
+    @cached_property
+    def _work(self) -> tuple[Counts, Counts, Counts, Floats]:
+        """Of each replica: its queue, its largest batch, its GPU, and how many such batches come in a second."""
+        gpus = {gpu.device.id: place for place, gpu in enumerate(self.gpus)}
+        rows = []
         for service in self.worlds.deployment.services:
             shares = sum(replica.share for replica in service.replicas)
             for queue, replica in zip(self.by_model[service.model], service.replicas, strict=True):
                 batches_per_s = self.worlds.rates_rps[service.model] * replica.share / shares / queue.cap
-                busy[replica.devices[0]] += batches_per_s * float(
-                    self.columns.service_s[self.numbers[id(queue)], queue.cap]
-                )
-        return max(busy.values())
+                rows.append((self.numbers[id(queue)], queue.cap, gpus[replica.devices[0]], batches_per_s))
+        queues, caps, places, rates = map(np.array, zip(*rows, strict=True))
+        return queues, caps, places, rates
+
+    def _load(self) -> float:
+        """Share of its time that the busiest GPU computes in full batches."""
+        queues, caps, places, batches_per_s = self._work
+        return float(np.bincount(places, batches_per_s * self.columns.service_s[queues, caps]).max())
 
     def _summary(self) -> Summary:
         sums, worlds = self.sums, self.worlds
@@ -284,7 +297,7 @@ class PlainWorlds:
         counts, values, quantiles_s = sums.counts.tolist(), sums.values.tolist(), sums.quantiles_s.tolist()
         models, devices, end = {}, {}, 0
         for place, model in enumerate(self.models):
-            mine = sorted(self.numbers[id(queue)] for queue in self.by_model[model])
+            mine = self.mine[model]
             arrived, finished, dropped, waiting, running, judged, in_time, judged_in_time, in_all, parts = counts[place]
             mean_s, mean_queueing_s, parts_sd, growth = values[place]
             tally = Tally(
@@ -309,14 +322,14 @@ class PlainWorlds:
                 quantiles_s=quantiles_s[place],
             )
             models[model] = tally.metrics(worlds.duration_s - worlds.warmup_s)
-        for gpu in self.gpus:
+        for gpu, peak_bytes in zip(self.gpus, self.peak_bytes, strict=True):
             begin, end = end, end + len(gpu.queues)
             devices[gpu.device.id] = device_metrics(
                 gpu.device.gpu,
                 worlds.duration_s,
                 busy_s=total(busy_s[begin:end]),
                 batches_j=total(energy_j[begin:end]),
-                peak_memory_bytes=max(gpu.memory_used),
+                peak_memory_bytes=peak_bytes,
             )
         return Summary(models, devices)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import exp
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.world.curves import Curve, by_size
 from simulator.world.deployment import Replica
@@ -39,16 +40,20 @@ class Speeds:
         errors = list(map(_error_of, profiles))
         caps = self.caps.tolist()
         self.run_s = _flat(map(by_size, latencies, caps))
-        self.sd = _flat(map(_by_size_if_any, errors, caps))
+        doubts = list(map(_doubt_of, profiles, self.here))
+        self.doubts = list(dict.fromkeys(doubts))
+        doubt = np.array([self.doubts.index(one) for one in doubts])
+        self.errs = _Factors(doubt[self.row], _flat(map(_by_size_if_any, errors, caps)))
         # The best pace is that of one of the points that a curve was measured at.
         points = [latency.x for latency in latencies]
         self.point_size = _flat(points)
         self.point_begin = np.cumsum([0, *map(len, points[:-1])])
         self.point_row = np.repeat(rows, list(map(len, points)))
         self.point_s = _flat(map(_at_its_points, profiles))
-        self.point_sd = _flat(map(_at_points_if_any, errors, points))
-        self.doubts = list(map(_doubt_of, profiles, self.here))
-        self.sessions = list(map(_session_of, replicas))
+        self.point_errs = _Factors(doubt[self.point_row], _flat(map(_at_points_if_any, errors, points)))
+        sessions = list(map(_session_of, replicas))
+        self.sessions = list(dict.fromkeys(sessions))
+        self.session = np.array([self.sessions.index(one) for one in sessions])
         self._note_power(profiles)
 
     def _note_power(self, profiles: Sequence[Profile]) -> None:
@@ -61,9 +66,9 @@ class Speeds:
         """In the world of a seed; None: as they are known."""
         run_s, point_s = self.run_s, self.point_s
         if seed is not None:
-            error, session = self._drawn(seed)
-            run_s = run_s * _exp(error[self.row] * self.sd) * session[self.row]
-            point_s = point_s * _exp(error[self.point_row] * self.point_sd) * session[self.point_row]
+            errors, session = self._drawn(seed)
+            run_s = run_s * self.errs.of(errors) * session[self.row]
+            point_s = point_s * self.point_errs.of(errors) * session[self.point_row]
         service_s = np.zeros((len(self.caps), int(self.caps.max()) + 1))
         watts = np.zeros(service_s.shape)
         service_s[self.row, self.size] = run_s
@@ -78,14 +83,24 @@ class Speeds:
         return Costs(service_s, watts)
 
     def _drawn(self, seed: int) -> tuple[Floats, Floats]:
-        """By replica: deviations by which its prediction errs, and the factor of its GPU's session."""
+        """Deviations by which each prediction errs, and by replica the factor of its GPU's session."""
         draw = DrawnSpeeds(seed)
-        errors = {pair: draw.error(*pair) for pair in set(self.doubts) if pair}
-        sessions = {session: exp(draw.session(*session)) for session in set(self.sessions) if session}
-        return (
-            np.array([errors[pair] if pair else 0.0 for pair in self.doubts]),
-            np.array([sessions[session] if session else 1.0 for session in self.sessions]),
-        )
+        errors = [draw.error(*pair) if pair else 0.0 for pair in self.doubts]
+        sessions = [exp(draw.session(*session)) if session else 1.0 for session in self.sessions]
+        return np.array(errors), np.array(sessions)[self.session]
+
+
+class _Factors:
+    """By how much predictions err where they have some standard deviation: replicas of one model err alike on GPUs of
+    one kind, so each different factor is worked out once."""
+
+    def __init__(self, doubt: NDArray[np.int64], sd: Floats) -> None:
+        different, self.place = np.unique(np.stack([doubt, sd]), axis=1, return_inverse=True)
+        self.doubt, self.sd = different[0].astype(np.int64), different[1]
+
+    def of(self, errors: Floats) -> Floats:
+        """One for each that was named, by the error of each doubt."""
+        return _exp(errors[self.doubt] * self.sd)[self.place]
 
 
 def _error_of(profile: Profile) -> Curve | None:

@@ -240,7 +240,9 @@ def _frames_of(cameras: Cameras, duration_s: float) -> Demand:
     times = (begins_s[:, None] + cameras.phase_s[order]).ravel()
     times = times[: np.searchsorted(times, duration_s)]
     if np.all(times[1:] > times[:-1]):
-        return Demand(times, np.resize(cameras.source[order], len(times)))
+        source = np.empty((len(begins_s), len(order)), dtype=cameras.source.dtype)
+        source[:] = cameras.source[order]
+        return Demand(times, source.ravel()[: len(times)])
     return _sorted_frames(cameras, begins_s, duration_s)
 
 

@@ -6,6 +6,8 @@ from math import isnan, nan, sqrt
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from support import worlds
 
@@ -13,6 +15,7 @@ from benchmarks.coverage import SENT, coverage
 from simulator.clock.drivers import Delays
 from simulator.clock.metrics import (
     accuracy,
+    at_best,
     attainment_interval,
     confidence_interval,
     draws_interval,
@@ -453,3 +456,17 @@ def test_intervals_hold_the_long_run(name: str) -> None:
     found = coverage(name, sets)
     assert 0.5 < found.truth < 0.999  # near the edge, where an interval may be wrong on either side
     assert found.held * sets >= stats.binom.ppf(0.001, sets, 0.93)
+
+
+@given(
+    fractions=st.lists(st.floats(0.5, 1), min_size=1, max_size=40),
+    error=st.floats(0, 0.2),
+    unseen=st.integers(1, 600),
+    target=st.sampled_from([0.9, 0.95, 0.99, 1.0]),
+)
+def test_at_best_no_draw_falls_below_a_target_that_it_met(
+    fractions: list[float], error: float, unseen: int, target: float
+) -> None:
+    """What `Replay.lost` relies on when it looks at draws as they were seen first."""
+    found = at_best(fractions, [error] * len(fractions), unseen, target)
+    assert all(best >= target - 1e-9 for seen, best in zip(fractions, found, strict=True) if seen >= target - 1e-9)
