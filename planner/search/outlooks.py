@@ -93,7 +93,7 @@ def other_precisions(
 ) -> Iterator[PrecisionOutlook]:
     """What models with precision or runtime left open would cost otherwise, on the same kinds of GPU."""
     scenario = question.scenario
-    left_open = {model.name for model in scenario.models if not (model.precisions and model.runtimes)}
+    left_open = _left_open(scenario)
     if predictor is None or not left_open:
         return
     running: Mapping[str, Variant] = {}
@@ -128,6 +128,11 @@ def _precision_outlook(
         instead_of=now,
         accuracy=tuple(of_precisions(sized)),
     )
+
+
+def _left_open(scenario: Scenario) -> set[str]:
+    """Models that may run at any precision, or in any runtime."""
+    return {model.name for model in scenario.models if not (model.precisions and model.runtimes)}
 
 
 def _others(scenario: Scenario, running: Mapping[str, Variant]) -> Iterator[Variant]:
