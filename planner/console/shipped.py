@@ -35,6 +35,15 @@ def is_offered(path: Path) -> bool:
     return path.is_dir() or path.suffix == ".yaml"
 
 
+def held_as(path: Path) -> Path | None:
+    """What is shipped as `video`, `video.yaml` or `scenarios/video.yaml`."""
+    inside = Path(*path.parts[1:]) if path.parts[:1] == ("scenarios",) else path
+    for name in (inside, inside.with_name(f"{inside.name}.yaml")):
+        if not name.is_absolute() and ".." not in name.parts and (folder() / name).is_file():
+            return folder() / name
+    return None
+
+
 @overload
 def shipped(path: Path) -> Path: ...
 @overload
@@ -47,12 +56,8 @@ def shipped(path: Path | None) -> Path | None:
     """
     if path is None or path.exists():
         return path
-    inside = Path(*path.parts[1:]) if path.parts[:1] == ("scenarios",) else path
-    for name in (inside, inside.with_name(f"{inside.name}.yaml")):
-        if not name.is_absolute() and ".." not in name.parts and (folder() / name).is_file():
-            return folder() / name
-    if path.suffix not in ("", ".yaml"):
-        return path
+    if (held := held_as(path)) or path.suffix not in ("", ".yaml"):
+        return held or path
     named = path.with_suffix("").as_posix()
     within = [name for name in short_names() if name.endswith(f"/{named}")]
     if len(within) == 1:

@@ -84,11 +84,8 @@ def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[St
     """
     for model in scenario.models:
         own = {profile.runtime for profile in library.for_model(model.known_as)}
-        known = own | {profile.runtime for profile in library.published_of(model.known_as)}
-        if scenario.predict is not Predict.NEVER and _is_counted(model):
-            known |= learnt().runtimes
         unserved = {one: why for one in model.runtimes if one not in own and (why := unserved_network(model, one))}
-        known -= {one for one in known if unserved_network(model, one)} - own
+        known = _known_runtimes(model, library, own, predicted=scenario.predict is not Predict.NEVER)
         listed = f" Known: {', '.join(sorted(known))}. Or measure it" if known else " Measure it"
         place = (*scenario.place(model.name), "runtime")
         for asked in sorted(set(model.runtimes) - known - unserved.keys()):
@@ -96,6 +93,14 @@ def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[St
             yield place, f"{wrong}{listed}, and name the folder with `--profiles DIR`."
         if model.runtimes and unserved.keys() == set(model.runtimes):
             yield place, f"{'; '.join(unserved.values())}.{listed}, and name the folder with `--profiles DIR`."
+
+
+def _known_runtimes(model: ModelSpec, library: Library, own: set[str], *, predicted: bool) -> set[str]:
+    """Its own, and those that run it of which something was published, or may be predicted."""
+    known = {profile.runtime for profile in library.published_of(model.known_as)}
+    if predicted and _is_counted(model):
+        known |= learnt().runtimes
+    return own | {one for one in known if not unserved_network(model, one)}
 
 
 def unserved_network(model: ModelSpec, name: str) -> str:
