@@ -733,10 +733,12 @@ def trace_import(
     column: str | None = None,
 ) -> "TraceTable":
     """A recording turned into a CSV that a scenario can name."""
+    from planner.io.store import demand_place
     from planner.io.traces import import_trace
 
     if Path(out).suffix.lower() != ".csv":
         raise InputError(f"out: must end in .csv, got {out}.")
+    demand_place(Path(out))
     return import_trace(Path(file), Path(out), rate_rps, duration_s, function, column)
 
 

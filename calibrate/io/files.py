@@ -158,6 +158,19 @@ def demand_ours(path: Path, what: str) -> None:
         raise FileError(f"exists and is no {what} that the planner made")
 
 
+def unwritable(path: Path, error: OSError | None = None) -> str:
+    """Why a file cannot be written, as far as its place tells, else as the system says; empty where nothing is known.
+
+    A folder that is not there is named: `No such file or directory` of a new file seems to be about the file.
+    """
+    if path.is_dir():
+        return "it is a folder"
+    folder = path.parent
+    if not folder.is_dir():
+        return f"{folder} is no folder" if folder.exists() else f"folder {folder} is not there"
+    return (error.strerror or str(error)) if error else ""
+
+
 @contextmanager
 def replacing(path: Path, *, locked: bool = False) -> Iterator[BinaryIO]:
     """A file to be written: a reader sees the old one or, after the block, the new one.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io import files
-from calibrate.io.files import FileError, quoted, replacing, replacing_named
+from calibrate.io.files import FileError, quoted, replacing, replacing_named, unwritable
 from planner.io.schemas import kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
 from planner.model.plan import SCHEMA, ModelAnswer, Plan, PlanWarning, Recommendation
@@ -64,9 +64,9 @@ def written(value: Any, indent: str = "") -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def write_text(text: str, path: Path) -> None:
-    """The same of text that `-o` asked for."""
-    write_bytes(text.encode(), path, "-o")
+def write_text(text: str, path: Path, option: str = "-o") -> None:
+    """The same of text that `-o` asked for, or an argument without a name."""
+    write_bytes(text.encode(), path, option)
 
 
 def write_bytes(data: bytes, path: Path, option: str) -> None:
@@ -78,7 +78,8 @@ def write_bytes(data: bytes, path: Path, option: str) -> None:
         with replacing_named(path) as file:
             file.write(data)
     except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with {option}.") from error
+        remedy = f"Name another file{f' with {option}' if option else ''}"
+        raise StoreError(f"{path}: cannot be written: {unwritable(path, error)}. {remedy}.") from error
 
 
 def write_beside(text: str, path: Path) -> None:
@@ -97,11 +98,15 @@ def check_target(target: Path, scenario: Path | None = None, kind: str = "plan")
     """
     if scenario and target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with -o.")
-    why = "Is a directory" if target.is_dir() else "" if target.parent.is_dir() else "No such file or directory"
-    if why:
-        raise StoreError(f"{target}: cannot be written: {why}. Name another file with -o.")
+    demand_place(target)
     if target.is_file() and not holds(target, kind):
         raise StoreError(f"{target}: exists and is no {kind}. Name another file with -o, or remove this one.")
+
+
+def demand_place(target: Path) -> None:
+    """StoreError where no file can be at that place: asked before anything is worked out."""
+    if why := unwritable(target):
+        raise StoreError(f"{target}: cannot be written: {why}. Name another file with -o.")
 
 
 def holds(path: Path, kind: str) -> bool:

@@ -20,7 +20,16 @@ from typing import NamedTuple, NoReturn, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.io.files import MADE, FileError, demand_ours, printable, quoted, read_bytes, replacing_named
+from calibrate.io.files import (
+    MADE,
+    FileError,
+    demand_ours,
+    printable,
+    quoted,
+    read_bytes,
+    replacing_named,
+    unwritable,
+)
 from planner.units.reading import did_you_mean, duration
 from simulator.errors import InputError
 
@@ -596,5 +605,7 @@ def import_trace(
         with replacing_named(target) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
     except OSError as error:
-        raise TraceError(f"{target}: cannot be written: {error.strerror}. Name a file in a folder you own.") from None
+        raise TraceError(
+            f"{target}: cannot be written: {unwritable(target, error)}. Name a file in a folder you own."
+        ) from None
     return table

@@ -399,7 +399,7 @@ def test_an_unwritable_output_loses_nothing(planner):
 
 
 @pytest.mark.parametrize(
-    ("target", "why"), [("nowhere/a.json", "No such file or directory"), ("scenarios", "Is a directory")]
+    ("target", "why"), [("nowhere/a.json", "folder nowhere is not there"), ("scenarios", "it is a folder")]
 )
 @pytest.mark.parametrize(
     "words",
@@ -610,3 +610,13 @@ def test_no_color_is_respected(here):
     assert run.process.wait(60) == 0
     assert "\x1b" not in text
     assert max(len(line) for line in text.split("\r\n")) <= 80
+
+
+@pytest.mark.parametrize(
+    "words", ["report plan.json -o nowhere/a.html", "trace import t.csv -o nowhere/a.csv", "init nowhere/a.yaml"]
+)
+def test_a_folder_that_is_not_there_is_named(planner, words):
+    """Before files are read: neither `plan.json` nor `t.csv` is there."""
+    code, _, err = planner(*words.split())
+    assert code == 2
+    assert re.search(r"nowhere/a\.\w+: cannot be written: folder nowhere is not there\. Name another file", err)

@@ -30,7 +30,7 @@ def init(
     if file.exists():
         raise StoreError(f"{file}: exists already. Name another file.")
     if source is None:
-        write_text(api.init(training=training), file)
+        write_text(api.init(training=training), file, option="")
         emit(f"Wrote {file}. Next: planner {'train' if training else 'plan'} {file}\n")
         return
     if training:
@@ -48,7 +48,7 @@ def imported(source: Path, file: Path, profiles: list[Path] | None) -> str:
     from planner.units.writing import stdout_screen
 
     made = Import(read(source), knowledge(None, profiles)[1])
-    write_text(made.text(), file)
+    write_text(made.text(), file, option="")
     next_step = f"Fill in what is missing, then: planner plan {file}"
     return f"{terminal(made.document(), stdout_screen())}\nWrote {file}. {next_step}"
 

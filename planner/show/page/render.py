@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from calibrate.io.files import MADE, FileError, demand_ours
-from planner.io.store import StoreError
+from planner.io.store import StoreError, demand_place
 from planner.show.charts import svg
 from planner.show.charts.blocks import PALETTE
 from planner.show.document import Document, View, visible
@@ -56,7 +56,7 @@ def code(text: str) -> Markup:
 
 
 def check_page(out: Path) -> None:
-    """StoreError where a page would stand under another file's name, or replace what is no page of ours."""
+    """StoreError where a page would stand under another file's name, replace what is not ours, or has no place."""
     if out.suffix.lower() not in (".html", ".htm"):
         other = out / "report.html" if out.is_dir() else out.with_suffix(".html")
         raise StoreError(f"-o {out}: must end in .html. Write e.g. -o {other}.")
@@ -64,3 +64,4 @@ def check_page(out: Path) -> None:
         demand_ours(out, "report")
     except FileError as error:
         raise StoreError(f"-o {out}: {error}. Name another file, or remove this one.") from None
+    demand_place(out)

@@ -198,7 +198,7 @@ def test_a_run_is_compared_whatever_happens_after_it(bench: Path, monkeypatch: p
     assert code == 2
     assert "Stopped early: rehearsal after it: interrupted" in out
     assert "Likely cause:" in out
-    assert "cut.json: cannot be written: No such file or directory" in err
+    assert "cut.json: cannot be written: folder" in err
 
 
 def test_each_precision_of_a_model_is_measured(bench: Path) -> None:
