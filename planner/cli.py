@@ -2,7 +2,10 @@
 
 import gc
 import os
+import re
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -129,6 +132,15 @@ def keep_standard_output() -> None:
 CHECKED = "Value error, "
 """Put before a rule that a value breaks, by the library that typer checks with."""
 
+INVALID = re.compile(r"Invalid value for '(--[\w-]+)': Input should be (.+)")
+RULES = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+}
+"""Rules as that library writes them, and as we do."""
+
 NAMED_MAX = 10
 """Commands of a group that an error names."""
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -160,9 +172,25 @@ def usage(error: Any) -> str:
     if context is not None and said == context.get_help():
         return str(said)
     command = context.command_path if context is not None else "planner"
-    wrong = " ".join(said.split()).rstrip(".?").replace(CHECKED, "", 1)
+    wrong = in_our_words(" ".join(said.split()).rstrip(".?").replace(CHECKED, "", 1), sys.argv)
     end = "?" if said.rstrip(".").endswith("?") else "."
     return shortened(f"{command}: {wrong}{end}{wanted(error, said)} See {command} --help.")
+
+
+def in_our_words(said: str, arguments: Sequence[str]) -> str:
+    """`--count 0: must be at least 1` for what the library that typer checks with says of a value, which it leaves out.
+
+    >>> in_our_words("Invalid value for '--count': Input should be greater than or equal to 1", ["--count", "0"])
+    '--count 0: must be at least 1'
+    """
+    if not (found := INVALID.fullmatch(said)):
+        return said
+    option, rule = found[1], found[2]
+    for theirs, ours in RULES.items():
+        rule = rule.replace(theirs, ours)
+    after = (value for name, value in pairwise(arguments) if name == option)
+    given = next(after, None) or next((one[len(option) + 1 :] for one in arguments if one.startswith(f"{option}=")), "")
+    return f"{option} {given}".rstrip() + f": must be {rule}"
 
 
 def wanted(error: Any, said: str) -> str:

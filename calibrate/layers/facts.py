@@ -291,12 +291,12 @@ def full_name(model: str) -> str:
     wrong = f"{model}: its layers are not known."
     if found:
         raise FactsError(f"{model}: may be {' or '.join(found)}. Write one of them.")
-    if close := _meant(model):
+    if close := meant(model):
         raise FactsError(f"{wrong} Did you mean {' or '.join(close)}?")
     raise FactsError(f"{wrong} {how_to_name(model)}")
 
 
-def _meant(model: str) -> list[str]:
+def meant(model: str) -> list[str]:
     """Shipped models of nearly such a name: plain ones, else those of packages by their names without the source."""
     by_short = {short: full for full in named() for short in _short(full)}
     near = near_names(model, known()) or (by_short[name] for name in near_names(model, by_short))

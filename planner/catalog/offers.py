@@ -302,6 +302,10 @@ def _own_offer(catalog: Catalog, machine: OwnMachine) -> Offer:
     )
 
 
+COMPANIES = {"google": "gcp", "google cloud": "gcp", "amazon": "aws", "microsoft": "azure", "oracle": "oci"}
+"""Their clouds' names."""
+
+
 def wrong_offers(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
     """All that is wrong with `buy` once the catalog is known: the place, and what it is."""
     yield from _unknown_names(catalog, buy)
@@ -322,7 +326,8 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
     named += [(("buy", "own", i, "gpu"), machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
     for place, name, names in named:
         if name not in names:
-            hint = which_gpu(name, catalog.gpus) if names is known["gpus"] else instead(name, names)
+            meant = COMPANIES.get(name.lower(), name) if names is known["providers"] else name
+            hint = which_gpu(name, catalog.gpus) if names is known["gpus"] else instead(meant, names)
             yield place, f"`{name}` is not in the catalog.{hint}"
 
 

@@ -22,7 +22,7 @@ from planner.prediction.learnt import Learnt, Nearness, learnt, publications, se
 from planner.prediction.predict import is_alike
 from planner.prediction.roofline import PrecisionError, why_not
 from planner.prediction.transfer import around
-from planner.units.reading import perhaps
+from planner.units.reading import perhaps, perhaps_of
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
@@ -95,9 +95,10 @@ class QueryKnowledge:
         if batch is None:
             got = row["batch"][:SHOWN_MAX]
             raise UnansweredError(f"batch must be a whole number from 1 to {BATCH_MAX:,}, got `{got}`")
-        gpu = names.gpu_among(row["gpu"], self.gpus)
+        gpu = names.gpu_named(row["gpu"], self.gpus)
         if gpu not in self.gpus:
-            raise UnansweredError(f"GPU {row['gpu']} is not known.{perhaps(row['gpu'], self.gpus)}")
+            near = perhaps_of(names.gpus_meant(gpu, self.gpus)) or perhaps(gpu, self.gpus)
+            raise UnansweredError(f"GPU {gpu} is not known.{near}")
         architecture, size = names.identity(row["model"], row.get("input", ""))
         precision = self._precision(row.get("precision", ""), gpu, architecture)
         case = PredictedCase(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from calibrate.layers.facts import FactsError, facts, has_layers, shipped
+from calibrate.layers.facts import FactsError, facts, has_layers, meant, shipped
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library, profile_name
 from calibrate.published import runtimes
@@ -18,7 +18,7 @@ from planner.placing.sizing import Profiles
 from planner.prediction.learnt import learnt
 from planner.search.question import predictor_of
 from planner.units.errors import Steps
-from planner.units.reading import perhaps
+from planner.units.reading import perhaps, perhaps_of
 
 OTHERS_SHOWN = 8
 """Models of which an error says where they could be planned."""
@@ -33,8 +33,10 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
     wrong = list(wrong_offers(catalog, scenario.buy))
     if isinstance(library, Library):
         wrong += _not_traced(scenario, library)
-        wrong += _unknown_runtimes(scenario, library)
         unknown = _unknown_models(scenario, library)
+        wrong += _unknown_runtimes(
+            [one for i, one in enumerate(scenario.models) if i not in unknown], scenario, library
+        )
         others = [model for i, model in enumerate(scenario.models) if i not in unknown]
         only_unknown = bool(unknown) and not wrong
         wrong += unknown.values()
@@ -77,12 +79,12 @@ def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Ste
     }
 
 
-def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
+def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
     """Runtimes in which nothing is known of their models, or which do not run them, each with its place.
 
     Of several, one that does not run the model is left out, and the answer says so.
     """
-    for model in scenario.models:
+    for model in models:
         own = {profile.runtime for profile in library.for_model(model.known_as)}
         unserved = {one: why for one in model.runtimes if one not in own and (why := unserved_network(model, one))}
         known = _known_runtimes(model, library, own, predicted=scenario.predict is not Predict.NEVER)
@@ -139,7 +141,8 @@ def _unknown_model(model: ModelSpec, stands: Steps, known: set[str]) -> tuple[St
     if candidates := shipped(model.known_as):
         return place, f"`{model.known_as}` may be {' or '.join(candidates)}. Write one of them as its `model`."
     wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."
-    remedy = perhaps(model.known_as, known) or f" With `model`: {how_to_name(model.known_as)}"
+    near = perhaps(model.known_as, known) or perhaps_of(meant(model.known_as))
+    remedy = near or f" With `model`: {how_to_name(model.known_as)}"
     return place, f"{wrong}{remedy} Or measure it with `planner calibrate` and name the folder with `--profiles DIR`."
 
 

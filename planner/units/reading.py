@@ -3,7 +3,7 @@ bytes, fractions and dollars per hour. A bare number is already in that unit."""
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -16,12 +16,17 @@ from simulator.near import near_names
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760
+BEGUN_MAX = 3
+"""Known words that one may begin and still mean."""
 MACHINES_AWAY_MAX = 3
 """Machines that a plan may be asked to do without."""
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """` Did you mean `rate`?`, or nothing when no known word is near."""
+    """` Did you mean `rate`?`, all that the word begins where these are few, or nothing when no known word is near."""
+    begun = [k for k in known if word and k.lower().startswith(word.lower())]
+    if 1 < len(begun) <= BEGUN_MAX:
+        return perhaps_of(begun)
     near = get_close_matches(word, known, n=1) or get_close_matches(word.lower(), [k.lower() for k in known], n=1)
     match = next((k for k in known if near and k.lower() == near[0].lower()), None)
     return f" Did you mean `{match}`?" if match else ""
@@ -29,7 +34,11 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 def perhaps(name: str, known: Iterable[str]) -> str:
     """The same of models and GPUs, where a name that is only like another is that of something else."""
-    near = near_names(name, known)
+    return perhaps_of(near_names(name, known))
+
+
+def perhaps_of(near: Sequence[str]) -> str:
+    """The same of the names that are near."""
     return f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
 
 

@@ -620,3 +620,32 @@ def test_a_folder_that_is_not_there_is_named(planner, words):
     code, _, err = planner(*words.split())
     assert code == 2
     assert re.search(r"nowhere/a\.\w+: cannot be written: folder nowhere is not there\. Name another file", err)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("simulate video --gpu T4 --count 0", "--count 0: must be at least 1."),
+        ("simulate video --gpu T4 --count=1.5", "--count 1.5: must be a whole number."),
+        ("study video --workers 99999", "--workers 99999: must be at most"),
+        ("whatif plan.json --load 50%", "--load 50%: must be a number."),
+        ("plan video --set buy.price=reserved", "Did you mean `reserved-1y` or `reserved-3y`?"),
+        ("plan video --set buy.providers=[google]", "Did you mean `gcp`?"),
+    ],
+)
+def test_rules_of_values_are_in_our_words(planner, words, said):
+    code, _, err = planner(*words.split())
+    assert code == 2
+    assert said in " ".join(err.split())
+    assert "Input should" not in err
+
+
+def test_a_misspelt_model_has_its_hint_whatever_its_runtime(planner, tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "models: [{name: a, model: bert-bse-uncased, runtime: tensorrt, slo: {latency: 1 s, attainment: 95 %}}]\n"
+        "streams: [{model: a, rate: 1 fps}]\nbuy: {gpus: [T4]}\n"
+    )
+    code, _, err = planner("plan", file)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "Did you mean `hf:bert-base-uncased`?" in err
