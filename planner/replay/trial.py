@@ -14,6 +14,7 @@ from planner.placing.sizing import Kind
 from planner.replay.replay import Replay
 from simulator.clock.stability import drain, offered_load
 from simulator.world.deployment import Deployment
+from simulator.world.doubt import middle
 from simulator.world.profile import Evidence, Profile, weakest
 
 
@@ -46,6 +47,11 @@ class Trial:
     def demand_factor_max(self) -> float:
         """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded."""
         return 1 / offered_load(self.deployment, self.replay.rates_rps(1.0), self.replay.traffic)
+
+    @cached_property
+    def load_at_middle(self) -> float:
+        """The same were all predicted speeds at the middle of their bands; what is planned with is at the bad end."""
+        return offered_load(middle(self.deployment), self.replay.rates_rps(1.0), self.replay.traffic)
 
     @property
     def load(self) -> float:

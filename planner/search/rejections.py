@@ -181,7 +181,10 @@ def _overloaded(trial: Trial) -> Rejection:
     loading = any(p.swapped for p in trial.packing.placed)
     remedies: tuple[Statement, ...] = (ONE_MORE_GPU,)
     if load > limit:
-        why = Statement(code=Code.OVERLOADED, figures={"load": load, "limit": limit, "loading": float(loading)})
+        figures = {"load": load, "limit": limit, "loading": float(loading)}
+        if any(p.portion.sized.profile.doubt for p in trial.packing.placed):
+            figures["load_at_middle"] = trial.load_at_middle
+        why = Statement(code=Code.OVERLOADED, figures=figures)
         remedies = (Statement(code=Code.LESS_DEMAND, figures={"share": limit / load}), ONE_MORE_GPU)
     else:
         late = (m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE)

@@ -51,8 +51,11 @@ def overloaded(at: Statement) -> str:
     load, limit = at.figures["load"], at.figures["limit"]
     loading = ", weight loading included" if at.figures["loading"] else ""
     work = f"even in the largest batches allowed, its GPUs have {share(load, 1)} of the work that they can do{loading}"
+    likely = at.figures.get("load_at_middle", load)
+    band = f" with predicted speeds at their bad ends, {share(likely, 1)} at the middle" if likely != load else ""
     most = f"; {share(limit)} is the most, with the headroom" if limit < 1 else ""
-    return f"{work}{most}; queues would grow without end" if load > 1 else f"{work}{most}"
+    grow = f"; queues {'would' if likely > 1 else 'may'} grow without end" if load > 1 else ""
+    return f"{work}{band}{most}{grow}"
 
 
 def offered_for_less(by: Statement) -> str:

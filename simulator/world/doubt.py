@@ -44,6 +44,22 @@ def _normal(seed: int, names: tuple[str, ...]) -> float:
     return float(np.random.default_rng([seed, crc32("\n".join(names).encode())]).standard_normal())
 
 
+def middle(deployment: Deployment) -> Deployment:
+    """The world in which each predicted speed is at the middle of its band."""
+
+    def replicas(service: Service) -> Iterator[Replica]:
+        for replica in service.replicas:
+            profile, latency = replica.profile, replica.profile.latency
+            if doubt := profile.doubt:
+                latency = Erring(latency, -doubt.quantile, doubt.error_sd)
+            yield replace(replica, profile=replace(profile, latency=latency, doubt=None))
+
+    return replace(
+        deployment,
+        services=tuple(replace(service, replicas=tuple(replicas(service))) for service in deployment.services),
+    )
+
+
 def drawn(deployment: Deployment, seed: int) -> Deployment:
     """One of the worlds that a deployment may find itself in; the deployment itself where all speeds are known."""
     if not deployment.doubted:

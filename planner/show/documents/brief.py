@@ -103,12 +103,12 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     columns = [
         rows.words("model", lambda m: f"{m.name} {prose.tilde(m)}".strip()),
         rows.figures("GPUs", lambda m: str(len(m.gpus))),
-        rows.shown("batch", "batch_size"),
+        rows.figures("batch", prose.batches, "batch_size"),
         rows.words("mode", "mode", once="{}"),
         *ways_of_running(rows),
         rows.figures("p99 / SLO", p99),
         rows.figures("on time / SLO", on_time),
-        rows.shown("rate", "throughput_rps", per_second),
+        rows.shown("asked", "offered_rps", per_second),
     ]
     if any(m.verdict != "stable" for m in best.models):
         columns.append(rows.words("queues", "verdict"))

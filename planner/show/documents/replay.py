@@ -94,7 +94,7 @@ def model_columns(
     rows = Rows.at(f"{at}models", models, prose.tilde)
     columns = [
         rows.words("model", "name"),
-        rows.shown("batch", "batch_size"),
+        rows.figures("batch", prose.batches, "batch_size"),
         rows.words("on #", lambda m: ranges([numbers[g] for g in m.gpus])),
         rows.words("mode", "mode", once="{}"),
     ]
@@ -111,7 +111,8 @@ def model_columns(
         columns.append(rows.figures("accuracy", lambda m: f"{percent(m.accuracy.under(policies))} %"))
     return [
         *columns,
-        rows.shown("rate", "throughput_rps", per_second),
+        rows.shown("asked", "offered_rps", per_second),
+        rows.shown("answered", "throughput_rps", per_second, page_only=True),
         rows.figures("mean batch", lambda m: f"{m.mean_batch_size:.2f}", "mean_batch_size", page_only=True),
         rows.figures("dropped", dropped, "dropped_fraction", page_only=True),
         rows.figures(

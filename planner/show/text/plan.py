@@ -112,6 +112,12 @@ def draws_kept(model: ModelAnswer) -> str:
     return f"{percent(model.draws_kept.mean)} %" if model.draws_kept else "-"
 
 
+def batches(model: ModelAnswer) -> str:
+    """`32`; of a pipeline `18, 32, 28`, the stages that run models in their order, where these differ."""
+    each = [stage.batch_size for stage in model.stages if stage.replicas]
+    return ", ".join(map(str, each if len(set(each)) > 1 else each[:1])) or str(model.batch_size)
+
+
 def p99(model: ModelAnswer) -> str:
     """`81.2 ± 0.4 / 100 ms`."""
     half_width_s = (model.p99.high - model.p99.low) / 2

@@ -20,7 +20,12 @@ from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.sizing import needs, size
 from planner.search.question import Question
-from planner.show.text.resources import resource_line
+from planner.show.document import Document, Section
+from planner.show.documents import brief
+from planner.show.terminal import terminal
+from planner.show.text.plan import batches
+from planner.show.text.resources import budget_lines, resource_line
+from planner.units.writing import Screen
 from planner.words.statements import rejection_line
 
 BOXES = (
@@ -294,6 +299,20 @@ streams:
         "made.yaml:6:71: pipelines[0].stages[1].slo.latency: must be at least 12.0 ms, the sum of the quickest service "
         "times on the longest way, got 11.0 ms.",
     )
+
+
+def test_the_table_has_the_batches_that_explain_names_and_the_rate_that_is_asked() -> None:
+    best = planning.planned(street(two_stages(FanOutSpec(mean=2.0))), library(0.002, 0.001)).recommendation
+    (line,) = budget_lines(best)
+    (model,) = best.models
+    each = [f"in batches of up to {size}" for size in batches(model).split(", ")]
+    assert all(one in line for one in each)
+    shown = " ".join(
+        terminal(Document(name="", headline="", sections=[Section("", brief.models(best))]), Screen(200)).split()
+    )
+    assert f"{batches(model)} resident" in shown
+    assert "asked" in shown
+    assert shown.count(" 80.0/s") == 1, "8 cameras, 10 a second"
 
 
 def test_what_gives_way_does_so_at_the_load_that_is_said_and_the_slo_holds_until_then() -> None:

@@ -1,9 +1,11 @@
 """What a plan would do: machines away, another load, another scenario; against the plan itself and against counting."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
-from math import comb
+from math import comb, exp
+from statistics import NormalDist
 
 import pytest
 from support.planning import CATALOG, T4, loaded, model, planned, profile, scenario, shelf
@@ -15,6 +17,9 @@ from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, WhatIfError, whatif
 from planner.search.simulation import as_planned
+from planner.show.text.readiness import obstacles
+from simulator.world.curves import Interpolated
+from simulator.world.profile import Doubt
 
 # A T4 runs 16 of `a` in 21 ms: 762 a second at most, so 1,900 need 2.5 GPUs, with a headroom of 10 % three.
 LIBRARY = shelf(profile("a", T4, 0.005, 0.001), profile("b", T4, 0.005, 0.001))
@@ -77,6 +82,22 @@ def test_what_would_help_a_case_counts_the_gpus_that_mend_it():
     assert more > 1
     asked = [one.figures["gpu_count"] for one in case.rejection.remedies if one.code is Code.MORE_GPUS]
     assert asked == [more]
+
+
+def test_what_is_asked_too_much_at_the_bad_end_of_predictions_says_so_and_how_much_at_their_middle():
+    """Frames that take 16 ms as planned with, e^(0.2 x 1.28) times the middle; 75 a second are 1.2 there, 0.93 here."""
+    sd = 0.2
+    doubt = Doubt(error_sd=Interpolated((1.0,), (sd,)), shared=0.5, quantile=NormalDist().inv_cdf(0.9))
+    shy = shelf(replace(profile("a", T4, 0.0, 0.016), doubt=doubt, predicted=True))
+    asked = scenario([model("a", 1.0)], {"a": (4, 10.0)}, buy=BOXES)
+    at, kept = "2026-07-25T00:00:00", planned(asked, shy)
+    grown = whatif(loaded(asked), CATALOG, shy, kept, lose=0, load=1.875, overrides=(), created_at=at)
+    why = grown.cases[0].rejection.why
+    ratio = exp(sd * doubt.quantile)
+    assert why.figures["load"] == pytest.approx(1.2, rel=0.02)  # to one percent, by halving
+    assert why.figures["load_at_middle"] == pytest.approx(1.2 / ratio, rel=0.02)
+    (said,) = obstacles(grown)
+    assert re.search(r"predicted speeds at their bad ends, 9\d\.\d % at the middle; queues may", said)
 
 
 def test_what_mends_a_plan_with_a_spare_has_one_too():
