@@ -39,6 +39,7 @@ from calibrate.library.lookup import profile_name
 from calibrate.library.possible import NOISE
 from calibrate.library.reading import SCHEMA, USUAL_RUNTIME
 from simulator.world.curves import THROUGH_POINTS
+from simulator.world.hardware import device_option
 
 FACTORS_MAX = 200
 """Factors that a profile keeps of a batch: one of the slowest hundredth's halves each."""
@@ -128,7 +129,7 @@ def _cv(repeats: float, fitted: fit.SeriesFit) -> float:
 def _threads(m: Measured, samples: Mapping[int, Sequence[float]]) -> Iterator[str]:
     """Threads of a processor that may have waited for each other, where times spread widely."""
     threads = m.provenance.get("torch_threads") or 1
-    if m.provenance["gpu"].startswith("cpu-") and threads > 1 and wide_batches(samples):
+    if device_option(m.provenance["gpu"]) == "cpu" and threads > 1 and wide_batches(samples):
         yield f"It computed with {threads} threads. {ONE_THREAD} and measure again."
 
 

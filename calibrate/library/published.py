@@ -12,7 +12,7 @@ from calibrate.library.possible import check
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points, sources
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.hardware import GPU
+from simulator.world.hardware import GPU, device_option
 from simulator.world.model import Layer
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile
@@ -183,8 +183,9 @@ def _doubts(found: Sources) -> Iterator[str]:
     """What speaks against the figures."""
     largest = max(found.best.latency_s)
     if largest <= SMALL_RANGE:
-        device = "cpu" if found.gpu in names.processors() else "cuda:0"
-        remedy = f"measure larger ones: planner calibrate --device {device} --models {found.architecture}"
+        remedy = (
+            f"measure larger ones: planner calibrate --device {device_option(found.gpu)} --models {found.architecture}"
+        )
         yield f"The series ends at batch {largest}, which may bind; {remedy}"
     if found.spread:
         yield f"Sources differ by up to {found.spread:.0%}: {', '.join(one.source for one in found.series)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrate.io.reader import Reader, parse, refuse
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
-from simulator.world.hardware import GPU
+from simulator.world.hardware import GPU, device_option
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import AfterLoad, Evidence, FitQuality, Profile, weakest
 
@@ -75,7 +75,7 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         source=read.text("source"),
         as_of=read.date("as_of"),
         assumptions=read.sentences("assumptions"),
-        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, max(latency.x[0], workspace.x[0]))),
+        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, gpu, max(latency.x[0], workspace.x[0]))),
     )
     load.nothing_else()
     read.nothing_else()
@@ -214,7 +214,8 @@ def _raise_doubted(
         refuse(f"doubted.{min(unknown):g}", "has no latency_s", "Name a batch size of latency_s")
     if flops is None:
         refuse("doubted", "needs flops_per_sample to say what is possible", "Give flops_per_sample")
-    remedy = f"measure it: planner calibrate --device cuda:0 --models {read.name('model')}"
+    device = device_option(read.text("gpu"))
+    remedy = f"measure it: planner calibrate --device {device} --models {read.name('model')}"
     times_s = dict(zip(published.x, published.y, strict=True))
     doubts = []
     for batch, reason in sorted(doubted.items()):
@@ -232,6 +233,6 @@ def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
     return evidence if series.covers(1) else weakest(evidence, Evidence.EXTRAPOLATED)
 
 
-def _unseen(model: str, first: float) -> Sequence[str]:
-    remedy = f"measure them: planner calibrate --device cuda:0 --models {model}"
+def _unseen(model: str, gpu: str, first: float) -> Sequence[str]:
+    remedy = f"measure them: planner calibrate --device {device_option(gpu)} --models {model}"
     return (f"Batches below {first:g}: not measured, its figures stand in; {remedy}",) if first > 1 else ()

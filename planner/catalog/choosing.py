@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from calibrate.layers import facts
 from calibrate.library.lookup import Library
 from calibrate.published.names import gpu_named
 from planner.catalog.offers import Catalog, near_gpu
@@ -23,7 +24,7 @@ def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]
 def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
     """Those of some profiles of a model that are on a GPU; ListingError where there is none."""
     if not of_model:
-        raise ListingError(f"no profile of `{model}`.{perhaps(model, library.models())} See `profiles list`.")
+        raise ListingError(f"no profile of `{model}`.{how_to_find(library, model)}")
     gpu = gpu and gpu_named(gpu, {p.gpu for p in of_model})
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
     if not chosen:
@@ -31,6 +32,15 @@ def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: st
             f"no profile of `{model}` on `{gpu}`. Known: {', '.join(sorted({p.gpu for p in of_model}))}."
         )
     return chosen
+
+
+def how_to_find(library: Library, model: str) -> str:
+    """What may have been meant, or how it is measured, and where what was measured is looked for."""
+    own = "Profiles of your own: name their folder with `--profiles DIR`."
+    if model in facts.known():
+        return f" Measure it with `planner calibrate --models {model}`. {own}"
+    meant = perhaps(model, library.models()) or perhaps(model, facts.known())
+    return f"{meant} See `profiles list`. {own}"
 
 
 def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:

@@ -31,7 +31,7 @@ from planner.model.statement import Code, Statement
 from planner.units.errors import Steps, dotted
 from planner.units.reading import HOURS_PER_YEAR, perhaps
 from simulator.errors import InputError
-from simulator.world.hardware import GPU
+from simulator.world.hardware import GPU, device_option
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -341,6 +341,10 @@ def near_gpu(name: str, known: Collection[str]) -> str:
 def which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
     """The same, else how another is made known."""
     known = [kind for kind, gpu in gpus.items() if not gpu.mig_profile or SLICE in name]
+    if device_option(name) == "cpu":
+        known = [kind for kind in known if device_option(kind) == "cpu"]
+        measured = " If `planner calibrate` measured it, name the folder with `--profiles DIR`."
+        return f"{near_gpu(name, known)}{measured} Known processors: {', '.join(sorted(known))}."
     listed = f" Known: {', '.join(sorted(known))}. Others go into gpus.yaml of a --catalog directory."
     return near_gpu(name, known) or listed
 

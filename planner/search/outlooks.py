@@ -23,6 +23,7 @@ from planner.search.question import Question, ask
 from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import machines_name
 from simulator.world.curves import Interpolated
+from simulator.world.hardware import device_option
 from simulator.world.profile import Evidence, Profile, weakest
 from simulator.world.sharing import NOTHING_SHARED, Merged
 
@@ -363,8 +364,7 @@ def _calibrate(spec: ModelSpec, profile: Profile, catalog: Catalog) -> str:
     # An ONNX file has its own numbers.
     as_it_is = profile.precision == PRECISIONS[0] or full.startswith("onnx:")
     precision = "" if as_it_is else f" --precision {profile.precision}"
-    device = "cpu" if catalog.gpus[profile.gpu].cores else "cuda:0"
-    return f"planner calibrate --device {device} {named}{precision}"
+    return f"planner calibrate --device {device_option(profile.gpu)} {named}{precision}"
 
 
 def _import(spec: ModelSpec, profile: Profile, _: Catalog) -> str:

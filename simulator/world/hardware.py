@@ -6,6 +6,11 @@ CONTEXT_BYTES = 800_000_000
 """What one framework process holds besides weights and workspace, where nobody measured it: GEMEL (NSDI'23)."""
 
 
+def device_option(kind: str) -> str:
+    """`--device` of what is measured on a kind: `cpu` of a processor, measured here or in the catalog."""
+    return "cpu" if kind.lower().startswith("cpu-") else "cuda:0"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPU:
     """A kind of GPU, not one device: dense peak rates and sizes, each as the vendor states it."""

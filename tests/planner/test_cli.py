@@ -372,6 +372,9 @@ def test_a_policy_changes_the_replay(planner):
         ("init scenarios/video.yaml", "scenarios/video.yaml: exists already"),
         ("init nowhere/mine.yaml", "nowhere/mine.yaml: cannot be written"),
         ("profiles show vgg", "no profile of `vgg`. Did you mean `vgg16`?"),
+        ("profiles plot lenett -o x.png", "Did you mean `lenet`? See `profiles list`."),
+        ("profiles show lenet", "Measure it with `planner calibrate --models lenet`. Profiles of your own: name"),
+        (f"simulate {VIDEO} --gpu cpu-amd-epyc --count 1", "measured it, name the folder with `--profiles DIR`"),
         (
             "profiles show vgg16 --gpu L4",
             "no profile of `vgg16` on `L4`. Known: CPU-Sapphire-Rapids-4c, CPU-i9-10940X, T4, V100.",

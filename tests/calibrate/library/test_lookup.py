@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -412,6 +413,13 @@ def test_a_file_may_doubt_its_own_points(tmp_path):
         " measure it: planner calibrate --device cuda:0 --models mine",
     )
     assert profile.latency_evidence is Evidence.ASSUMED
+
+
+@pytest.mark.parametrize(("kind", "device"), [("T4", "cuda:0"), ("CPU-i9-10940X", "cpu"), ("cpu-amd-epyc", "cpu")])
+def test_what_is_missing_is_measured_on_the_device_it_ran_on(tmp_path, kind, device):
+    gpus = {**GPUS, kind: replace(GPUS["T4"], name=kind)}
+    missing = read_profile(write(tmp_path, GOOD | {"gpu": kind, "latency_s": {"4": 0.02, "8": 0.03}}), gpus)
+    assert any(f"planner calibrate --device {device} --models mine" in doubt for doubt in missing.doubts)
 
 
 def test_batches_below_the_first_point_are_extrapolated(tmp_path):
