@@ -35,9 +35,9 @@ def predict(
     """Say how long batches take that nobody may have measured: seconds with 80 % bands, row by row, in order.
 
     An empty cell means the usual: the model's usual input, fp32, pytorch, a batch of 1. Names may be written as
-    published tables write them. What cannot be predicted has no figures and a reason.
+    published tables write them. What cannot be predicted has no figures and a reason; exit code 2 where nothing can.
     """
-    from planner.console.output import emit, note
+    from planner.console.output import ExitCode, emit, note
     from planner.prediction.queries import read_queries
     from planner.show.spreadsheet import answers_csv, answers_json
     from planner.show.text.listings.predictions import predictions_table
@@ -53,5 +53,7 @@ def predict(
     emit(written[form or usual]())
     if without := [answer for answer in answers if answer.latency_s is None]:
         note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.")
+    if answers and len(without) == len(answers):
+        raise typer.Exit(ExitCode.INPUT)
     if not answers:
         note(f"{file}: has no rows below its first line.")

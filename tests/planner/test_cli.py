@@ -283,7 +283,7 @@ def test_gpus_of_ones_own_come_first_with_the_memory_they_have(planner, here):
     code, out, err = planner(*words)
     assert (code, out) == (2, "")
     assert err.startswith("frcnn on V100: context, weights and one sample take ")
-    assert " of 1.30 GB. Remedy: a GPU with " in err
+    assert ", its memory is 1.30 GB. Remedy: a GPU with " in err
 
 
 def test_too_few_gpus_exit_3(planner):

@@ -19,6 +19,8 @@ MODELS = ("resnet18", "resnet50", "resnet152", "yolov3", "bert_base", "vgg16")
         ("A100 40GB", GPUS, ["A100-40GB"]),
         ("A2000", GPUS, []),  # the name of another
         ("H201", GPUS, ["H200"]),
+        ("cifar_wideresnet82_10", ["cifar_wideresnet28_10", "cifar_wideresnet40_8"], ["cifar_wideresnet28_10"]),
+        ("cifar_wideresnet12_80", ["cifar_wideresnet28_10"], []),
         ("V150", GPUS, ["V100"]),
         ("H310", GPUS, []),  # two digits are others
         ("resnet5", MODELS, ["resnet50"]),
