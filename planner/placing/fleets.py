@@ -1,7 +1,7 @@
 """Cost: what a fleet costs, and the integer program that bounds it from below and proposes fleets cheapest first."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, inf
@@ -271,8 +271,16 @@ class FleetProgram:
     def _pairs_on(self, kind: Kind) -> dict[int, Sized]:
         return {i: s for i, (s, k) in enumerate(self._pairs) if k == kind}
 
-    def _devices(self, kind: Kind) -> dict[int, int]:
-        return {o: offer.gpu_count for o, offer in enumerate(self.offers) if Kind.of(offer) == kind}
+    def _devices(self, kind: Kind) -> Mapping[int, int]:
+        return self._devices_by_kind.get(kind, {})
+
+    @cached_property
+    def _devices_by_kind(self) -> dict[Kind, dict[int, int]]:
+        """By kind: the GPUs of each offer."""
+        by_kind: dict[Kind, dict[int, int]] = {}
+        for o, offer in enumerate(self.offers):
+            by_kind.setdefault(Kind.of(offer), {})[o] = offer.gpu_count
+        return by_kind
 
     def _memory_rows(self, rows: "_Rows") -> None:
         for model in self.models:

@@ -174,17 +174,30 @@ class Learnt:
     def beside(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> Told:
         """The same, moved by how far it is off at published batches of the same series."""
         told = self.log_time(case, gpu)
-        errors: dict[float, list[float]] = {}
-        for batch, log_s in series:
-            there = replace(case, batch=batch)
-            errors.setdefault(log2(batch), []).append(log_s - self.log_time(there, gpu).mean)
-        if not errors:
+        if not series:
             return told
-        octaves = sorted(errors)
+        octaves, errors = self._errors(replace(case, batch=1.0), gpu, tuple(series))
         at = log2(case.batch)
-        moved = float(np.interp(at, octaves, [fmean(errors[octave]) for octave in octaves]))
+        moved = float(np.interp(at, octaves, errors))
         away = min(abs(at - octave) for octave in octaves)
         return Told(told.mean + moved, hypot(NEAR_SD, OCTAVE_SD * away))
+
+    def _errors(self, one: PredictedCase, gpu: GPU, series: tuple[Seen, ...]) -> tuple[list[float], list[float]]:
+        """Octaves of published batches, and by how much each is off on the mean: the same for every batch asked for."""
+        asked = one, gpu, series
+        if asked not in self._errors_known:
+            errors: dict[float, list[float]] = {}
+            for batch, log_s in series:
+                there = replace(one, batch=batch)
+                errors.setdefault(log2(batch), []).append(log_s - self.log_time(there, gpu).mean)
+            octaves = sorted(errors)
+            self._errors_known[asked] = octaves, [fmean(errors[octave]) for octave in octaves]
+        return self._errors_known[asked]
+
+    @cached_property
+    def _errors_known(self) -> dict[tuple[PredictedCase, GPU, tuple[Seen, ...]], tuple[list[float], list[float]]]:
+        """Errors that were asked for before."""
+        return {}
 
     def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
         """Seconds of a batch with their 80 % band: not below the GPU's peak, or only as far as published ones are."""
@@ -205,7 +218,7 @@ class Learnt:
             wider = {trait: max(0.0, more) for trait, more in wider.items()}
         return exp(sum(wider.values()))
 
-    @property
+    @cached_property
     def usual_noise(self) -> float:
         """Of one figure, of the median source."""
         return float(np.median(list(self.noise.values()) or [OTHER_SD]))

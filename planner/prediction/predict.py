@@ -266,10 +266,16 @@ class Predictor:
         return {}
 
     def at(self, quantile: float) -> "Predictor":
-        """The same at another quantile of the bands."""
-        other = replace(self, quantile=quantile)
-        other.__dict__.update(_pairs=self._pairs, _facts_by_model=self._facts_by_model)
-        return other
+        """The same at another quantile of the bands; one for each, for it remembers too."""
+        if quantile not in self._at:
+            other = replace(self, quantile=quantile)
+            other.__dict__.update(_at=self._at, _pairs=self._pairs, _facts_by_model=self._facts_by_model)
+            self._at[quantile] = other
+        return self._at[quantile]
+
+    @cached_property
+    def _at(self) -> "dict[float, Predictor]":
+        return {}
 
     def predicted_pair(
         self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None
