@@ -17,8 +17,12 @@ FULL_HD = (1920, 1080)
 STREAM_BYTES = 500_000_000
 """Memory that a stream of that size holds on an A100: github.com/NVIDIA/VideoProcessingFramework, issue 482.
 
-How much depends on the surfaces that the program asks for: others saw 130 MB (issue 140 there) to 400 MB (NvPipe,
-issue 58)."""
+How much depends on the surfaces that the program asks for, and on what its process holds besides: others saw 130 MB
+(issue 140 there) to 400 MB (NvPipe, issue 58). Little of it are frames: the same A100 held 545 MB for 1280x720 (issue
+484), a T4 208 MB."""
+SURFACES = 22
+"""Frames of a stream that are held: 20 to decode H.264 and 2 to give out, as NVIDIA's sample decoder asks for (Video
+Codec SDK 9, NvDecoder.cpp); it asks for fewer of other codecs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +89,18 @@ def decode_fps(gpu: GPU, codec: Codec, width: int = FULL_HD[0], height: int = FU
     )
 
 
-def stream_bytes(width: int = FULL_HD[0], height: int = FULL_HD[1]) -> int:
-    """Memory that a stream holds on the GPU that decodes it, by its pixels: 500 MB at 1920x1080, 2 GB at 3840x2160."""
-    return round(STREAM_BYTES * _pixels(width, height))
+def stream_bytes(width: int = FULL_HD[0], height: int = FULL_HD[1], codec: Codec = Codec.H264) -> int:
+    """Memory that a stream holds on the GPU that decodes it: 500 MB at 1920x1080, of which 22 frames of 3.1 MB are 68.
+
+    At 3840x2160 the same besides its frames, 22 x 12.4 MB: 705 MB.
+    """
+    beside = STREAM_BYTES - SURFACES * frame_bytes(*FULL_HD, Codec.H264)
+    return beside + SURFACES * frame_bytes(width, height, codec)
+
+
+def frame_bytes(width: int, height: int, codec: Codec) -> int:
+    """Of a frame as decoders give it, in NV12 or, of 10 bits, P016: 1.5 samples for each pixel, of a byte or two."""
+    return width * height * 3 // 2 * (2 if codec.value.endswith("10bit") else 1)
 
 
 def _pixels(width: int, height: int) -> float:

@@ -86,6 +86,7 @@ class Code(StrEnum):
     OWN_NOT_REPLAYED = "own-not-replayed"
     PREDICTED = "predicted"
     BATCHES_END = "batches-end"
+    DECODE_MEMORY_BINDS = "decode-memory-binds"
     PARTLY_ASSUMED = "partly-assumed"
     MEMORY_PREDICTED = "memory-predicted"
     WINDOWS = "windows"

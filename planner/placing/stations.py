@@ -166,7 +166,7 @@ def stream_sizes(needs: Mapping[str, Need]) -> Ints:
     each: list[int] = []
     for need, pipeline in piped(needs):
         held = [
-            stream_bytes(*stage.resolution) if stage.memory is None else stage.memory
+            stream_bytes(*stage.resolution, stage.decode) if stage.memory is None else stage.memory
             for stage in pipeline.stages
             if stage.decode
         ]

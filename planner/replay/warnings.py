@@ -13,7 +13,7 @@ from calibrate.published.points import points
 from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale, usual_days
-from planner.model.choices import PriceKind
+from planner.model.choices import Codec, PriceKind
 from planner.model.parts.pipelines import StageSpec
 from planner.model.plan import (
     Bottleneck,
@@ -26,6 +26,7 @@ from planner.placing.sizing import Sized
 from planner.placing.stations import pipelines_in
 from planner.prediction.roofline import has_tf32
 from planner.replay.answer import shortage_of
+from planner.replay.pipelines import resources_of
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, Profile, WeightSource
@@ -133,8 +134,24 @@ def _of_stations(trial: Trial) -> Iterator[Statement]:
 def _of_decoding(stage: StageSpec) -> Iterator[Statement]:
     """The memory that a stream holds where nobody states it."""
     if stage.decode is not None and stage.memory is None:
-        held = {"stream_bytes": float(stream_bytes(*stage.resolution))}
-        yield Statement(code=Code.DECODE_MEMORY, figures=held)
+        yield Statement(code=Code.DECODE_MEMORY, figures=assumed_bytes(stage, stage.decode))
+
+
+def assumed_bytes(stage: StageSpec, codec: Codec) -> dict[str, float]:
+    """What each of its streams is taken to hold."""
+    return {"stream_bytes": float(stream_bytes(*stage.resolution, codec))}
+
+
+def _streams_of_assumed_size(trial: Trial) -> Iterator[PlanWarning]:
+    """The memory that decoded streams hold, where it runs out first and nobody states it."""
+    fullest = max(resources_of(trial), key=lambda one: one.used, default=None)
+    if fullest is None or fullest.kind is not Bottleneck.MEMORY:
+        return
+    for pipeline in pipelines_in(trial.replay.needs):
+        for stage in pipeline.stages:
+            if stage.decode is not None and stage.memory is None:
+                names, held = (f"{pipeline.name}.{stage.name}",), assumed_bytes(stage, stage.decode)
+                yield PlanWarning(what=Statement(code=Code.DECODE_MEMORY_BINDS, subjects=names, figures=held))
 
 
 def _of_due_frames(trial: Trial) -> Iterator[Statement]:
@@ -184,6 +201,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_prices(scenario, trial, today),
         *_predicted(trial),
         *_batch_ranges(trial),
+        *_streams_of_assumed_size(trial),
         *_evidence(trial),
         *_left_out(scenario),
         *_host_work(scenario, trial),

@@ -262,6 +262,10 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "nobody measured {few}: SLOs hold as surely as the bands of their predictions",
         "measure with `planner calibrate` on such a GPU before you buy, and name the folder with `--profiles DIR`",
     ),
+    Code.DECODE_MEMORY_BINDS: (
+        "memory that decoded streams hold runs out first, and {stream_bytes:gb2} for each of {0} is assumed",
+        "see with `nvidia-smi` what one stream adds, and write it as the stage's `memory`, e.g. `memory: 200 MB`",
+    ),
     Code.BATCHES_END: (
         "batches of {all} end where measuring ended: in larger ones fewer GPUs may do",
         "measure larger ones with `planner calibrate --batches` on such a GPU, and name the folder with "

@@ -247,7 +247,8 @@ class StageSpec:
     resolution: Resolution = (1920, 1080)
     """With `decode`: width and height of the frames, e.g. `1920x1080`."""
     memory: PositiveBytes | None = None
-    """With `decode`: GPU memory that each stream holds; where not given, 500 MB for 1920x1080, by the pixels."""
+    """With `decode`: GPU memory that each stream holds; where not given, 500 MB for 1920x1080, 705 MB for
+    3840x2160."""
     host: PositiveDuration | None = None
     """Work on a core of the machine's processor: its time for one item, e.g. `2 ms`."""
     copy: PositiveBytes | None = None

@@ -5,7 +5,7 @@ import csv
 import pytest
 from support.paths import PUBLIC
 
-from planner.catalog.decoding import decode_fps, decode_rates, stream_bytes
+from planner.catalog.decoding import SURFACES, decode_fps, decode_rates, stream_bytes
 from planner.catalog.offers import load_catalog
 from planner.model.choices import Codec
 from simulator.world.profile import Evidence
@@ -104,7 +104,15 @@ def test_other_resolutions_count_by_their_pixels():
     full, quarter = decode_fps(GPUS["L4"], Codec.H264), decode_fps(GPUS["L4"], Codec.H264, 3840, 2160)
     assert quarter.fps == pytest.approx(full.fps / 4)
     assert (full.evidence, quarter.evidence) == (Evidence.PUBLISHED, Evidence.EXTRAPOLATED)
-    assert stream_bytes(3840, 2160) == 4 * stream_bytes()
+
+
+def test_a_stream_holds_the_frames_that_a_decoder_asks_for_beside_what_no_resolution_changes():
+    """As published: 500 MB at 1920x1080 on an A100 and 520 MiB at 1280x720 there, so that few of these are frames."""
+    assert stream_bytes() == 500_000_000
+    larger, frame = stream_bytes(3840, 2160), 3840 * 2160 * 1.5
+    assert larger - stream_bytes() == pytest.approx(SURFACES * (frame - frame / 4), rel=1e-6)
+    assert stream_bytes(3840, 2160, Codec.HEVC_10BIT) - larger == pytest.approx(SURFACES * frame, rel=1e-6)
+    assert stream_bytes(1280, 720) == pytest.approx(520 * 2**20, rel=0.2)  # band: two programs on one GPU
 
 
 def test_counting_pixels_errs_by_half_at_most_where_somebody_measured():

@@ -122,13 +122,27 @@ def test_an_answer_says_which_boxes_of_ones_own_it_leaves_out() -> None:
         assert Code.HOST_WORK not in {one.what.code for one in found.warnings}, "a stage states it"
 
 
-def decoding(cameras: int, held_bytes: int = 1_000_000, **changes: object) -> Scenario:
+def decoding(cameras: int, held_bytes: int | None = 1_000_000, **changes: object) -> Scenario:
     """Frames are decoded before a quick detector, so that decoders run out first, or the memory that streams hold."""
     stages = (
         StageSpec(name="decode", decode="h264", memory=held_bytes),
         StageSpec(name="detect", model="detector", after=(EdgeSpec(stage="decode"),)),
     )
     return street(stages, cameras, 0.3, **changes)
+
+
+@pytest.mark.parametrize(
+    ("cameras", "stated", "warned"),
+    [(28, None, True), (28, 500_000_000, False), (28, 50_000_000, False), (3, None, True)],
+)
+def test_memory_of_streams_that_is_assumed_and_runs_out_first_is_warned_of(
+    cameras: int, stated: int | None, warned: bool
+) -> None:
+    quick = shelf(profile("detector", T4, 0.0001, 0.0001))
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=8, cores=4),))
+    plan = planned(decoding(cameras, stated, buy=own), quick)
+    codes = {one.what.code for one in plan.warnings}
+    assert (Code.DECODE_MEMORY_BINDS in codes) is warned
 
 
 def test_decoders_decide_how_many_machines_there_are() -> None:
