@@ -33,6 +33,8 @@ MEASURE_MINUTES = 10.0
 """A machine is up within five, and the lecture's whole set of models is measured within five more."""
 OUTLOOKS_MAX = 3
 """What a person compares at a glance."""
+TRTEXEC_FLAGS = {"fp32": "--noTF32", "tf32": "", "fp16": "--fp16", "amp": "--fp16", "bf16": "--bf16", "int8": "--int8"}
+"""How TensorRT's own tool is told the precision."""
 OTHERS = (
     Variant("fp16", None),
     Variant("int8", "tensorrt"),
@@ -368,6 +370,9 @@ def _calibrate(spec: ModelSpec, profile: Profile, catalog: Catalog) -> str:
 
 
 def _import(spec: ModelSpec, profile: Profile, _: Catalog) -> str:
-    """The command that takes what the tool of another runtime measured, such as a log of trtexec."""
+    """The commands that measure with a runtime's own tool, where it is known, and take what that wrote."""
     of = f"--gpu {profile.gpu} --precision {profile.precision} --runtime {profile.runtime}"
-    return f"planner profiles import FILE --model {spec.known_as} {of}"
+    flag = TRTEXEC_FLAGS.get(profile.precision)
+    timed = profile.runtime == "tensorrt" and flag is not None
+    first = f"trtexec --onnx=FILE.onnx {flag} > FILE && ".replace("  ", " ") if timed else ""
+    return f"{first}planner profiles import FILE --model {spec.known_as} {of}"

@@ -117,7 +117,8 @@ buy: {gpus: [T4], instances: [g4dn.xlarge]}
     assert (model.runtime, model.predicted) == ("tensorrt", True)
     (measure,) = found.measure_next
     assert measure.command == (
-        "planner profiles import FILE --model timm.convnext_tiny.fb_in1k --gpu T4 --precision fp16 --runtime tensorrt"
+        "trtexec --onnx=FILE.onnx --fp16 > FILE && planner profiles import FILE "
+        "--model timm.convnext_tiny.fb_in1k --gpu T4 --precision fp16 --runtime tensorrt"
     ), "`planner calibrate` measures PyTorch"
 
 
