@@ -343,6 +343,8 @@ class Document:
     lead: Sequence[Block] = ()
     """Blocks that belong to the first screen too."""
     sections: Sequence[Section] = ()
+    first_page: Sequence[Section] = ()
+    """In print, what follows the lead on a page of its own before the sections; they say all of it too."""
 
 
 def visible(blocks: Iterable[Block], view: View) -> list[Block]:

@@ -5,20 +5,20 @@ from dataclasses import replace
 from math import isfinite
 
 from planner.model.choices import PriceKind
-from planner.model.plan import Bottleneck, ModelAnswer, Plan, PlanWarning, Recommendation
+from planner.model.plan import Bottleneck, ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code, Statement
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.plan import NO_GPU_NEEDED, PRICE_TITLES, kind_columns, kind_notes, without_gpu
 from planner.show.documents.replay import ways_of_running
+from planner.show.documents.uncertain import doubts
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines
 from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
-from planner.words.statements import assumption, warning
+from planner.words.statements import assumption
 
-DOUBTS_SHOWN = 3
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN = 2
 WAYS_SHOWN = 3
@@ -160,30 +160,6 @@ def p99(model: ModelAnswer) -> str:
 def on_time(model: ModelAnswer) -> str:
     """`99.31 / 99 %`."""
     return f"{percent(model.slo_attainment.mean)} / {exact(model.slo_attainment_target)}"
-
-
-def doubts(plan: Plan) -> Items:
-    """What weakens the answer most, without the remedies: work left out is always seen, notes on figures come last."""
-    ordered = sorted(one_a_date(reasons.warnings_of(plan)), key=lambda one: one.what.code is Code.DOUBT)
-    left_out = next((i for i, one in enumerate(ordered) if one.what.code is Code.HOST_WORK), 0)
-    if left_out >= DOUBTS_SHOWN:
-        ordered.insert(DOUBTS_SHOWN - 1, ordered.pop(left_out))
-    texts = [reasons.sentence(warning(one)[0]) for one in ordered]
-    return Items(texts, shown=DOUBTS_SHOWN, rest=f"{len(texts) - DOUBTS_SHOWN} more with -v.")
-
-
-def one_a_date(warnings: Sequence[PlanWarning]) -> list[PlanWarning]:
-    """Prices of one date take one warning, before all others; those that were asked since have one of their own."""
-    since = {one.what.subjects[0] for one in warnings if one.what.code is Code.DEARER_SINCE}
-    dated: dict[str, list[PlanWarning]] = {}
-    for one in warnings:
-        if one.what.code is Code.STALE_PRICE and one.what.subjects[0] not in since:
-            dated.setdefault(one.what.subjects[1], []).append(one)
-    prices = [
-        replace(those[0], what=replace(those[0].what, subjects=(names([one.what.subjects[0] for one in those]), date)))
-        for date, those in dated.items()
-    ]
-    return [*prices, *(one for one in warnings if one.what.code is not Code.STALE_PRICE)]
 
 
 def next_steps(plan: Plan) -> list[str]:

@@ -38,6 +38,7 @@ from planner.show.document import (
     Tone,
 )
 from planner.show.documents import pipelines, replay
+from planner.show.documents.uncertain import DOUBTS_SHOWN, doubts
 from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.explained.plan import BINDING, bindings, sensitivity
@@ -95,7 +96,19 @@ def document(plan: Plan) -> Document:
             Section("Scenario", scenario(plan), id="scenario", views=PAGE),
             Section("How it was made", [FactList(list(prose.provenance(plan)))], id="made", link="Made"),
         ],
+        first_page=first_page(plan) if best.models else [],
     )
+
+
+def first_page(plan: Plan) -> list[Section]:
+    """Of a printed plan, after the answer: what runs where, what each kind of GPU costs, what is uncertain."""
+    kinds = [column for column in kind_columns(plan) if column.title not in ("busy", "power", "what")]
+    fleet = replay.where(plan.recommendation)
+    return [
+        Section(fleet.title, [block for block in fleet.blocks if isinstance(block, DrawnCharts)], views=PAGE),
+        Section("Each kind of GPU alone", [Table(kinds)] if plan.by_gpu else [], views=PAGE),
+        Section("What is uncertain", [Items(doubts(plan).texts[:DOUBTS_SHOWN])], views=PAGE),
+    ]
 
 
 def lead(plan: Plan) -> list[Block]:

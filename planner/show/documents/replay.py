@@ -39,11 +39,13 @@ def stats(answer: Recommendation | Simulation, at: str) -> list[Stat]:
     tight, slow = prose.tightest(models), min(models, key=prose.latency_left)
     offered_rps = sum(m.offered_rps for m in models)
     kinds = names(list(dict.fromkeys(gpu.kind for gpu in gpus)))
+    spares = sum(one.spares * one.gpu_count for one in answer.instances) if isinstance(answer, Recommendation) else 0
+    paid = f"{kinds}; {spares} more in spares" if spares else kinds
     p99 = f"{prose.tilde(slow)}{seconds(slow.p99_s)}"
     p99_cell = Cell(p99, slow.p99_s, f"{at}models.{models.index(slow)}.p99_s")
     tone = Tone.GOOD if slow.p99_s <= slow.slo_s else Tone.BAD
     return [
-        Stat("GPUs", Cell(str(len(gpus)), len(gpus)), kinds),
+        Stat("GPUs", Cell(str(len(gpus)), len(gpus)), paid),
         least(tight, f"{at}models.{models.index(tight)}"),
         Stat("slowest p99", p99_cell, f"{slow.name}, of {seconds(slow.slo_s)}", tone),
         Stat("demand", Cell(per_second(offered_rps), offered_rps), counted(len(models), "model")),

@@ -31,12 +31,13 @@ def page(document: Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"code": code, "zipped": zipped, "graph": svg.graph, "strip": svg.strip}
+    templates.filters |= {"code": code, "zipped": zipped, "whole": whole, "graph": svg.graph, "strip": svg.strip}
     return templates.get_template("page.html.j2").render(
         name=document.name,
         headline=document.headline,
         lead=visible(document.lead, View.PAGE),
         sections=visible(document.sections, View.PAGE),
+        first_page=visible(document.first_page, View.PAGE),
         made=MADE,
         palette=PALETTE,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
@@ -48,6 +49,12 @@ def page(document: Document) -> str:
 def zipped(columns: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
     """Rows of columns."""
     return list(zip(*columns, strict=True))
+
+
+def whole(text: str) -> Markup:
+    """Names with hyphens stay on one line: `g2-standard-4` of a headline."""
+    words = (Markup('<span class="whole">{}</span>').format(word) if "-" in word else word for word in text.split(" "))
+    return Markup(" ").join(words)
 
 
 def code(text: str) -> Markup:

@@ -23,8 +23,9 @@ from planner.model.statement import Code, Statement
 from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
-from planner.show.documents.brief import DOUBTS_SHOWN, brief, lead, limits, one_a_date
+from planner.show.documents.brief import brief, lead, limits
 from planner.show.documents.replay import verdict
+from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
 from planner.show.kept import explained
 from planner.show.terminal import terminal
 from planner.show.text.reasons import kinds_left_out, precision_line

@@ -33,7 +33,7 @@ from planner.search.plan import plan
 from planner.show.charts.axes import log_steps, steps
 from planner.show.documents.studies import document
 from planner.show.kept import document_of, explained, read_kept
-from planner.show.page.render import code
+from planner.show.page.render import code, whole
 from planner.show.page.render import page as page_of
 from planner.units.writing import Screen
 
@@ -302,6 +302,35 @@ def test_paper_shows_what_is_folded_away(page, folder, tmp_path):
     assert page.run("document.querySelectorAll('details:not([open])').length") == 0
     page.run("dispatchEvent(new Event('afterprint'))")
     assert page.run("document.querySelectorAll('details[open]').length") == 0
+
+
+A4_WIDTH, A4_HEIGHT = 703, 1016
+"""CSS pixels of a sheet within its margins: 186 x 269 mm."""
+
+
+def test_the_first_sheet_of_a_plan_stands_alone(page, folder):
+    page.open(folder / "plan.html", width=A4_WIDTH, height=A4_HEIGHT)
+    first = "document.querySelector('.first-page')"
+    assert page.run(f"getComputedStyle({first}).display") == "none"
+    try:
+        page.call("Emulation.setEmulatedMedia", media="print")
+        titles = page.run(f"[...{first}.querySelectorAll('h3')].map(h => h.textContent).join('; ')")
+        assert titles == "What runs where; Each kind of GPU alone; What is uncertain"
+        assert page.run(f"getComputedStyle({first}).breakAfter") == "page"
+        assert 0 < page.run(f"{first}.getBoundingClientRect().bottom + scrollY") <= A4_HEIGHT
+    finally:
+        page.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_headline_does_not_break_inside_a_name(page, folder):
+    """Names with hyphens, such as that of an instance."""
+    page.open(folder / "plan.html", width=400)
+    names = whole("g2-standard-4 n1-standard-8 ") * 5
+    page.run(f"document.querySelector('h1').innerHTML = '1 x {names}'")
+    lines = "[...document.querySelectorAll('h1 .whole')].map(e => e.getClientRects().length)"
+    assert page.run(lines) == [1] * 10
+    assert '<span class="whole">g2-standard-4</span>' in whole("1 x g2-standard-4 (L4)")
+    assert whole("<b-c>") == '<span class="whole">&lt;b-c&gt;</span>'
 
 
 def test_a_training_and_a_horizon_show_every_option_and_way(page, folder):

@@ -1,0 +1,37 @@
+"""What weakens a plan most, in a few lines."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.model.plan import Plan, PlanWarning
+from planner.model.statement import Code
+from planner.show.document import Items
+from planner.show.text import reasons
+from planner.units.writing import names
+from planner.words.statements import warning
+
+DOUBTS_SHOWN = 3
+
+
+def doubts(plan: Plan) -> Items:
+    """What weakens the answer most, without the remedies: work left out is always seen, notes on figures come last."""
+    ordered = sorted(one_a_date(reasons.warnings_of(plan)), key=lambda one: one.what.code is Code.DOUBT)
+    left_out = next((i for i, one in enumerate(ordered) if one.what.code is Code.HOST_WORK), 0)
+    if left_out >= DOUBTS_SHOWN:
+        ordered.insert(DOUBTS_SHOWN - 1, ordered.pop(left_out))
+    texts = [reasons.sentence(warning(one)[0]) for one in ordered]
+    return Items(texts, shown=DOUBTS_SHOWN, rest=f"{len(texts) - DOUBTS_SHOWN} more with -v.")
+
+
+def one_a_date(warnings: Sequence[PlanWarning]) -> list[PlanWarning]:
+    """Prices of one date take one warning, before all others; those that were asked since have one of their own."""
+    since = {one.what.subjects[0] for one in warnings if one.what.code is Code.DEARER_SINCE}
+    dated: dict[str, list[PlanWarning]] = {}
+    for one in warnings:
+        if one.what.code is Code.STALE_PRICE and one.what.subjects[0] not in since:
+            dated.setdefault(one.what.subjects[1], []).append(one)
+    prices = [
+        replace(those[0], what=replace(those[0].what, subjects=(names([one.what.subjects[0] for one in those]), date)))
+        for date, those in dated.items()
+    ]
+    return [*prices, *(one for one in warnings if one.what.code is not Code.STALE_PRICE)]
