@@ -1,5 +1,6 @@
 """Plans of pipelines: against all splits, batches and placements there are; what runs out; what is refused."""
 
+import re
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -7,6 +8,7 @@ from random import Random
 
 import pytest
 from support import exhaustive, planning
+from support.paths import ROOT
 from support.planning import CATALOG, T4, V100, Shelf, profile, shelf
 
 from planner.catalog.offers import offers
@@ -19,6 +21,7 @@ from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.sizing import needs, size
+from planner.search.plan import plan as plan_of
 from planner.search.question import Question
 from planner.show.document import Document, Section
 from planner.show.documents import brief
@@ -129,6 +132,25 @@ def decoding(cameras: int, held_bytes: int | None = 1_000_000, **changes: object
         StageSpec(name="detect", model="detector", after=(EdgeSpec(stage="decode"),)),
     )
     return street(stages, cameras, 0.3, **changes)
+
+
+def test_the_page_of_pipelines_counts_cores_as_a_plan_does() -> None:
+    """A tracker and an encoder on the processor: 400 a second x 16 ms x 95 % of 8 cores, of which 90 % may be used."""
+    page = (ROOT / "docs" / "pipelines.md").read_text()
+    _, text = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    quick = shelf(profile("yolo11s", CATALOG.gpus["L4"], 0.0005, 0.0005))
+    plain = "pipelines[0].stages[1]={name: detect, model: yolo11s, after: decode}"
+    asked = load_text(text, Path("made.yaml"), ["predict=never", "horizon=5 s", plain])
+    best = plan_of(asked, CATALOG, quick, created_at="2026-07-25T00:00:00").recommendation
+    (cores,) = (one for one in best.resources if one.kind is Bottleneck.HOST_CORES)
+    (model,) = best.models
+    assert (best.feasible, best.gpu_count) == (True, 1)
+    assert cores.load == pytest.approx(0.95 * 400 * 0.016 / 8)
+    assert model.bottleneck is Bottleneck.HOST_CORES
+    assert f"at {model.demand_factor_max:.2f} times this load" in page
+    busy = {stage.name: stage.utilization for stage in model.stages}
+    assert busy["track"] == pytest.approx(400 * 0.004 / 8, rel=0.02)  # within a frame of each camera at the ends
+    assert busy["pack"] == pytest.approx(400 * 0.012 / 8, rel=0.02)
 
 
 @pytest.mark.parametrize(
