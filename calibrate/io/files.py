@@ -163,11 +163,11 @@ def unwritable(path: Path, error: OSError | None = None) -> str:
 
     A folder that is not there is named: `No such file or directory` of a new file seems to be about the file.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # not `is_dir`, which raises where a name is too long
         return "it is a folder"
     folder = path.parent
-    if not folder.is_dir():
-        return f"{folder} is no folder" if folder.exists() else f"folder {folder} is not there"
+    if not os.path.isdir(folder):
+        return f"{folder} is no folder" if os.path.exists(folder) else f"folder {folder} is not there"
     return (error.strerror or str(error)) if error else ""
 
 

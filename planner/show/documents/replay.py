@@ -72,12 +72,12 @@ def where(answer: Recommendation | Simulation) -> Section:
 
 
 def sections(
-    answer: Recommendation | Simulation, policies: Policies, at: str, more: Sequence[Block] = ()
+    answer: Recommendation | Simulation, policies: Policies, at: str, more: Sequence[Block] = (), *, short: bool = False
 ) -> tuple[Section, Section]:
-    """Models and GPUs; `more` of the models is for pages alone."""
+    """Models and GPUs; `more` of the models is for pages alone, and so are mean batches where it is to be short."""
     models, gpus = answer.models, answer.gpus
     missed = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
-    table = Table(model_columns(models, gpus, policies, at), missed, stacked=True)
+    table = Table(model_columns(models, gpus, policies, at, short=short), missed, stacked=True)
     notes = Text(MODELS_NOTE if models else "", Tone.NOTE, views=PAGE)
     bars = DrawnCharts(lambda: room(models) if models else ())
     rest = f"... and {len(gpus) - GPUS_SHOWN} more in the JSON."
@@ -89,7 +89,7 @@ def sections(
 
 
 def model_columns(
-    models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies, at: str
+    models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies, at: str, *, short: bool
 ) -> list[Column]:
     """Each model's place, its figures, and what limits it; its GPUs by their numbers in the table of GPUs."""
     numbers = {gpu.id: i for i, gpu in enumerate(gpus, 1)}
@@ -115,12 +115,12 @@ def model_columns(
         *columns,
         rows.shown("asked", "offered_rps", per_second),
         rows.shown("answered", "throughput_rps", per_second, page_only=True),
-        rows.figures("mean batch", lambda m: f"{m.mean_batch_size:.2f}", "mean_batch_size", page_only=True),
         rows.figures("dropped", dropped, "dropped_fraction", page_only=True),
         rows.figures(
             "energy each", lambda m: f"{m.joules_per_inference:.2f} J", "joules_per_inference", page_only=True
         ),
         rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
+        rows.figures("mean batch", lambda m: f"{m.mean_batch_size:.2f}", "mean_batch_size", page_only=short),
         rows.words("evidence", "evidence", once="evidence {}"),
     ]
 

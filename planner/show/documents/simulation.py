@@ -27,7 +27,7 @@ def document(run: Simulation, assumptions_shown: int | None = None) -> Document:
         lead=[replay.verdict(run), Stats([*price, *replay.stats(run, "")]), *map(Text, sure_of(run))],
         sections=[
             replay.where(run),
-            *replay.sections(run, run.policies, ""),
+            *replay.sections(run, run.policies, "", short=assumptions_shown is not None),
             *pipelines.sections(run, ""),
             Section("Warnings", [Items(warning_texts(run.warnings))], id="warnings", tone=Tone.WARN),
             Section("Assumptions", [Items(assumptions, shown=assumptions_shown, rest=rest)], id="assumptions"),

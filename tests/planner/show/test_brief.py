@@ -26,7 +26,7 @@ from planner.show.documents import training as training_document
 from planner.show.documents.brief import brief, lead, limits
 from planner.show.documents.replay import verdict
 from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
-from planner.show.kept import explained
+from planner.show.kept import document_of, explained
 from planner.show.terminal import terminal
 from planner.show.text.reasons import kinds_left_out, precision_line
 from planner.show.text.training import doubts
@@ -62,6 +62,17 @@ def test_only_what_is_predicted_is_marked():
     assert f"{VGG.name} ~" in text
     assert f"{YOLO.name} ~" not in text
     assert "~" not in brief(with_models(VGG, YOLO), Screen())
+
+
+def test_what_runs_stands_beside_the_largest_batch_in_full_answers():
+    model = replace(VGG, batch_size=16, mean_batch_size=1.09)
+    plan = with_models(model)
+    full = terminal(document_of(plan), Screen())
+    assert "mean batch" in full
+    assert "1.09" in full
+    assert "batches of 1.1 on average, of 16 at most" in explained(plan, Screen(1000))
+    unknown = with_models(replace(model, mean_batch_size=nan))
+    assert "on average, of 16 at most" not in explained(unknown, Screen(1000))
 
 
 def test_a_missed_slo_is_not_hidden():

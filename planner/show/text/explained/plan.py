@@ -74,8 +74,15 @@ def occupied(gpu: GpuAnswer) -> float:
 
 def binding(model: ModelAnswer, answer: Recommendation | Simulation) -> str:
     """Whether a model's replicas keep up, what gives way first, and how far off that is."""
-    slack = f"{standing(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}"
+    slack = f"{standing(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}{batches(model)}"
     return f"{model.verdict}, bound by {GIVES_WAY[model.bottleneck]}. {limit(model, devices_of(model, answer))}{slack}."
+
+
+def batches(model: ModelAnswer) -> str:
+    """`; batches of 1.9 on average, of 16 at most`; empty where none ran."""
+    if not isfinite(model.mean_batch_size):
+        return ""
+    return f"; batches of {model.mean_batch_size:.1f} on average, of {model.batch_size} at most"
 
 
 def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
