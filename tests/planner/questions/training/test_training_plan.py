@@ -733,7 +733,7 @@ BAD = {
     "zero epochs": (("epochs: 2", "epochs: 0"), "s.yaml:3:17: train.epochs: must be above 0, got 0."),
     "a loader rate of 0": (("100 /s", "0"), "s.yaml:2:50: data.loader.rate: must be above 0, got 0. Write e.g."),
     "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
-    "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs`?"),
+    "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs` or `epochs_to_target`?"),
     "an unknown optimizer": (("epochs: 2", "epochs: 2, optimizer: adm"), "got `adm`. Did you mean `adam`?"),
     "an unknown precision": (("epochs: 2", "epochs: 2, precision: int4"), "must be one of fp32, tf32, torch, amp,"),
     "an unknown model": (("resnet50", "resnet5"), "model.zoo: resnet5: its layers are not known. Did you mean"),
