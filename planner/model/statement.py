@@ -94,6 +94,7 @@ class Code(StrEnum):
     UNPROVEN = "unproven"
     CUT_OFF = "cut-off"
     INTERRUPTED = "interrupted"
+    WAYS_NOT_COMPARED = "ways-not-compared"
     ACCURACY_ASSUMED = "accuracy-assumed"
     TRAINING_COST_UNKNOWN = "training-cost-unknown"
     CHEAPER_NOW = "cheaper-now"

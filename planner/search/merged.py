@@ -138,8 +138,8 @@ def until_then(stop: KeyboardInterrupt, tried: Sequence[Way], objective: Objecti
     if best is None or best.plan is None or not best.feasible:
         return stop
     answer = named(best.plan.recommendation, best.option)
-    interrupted = PlanWarning(what=Statement(code=Code.INTERRUPTED))
-    warnings = (interrupted, *(one for one in best.plan.warnings if one != interrupted))
+    said = tuple(PlanWarning(what=Statement(code=code)) for code in (Code.INTERRUPTED, Code.WAYS_NOT_COMPARED))
+    warnings = (*said, *(one for one in best.plan.warnings if one not in said))
     return InterruptedSearch(replace(best.plan, recommendation=answer, warnings=warnings))
 
 

@@ -292,6 +292,10 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "the search was interrupted: cheaper fleets and other kinds of GPU were not all tried",
         "let `planner plan` come to its end",
     ),
+    Code.WAYS_NOT_COMPARED: (
+        "the search was interrupted: ways of merging were not all planned for and compared",
+        "let `planner plan` come to its end, or name one way: merging none, stem or layers",
+    ),
     Code.CUT_OFF: (
         "the search over fleets was cut off: one with less of the objective may have been left out",
         "offer fewer machines with `buy.gpus` or `buy.instances`",

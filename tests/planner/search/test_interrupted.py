@@ -101,6 +101,7 @@ def test_ctrl_c_in_a_second_way_keeps_the_better_of_both(second_usd: float, monk
     kept = stopped.value.plan
     assert kept.recommendation.cost_usd_per_hour == min(3.0, second_usd)
     assert kept.warnings.count(INTERRUPTED) == 1
+    assert PlanWarning(what=Statement(code=Code.WAYS_NOT_COMPARED)) in kept.warnings
 
 
 def test_ctrl_c_while_ways_are_compared_keeps_the_best(monkeypatch) -> None:
@@ -113,6 +114,7 @@ def test_ctrl_c_while_ways_are_compared_keeps_the_best(monkeypatch) -> None:
     with pytest.raises(InterruptedSearch) as stopped:
         merged.weigh(loaded(asked()), CATALOG, LIBRARY, created_at=MADE, progress=lambda *_: None)
     assert stopped.value.plan.recommendation.cost_usd_per_hour == 3.0
+    assert PlanWarning(what=Statement(code=Code.WAYS_NOT_COMPARED)) in stopped.value.plan.warnings
 
 
 def test_the_command_shows_and_keeps_it_and_ends_as_interrupted(tmp_path: Path, monkeypatch) -> None:
