@@ -19,6 +19,7 @@ from typing import Any
 
 from calibrate.io.files import cache_folder, read_json, replacing
 from calibrate.io.process import last_line, running
+from calibrate.published import names
 from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced, perhaps_sourced, without_owner
 from simulator.errors import InputError
 from simulator.near import in_any_spelling, near_names
@@ -109,6 +110,16 @@ class LayerWork(LayerFacts):
         return self.weights_read_bytes + batch * self.moved_bytes
 
     @property
+    def macs(self) -> int:
+        """Multiply-adds of its products and convolutions, one sample."""
+        return sum(product.macs for product in self.products)
+
+    @property
+    def convolves(self) -> bool:
+        """Whether its weights slide over a picture or a sound."""
+        return any(len(weight.shape) > 2 for weight in self.signature.weights)
+
+    @property
     def working_set_bytes(self) -> int:
         """Inputs, weights and outputs of one sample, of one call."""
         return self.weight_bytes + self.inputs_outputs_bytes
@@ -164,6 +175,12 @@ class Facts:
     def outputs(self) -> int:
         """Numbers that convolutions and products put out for one sample."""
         return sum(p.rows * p.columns * p.times for layer in self.layers for p in layer.products)
+
+    @cached_property
+    def products_share(self) -> float:
+        """Share of its multiply-adds that are matrix products: 0.96 of ConvNeXt, 0 of ResNet-50."""
+        convolutions = sum(layer.macs for layer in self.layers if layer.convolves)
+        return 1 - convolutions / max(1, sum(layer.macs for layer in self.layers))
 
     @cached_property
     def made_bytes_per_sample(self) -> int:
@@ -291,6 +308,8 @@ def full_name(model: str) -> str:
     wrong = f"{model}: its layers are not known."
     if found:
         raise FactsError(f"{model}: may be {' or '.join(found)}. Write one of them.")
+    if others := _named_alike(model):
+        raise FactsError(f"{wrong} {' and '.join(others)} is another network: write that name if you mean it.")
     if close := meant(model):
         raise FactsError(f"{wrong} Did you mean {' or '.join(close)}?")
     raise FactsError(f"{wrong} {how_to_name(model)}")
@@ -304,7 +323,16 @@ def meant(model: str) -> list[str]:
 
 
 def shipped(model: str) -> list[str]:
-    """Full names of models of packages that a plain one may stand for."""
+    """Full names of models of packages that a plain one may stand for.
+
+    `ultralytics:yolov5s` is none of `yolov5s`, which published tables and its authors call an older network.
+    """
+    meant = names.architecture(model)
+    return [full for full in _named_alike(model) if names.architecture(full) in (meant, full)]
+
+
+def _named_alike(model: str) -> list[str]:
+    """Full names that have the plain one in them."""
     return [full for full in named() if model in _short(full)]
 
 

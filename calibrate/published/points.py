@@ -10,8 +10,6 @@ from pathlib import Path
 DATA = Path(__file__).parent / "data"
 FULL = "full"
 """Batch of a throughput that was published without saying at which batch."""
-UNSTATED = {"tensorrt": "int8"}
-"""Precision by runtime where a source states none; fp32 elsewhere."""
 COLUMNS = (
     "architecture",
     "input",
@@ -46,7 +44,7 @@ class PublishedPoint:
     input: str
     gpu: str
     precision: str
-    """Empty: not stated."""
+    """At which it ran: where a source leaves software its own default, that default (`tf32` on Orin)."""
     runtime: str
     batch: int | None
     """None: a throughput at a batch that is not stated, the largest that paid."""
@@ -58,11 +56,6 @@ class PublishedPoint:
     """Id of a `Source`."""
     place: str
     """File and line in the source."""
-
-    @property
-    def ran_at(self) -> str:
-        """Its precision, else the usual one of its runtime."""
-        return self.precision or UNSTATED.get(self.runtime, "fp32")
 
     @property
     def sample_s(self) -> float:

@@ -87,6 +87,7 @@ class Code(StrEnum):
     PREDICTED = "predicted"
     BATCHES_END = "batches-end"
     DECODE_MEMORY_BINDS = "decode-memory-binds"
+    PREDICTED_BATCHES_END = "predicted-batches-end"
     PARTLY_ASSUMED = "partly-assumed"
     MEMORY_PREDICTED = "memory-predicted"
     WINDOWS = "windows"

@@ -64,6 +64,8 @@ STYLES = {
     "convolutional": re.compile("res|net|vgg|inception|dla|dpn|xception|sel|rep|cs3|nf|rnn"),
 }
 """How a network is made, by its name: those that are made alike gain and lose alike."""
+LINEAR = re.compile(r"convnextv2_|convnext_(?:tiny|small|base|large|x)|edgenext")
+"""Convolutional networks most of whose operations are linear layers."""
 SOURCE_GROUPS = ("source gpu", "overhead source gpu", "source runtime", "overhead source", "source")
 """Groups of effects of whoever published a figure: those of a runtime on a GPU first, those of all figures last."""
 OF_OVERHEAD = (
@@ -195,6 +197,13 @@ def style(architecture: str) -> str:
     """How a network is made: `transformer` for `vit_b_16`."""
     plain = architecture.lower()
     return next((name for name, pattern in STYLES.items() if pattern.search(plain)), "other")
+
+
+def products_share(architecture: str, counted: names.Architecture | None) -> float:
+    """Share of its operations that are matrix products: by its layers, else by its name."""
+    if counted and counted.products_share is not None:
+        return counted.products_share
+    return float(style(architecture) == "transformer" or bool(LINEAR.match(architecture)))
 
 
 def chip(gpu: GPU) -> str:

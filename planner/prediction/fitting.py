@@ -115,7 +115,7 @@ def case_of(point: PublishedPoint) -> PredictedCase:
         gpu=point.gpu,
         architecture=point.architecture,
         input=point.input,
-        precision=point.ran_at,
+        precision=point.precision,
         runtime=point.runtime,
         batch=point.batch or FULL_BATCH,
         full=point.batch is None,
@@ -314,15 +314,16 @@ class Fit:
     def _told(self, left: Integers, asked: Integers) -> dict[str, Integers]:
         """Columns by group of what figures that are asked for have, and others than those left out.
 
-        Of sources all: times are told as they find them together.
+        Of sources all: times are told as they find them together. What figures have is the design's to say: where all
+        are work alone, the tangent has nothing of overhead, which a second fit knows none the less.
         """
 
         def counts(matrix: sp.csr_matrix, rows: Integers) -> Integers:
             return np.bincount(matrix[rows].indices, minlength=matrix.shape[1])
 
         told = {}
-        for group, matrix in self.linear.matrices.items():
-            known = counts(matrix, left) < np.diff(self._columns[group].indptr)
+        for group, matrix in self.design.matrices.items():
+            known = counts(matrix, left) < np.bincount(matrix.indices, minlength=matrix.shape[1])
             needed = counts(matrix, asked) > 0
             told[group] = np.flatnonzero(known & (needed | (group in SOURCE_GROUPS)))
         return told

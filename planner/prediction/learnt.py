@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from math import exp, hypot, log, log2, sqrt
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calibrate.published.names import Architecture
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
 from planner.prediction.effects import (
@@ -22,9 +23,9 @@ from planner.prediction.effects import (
     chip,
     effects,
     least_s,
+    products_share,
     roofline,
     source_effects,
-    style,
 )
 from planner.prediction.roofline import computed_in
 from planner.prediction.transfer import around, at_least
@@ -34,6 +35,8 @@ SCHEMA = "planner.learnt/v2"
 FILE = Path(__file__).parent / "data" / "learnt.json.gz"
 SOURCES_MAX = 3
 """Publications that are named of one case."""
+NO_SHARE = 0.01
+"""Of products or convolutions, that does not count."""
 SMALL_MAX = 4
 """Largest batch that counts as small: there overhead tells, and predictions err by more."""
 NEAR_SD, OCTAVE_SD = 0.06, 0.10
@@ -201,10 +204,22 @@ class Learnt:
 
     def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
         """Seconds of a batch with their 80 % band: not below the GPU's peak, or only as far as published ones are."""
+        if case.precision == "torch":
+            return self._as_it_comes(case, gpu)
         told = self.beside(case, gpu, series)
         passed = max((least_s(replace(case, batch=at), gpu) / exp(log_s) for at, log_s in series), default=0.0)
         least = least_s(case, gpu) / max(1.0, passed)
         return at_least(around(exp(told.mean), told.sd * self.wider(case, gpu)), least)
+
+    def _as_it_comes(self, case: PredictedCase, gpu: GPU) -> Estimate:
+        """In PyTorch as it comes: products at the time of fp32, convolutions at that of TF32."""
+        share = products_share(case.architecture, case.counted)
+        products, convolutions = (self.predict(replace(case, precision=ran_at), gpu) for ran_at in ("fp32", "tf32"))
+        value, low, high = (
+            share * of_products + (1 - share) * of_convolutions
+            for of_products, of_convolutions in zip(astuple(products), astuple(convolutions), strict=True)
+        )
+        return Estimate(value=value, low=low, high=high)
 
     def wider(self, case: PredictedCase, gpu: GPU) -> float:
         """What the spread is multiplied by: how near something was measured counts, and what it is.
@@ -237,13 +252,14 @@ class Learnt:
         alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
         return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE
 
-    def precision(self, gpu: GPU, asked: str, architecture: str = "") -> str:
-        """That of published points which `asked` is on the GPU: `torch` is fp32 for what multiplies matrices alone.
+    def precision(self, gpu: GPU, asked: str, architecture: str = "", counted: Architecture | None = None) -> str:
+        """That of published points which `asked` is on the GPU: `torch` stays only for what does both by far.
 
         PrecisionError where the GPU has no such arithmetic and nobody published any.
         """
-        if asked == "torch" and style(architecture) == "transformer":
-            return "fp32"
+        if asked == "torch":
+            share = products_share(architecture, counted) if gpu.has_tf32 else 1.0
+            return "fp32" if share > 1 - NO_SHARE else "tf32" if share < NO_SHARE else "torch"
         published = self.knows("work gpu precision", f"{gpu.name} {asked}")
         return asked if published else computed_in(gpu, asked)
 
@@ -280,7 +296,7 @@ def traits(case: PredictedCase, nearness: Nearness, software: Software) -> Itera
 def series_of(case: PredictedCase) -> list[PublishedPoint]:
     """Published points from which only the batch may differ."""
     wanted = (case.input, case.precision, case.runtime)
-    return [p for p in points(case.architecture, case.gpu) if (p.input, p.ran_at, p.runtime) == wanted]
+    return [p for p in points(case.architecture, case.gpu) if (p.input, p.precision, p.runtime) == wanted]
 
 
 def publications(case: PredictedCase, series: Sequence[PublishedPoint]) -> tuple[str, ...]:

@@ -473,12 +473,15 @@ class Predictor:
         architecture, size = names.identity(own.model if own else model)
         if own and not is_alike(own, architecture):
             architecture = own.model
-        counts = counted(own, architecture) if own else None
+        counts = counted(facts, architecture) if facts else None
+        ran_at = self.learnt.precision(gpu, precision, architecture, counts)
+        if not own and ran_at != "torch":
+            counts = None
         return PredictedCase(
             gpu=gpu.name,
             architecture=architecture,
             input=counts.input if counts else self._likeliest_input(model, architecture) or size,
-            precision=self.learnt.precision(gpu, precision, architecture),
+            precision=ran_at,
             runtime=runtime,
             batch=1.0,
             counted=counts,
@@ -844,7 +847,13 @@ def work_of(layers: Facts, batch: float, precision: str) -> SampleWork:
 
 
 def roofline_s(layers: Facts, gpu: GPU, precision: str, batch: float) -> float:
-    """Each layer at the slowest of its arithmetic, its bytes and its launches, as kernels of models reach them."""
+    """Each layer at the slowest of its arithmetic, its bytes and its launches, as kernels of models reach them.
+
+    PyTorch as it comes takes the time of fp32 for products, that of TF32 for convolutions.
+    """
+    if precision == "torch" and gpu.has_tf32:
+        products_s, convolutions_s = (roofline_s(layers, gpu, ran_at, batch) for ran_at in ("fp32", "tf32"))
+        return convolutions_s + layers.products_share * (products_s - convolutions_s)
     limits = ceilings(gpu, precision)
     if limits.evidence is Evidence.ASSUMED:
         flops_per_s, bytes_per_s = REACHED * limits.flops_per_s, REACHED * limits.bytes_per_s

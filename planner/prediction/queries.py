@@ -84,7 +84,7 @@ class QueryKnowledge:
         """The case by canonical names, or why nothing can be said of it."""
         try:
             case = self._named(row)
-            return case if self._is_known(case) else _with_layers(case, row)
+            return case if self._is_known(case) else self._with_layers(case, row)
         except UnansweredError as why:
             return str(why)
 
@@ -100,7 +100,8 @@ class QueryKnowledge:
             near = perhaps_of(names.gpus_meant(gpu, self.gpus)) or perhaps(gpu, self.gpus)
             raise UnansweredError(f"GPU {gpu} is not known.{near}")
         architecture, size = names.identity(row["model"], row.get("input", ""))
-        precision = self._precision(row.get("precision", ""), gpu, architecture)
+        own = _shipped_counts(row["model"], architecture, size)
+        precision = self._precision(row, gpu, architecture, own)
         case = PredictedCase(
             gpu=gpu,
             architecture=architecture,
@@ -108,7 +109,7 @@ class QueryKnowledge:
             precision=precision,
             runtime=_runtime(row.get("runtime", ""), precision, self.gpus[gpu]),
             batch=float(batch),
-            counted=_shipped_counts(row["model"], architecture, size),
+            counted=own,
         )
         if unserved := runtimes.runtime(case.runtime).unserved(architecture, precision, self.gpus[gpu]):
             raise UnansweredError(f"{unserved}. {ways_to_run(architecture, precision, self.gpus[gpu])}")
@@ -116,12 +117,12 @@ class QueryKnowledge:
             raise UnansweredError(wrong)
         return case
 
-    def _precision(self, written: str, gpu: str, architecture: str) -> str:
-        precision = names.precision(written) or USUAL_PRECISION
+    def _precision(self, row: Mapping[str, str], gpu: str, architecture: str, counts: names.Architecture | None) -> str:
+        precision = names.precision(row.get("precision", "")) or USUAL_PRECISION
         if precision not in PRECISIONS:
             raise UnansweredError(f"precision {precision} is not known. Write one of {', '.join(PRECISIONS)}")
         try:
-            return self.learnt.precision(self.gpus[gpu], precision, architecture)
+            return self.learnt.precision(self.gpus[gpu], precision, architecture, counts)
         except PrecisionError:
             raise UnansweredError(f"GPU {gpu}: {why_not(self.gpus[gpu], precision)}") from None
 
@@ -131,6 +132,20 @@ class QueryKnowledge:
         if known and known.macs is not None:
             return True
         return self.learnt.nearness(case, self.gpus[case.gpu]) is not Nearness.NEW_MODEL
+
+    def _with_layers(self, case: PredictedCase, row: Mapping[str, str]) -> PredictedCase:
+        """The case with the operations of its layers."""
+        model = row["model"]
+        if ":" in model and not is_sourced(model):
+            raise UnansweredError(f"model {model} is code, which a table does not run. Ask `planner profile` of it")
+        try:
+            layers = facts(model, _sample(row.get("input", "")))
+        except FactsError as error:
+            why = f"nothing is known of model {model}: no operations, no published time. {error}"
+            raise UnansweredError(why) from None
+        own = counted(layers, case.architecture)
+        precision = self._precision(row, case.gpu, case.architecture, own)
+        return replace(case, input=own.input, counted=own, precision=precision)
 
     def of_case(self, case: PredictedCase) -> QueryAnswer:
         """As published, else as learnt and drawn through the published batches of the series."""
@@ -178,20 +193,6 @@ def _shipped_counts(model: str, architecture: str, size: str) -> names.Architect
         return counted(layers.at(int(size)), architecture) if size.isdecimal() and size != own.input else own
     except FactsError:  # may be several, or reads no other input
         return None
-
-
-def _with_layers(case: PredictedCase, row: Mapping[str, str]) -> PredictedCase:
-    """The case with the operations of its layers."""
-    model = row["model"]
-    if ":" in model and not is_sourced(model):
-        raise UnansweredError(f"model {model} is code, which a table does not run. Ask `planner profile` of it")
-    try:
-        layers = facts(model, _sample(row.get("input", "")))
-    except FactsError as error:
-        why = f"nothing is known of model {model}: no operations, no published time. {error}"
-        raise UnansweredError(why) from None
-    own = counted(layers, case.architecture)
-    return replace(case, input=own.input, counted=own)
 
 
 def wrong_input(architecture: str, size: str, written: str) -> str:

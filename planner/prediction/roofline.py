@@ -223,7 +223,7 @@ def _of_gpu(gpu: GPU, precision: str) -> float | None:
     if rate := stated.get(precision):
         return rate
     share, since = TENSOR_RATES.get(precision, (1.0, (0,)))
-    if not tensor or not (_capability(gpu) >= since or _is_amd_bf16(gpu, precision)):
+    if not tensor or not (gpu.capability >= since or _is_amd_bf16(gpu, precision)):
         return None
     return share * tensor
 
@@ -238,7 +238,7 @@ def why_not(gpu: GPU, precision: str) -> str:
     A V100 has no bf16. Of a GPU without a compute capability nothing follows, nor of one without a rate of fp16.
     """
     _, since = TENSOR_RATES.get(precision, (1.0, (0,)))
-    lacking = gpu.cores or (0,) < _capability(gpu) < since
+    lacking = gpu.cores or (0,) < gpu.capability < since
     return f"computes nothing in {precision}" if lacking else f"its rate in {precision} is not known"
 
 
@@ -258,19 +258,9 @@ def computed_in(gpu: GPU, precision: str) -> str:
     PrecisionError where the GPU has no such arithmetic.
     """
     if precision == "torch":
-        return "tf32" if has_tf32(gpu) else "fp32"
+        return "tf32" if gpu.has_tf32 else "fp32"
     peak_flops(gpu, precision)
     return precision
-
-
-def has_tf32(gpu: GPU) -> bool:
-    """Whether a GPU computes in TF32."""
-    return bool(gpu.tensor_fp16_flops) and _capability(gpu) >= TENSOR_RATES["tf32"][1]
-
-
-def _capability(gpu: GPU) -> tuple[int, ...]:
-    numbers = gpu.compute_capability.split(".")
-    return tuple(map(int, numbers)) if all(number.isdigit() for number in numbers) else (0,)
 
 
 def ceilings(gpu: GPU, precision: str, directories: Sequence[Path] = ()) -> Ceilings:

@@ -24,7 +24,6 @@ from planner.model.statement import Code, Statement
 from planner.placing.packing import Placed
 from planner.placing.sizing import Sized
 from planner.placing.stations import pipelines_in
-from planner.prediction.roofline import has_tf32
 from planner.replay.answer import shortage_of
 from planner.replay.pipelines import resources_of
 from planner.replay.replay import Replay
@@ -59,7 +58,7 @@ def _of_precisions(trial: Trial) -> Iterator[Statement]:
         profile = placed.portion.sized.profile
         kinds = [device.kind.gpu for device in placed.devices if not device.kind.gpu.cores]
         if profile.runtime in IN_PYTORCH and kinds:
-            gpus.setdefault(profile.precision, {}).update({gpu.name: has_tf32(gpu) for gpu in kinds})
+            gpus.setdefault(profile.precision, {}).update({gpu.name: gpu.has_tf32 for gpu in kinds})
     for precision, on in gpus.items():
         yield Statement(code=Code.COMPUTES_IN, subjects=(precision, *sorted(gpu for gpu in on if on[gpu])))
 
@@ -247,11 +246,14 @@ def _otherwise(profile: Profile) -> str:
 
 
 def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:
-    """GPUs short of compute only because nobody measured larger batches."""
-    held = [placed for placed in trial.packing.placed if shortage_of(placed).bottleneck is Bottleneck.BATCH_RANGE]
-    names = dict.fromkeys(f"{p.portion.sized.profile.model} on {p.portion.sized.profile.gpu}" for p in held)
-    if names and len(trial.devices) > 1:
-        yield PlanWarning(what=Statement(code=Code.BATCHES_END, subjects=tuple(names)))
+    """GPUs short of compute only because nobody measured or predicted larger batches."""
+    if len(trial.devices) == 1:
+        return
+    held = [p.portion.sized.profile for p in trial.packing.placed if shortage_of(p).bottleneck is Bottleneck.BATCH_RANGE]
+    for code, predicted in ((Code.BATCHES_END, False), (Code.PREDICTED_BATCHES_END, True)):
+        names = dict.fromkeys(f"{one.model} on {one.gpu}" for one in held if one.predicted is predicted)
+        if names:
+            yield PlanWarning(what=Statement(code=code, subjects=tuple(names)))
 
 
 def _evidence(trial: Trial) -> Iterator[PlanWarning]:

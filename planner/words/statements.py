@@ -271,6 +271,10 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "measure larger ones with `planner calibrate --batches` on such a GPU, and name the folder with "
         "`--profiles DIR`",
     ),
+    Code.PREDICTED_BATCHES_END: (
+        "batches of {all} end where their predictions end: in larger ones fewer GPUs may do",
+        "measure with `planner calibrate --batches` on such a GPU, and name the folder with `--profiles DIR`",
+    ),
     Code.PARTLY_ASSUMED: (
         "figures of {all} are partly assumed",
         "measure them with `planner calibrate` and name the folder with `--profiles DIR`",

@@ -62,10 +62,21 @@ class GPU:
             case "fp32":
                 return self.fp32_flops
             case "tf32" | "torch":
-                return self.tensor_tf32_flops or self.fp32_flops
+                return self.tensor_tf32_flops or (matrix_flops / 2 if self.has_tf32 else self.fp32_flops)
             case "int8":
                 return self.tensor_int8_flops or matrix_flops
         return matrix_flops
+
+    @property
+    def capability(self) -> tuple[int, ...]:
+        """NVIDIA's compute capability as numbers: (8, 6); (0,) of others, and where nobody says."""
+        numbers = self.compute_capability.split(".")
+        return tuple(map(int, numbers)) if all(number.isdigit() for number in numbers) else (0,)
+
+    @property
+    def has_tf32(self) -> bool:
+        """Whether matrix units compute in TF32, as NVIDIA's do from Ampere on, at half of the rate of fp16."""
+        return bool(self.tensor_fp16_flops) and self.capability >= (8, 0)
 
     @property
     def link_bytes_per_s(self) -> float:

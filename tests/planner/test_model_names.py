@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from dataclasses import replace
+from math import log
 
 import pytest
 from support.paths import ROOT
 
-from calibrate.layers.facts import facts, named
+from calibrate.layers.facts import facts, full_name, has_layers, known, named
 from calibrate.library.held import counted
+from calibrate.published import names
 from planner import api
 from planner.catalog.offers import load_catalog
 from planner.model.parts.models import ModelSpec
@@ -143,3 +145,39 @@ def test_a_training_names_its_model_the_same_way(tmp_path):
     path.write_text(f"{text}\ncounts: [1]\nbuy: {{instances: [g4dn.xlarge]}}\n", encoding="utf-8")
     layers = facts("timm:resnet50d.ra2_in1k")
     assert 4 * layers.params <= api.train(path).options[0].memory["weights"] <= layers.weight_bytes
+
+
+def test_one_name_is_one_network_everywhere():
+    """Where a name has layers and published counts, both are of one network, which `predict` and `profile` share.
+
+    Within a quarter: tables count some heads otherwise. The next size of a family has half as many operations more.
+    """
+    last = {full.rpartition("/")[2].rpartition(":")[2] for full in named()}
+    both = [name for name in (*known(), *named(), *last) if has_layers(name) or name in named()]
+    counts = {name: names.facts_of(names.architecture(name), size_of(name)) for name in both}
+    judged = {name: one for name, one in counts.items() if one and one.macs}
+    assert {"resnet50", "googlenet", "ultralytics:yolov5s", "yolo11s-cls"} <= set(judged)
+    others = {
+        name: one.macs for name, one in judged.items() if abs(log(macs_at(name, one.input) / one.macs)) > log(1.25)
+    }
+    assert others == {}
+
+
+def size_of(name):
+    """The input at which its layers are shipped, as published tables write it."""
+    return counted(facts(full_name(name)), name).input
+
+
+def macs_at(name, size):
+    """Multiply-adds by its layers, grown to another input."""
+    own = counted(facts(full_name(name)), name)
+    return own.macs * names.grown(own.input, size)
+
+
+def test_the_older_network_of_a_name_is_not_given_the_layers_of_the_newer(tmp_path):
+    with pytest.raises(InputError, match="ultralytics:yolov5s is another network"):
+        api.profile("yolov5s", "T4")
+    table = tmp_path / "q.csv"
+    table.write_text("gpu,model,batch\nT4,yolov5s,32\nT4,ultralytics:yolov5s,32\n")
+    older, newer = api.predict(table)
+    assert older.latency_s < newer.latency_s  # 8.25 and 12 billion multiply-adds

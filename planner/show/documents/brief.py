@@ -127,7 +127,7 @@ def tf32_off(assumed: Sequence[Statement]) -> list[str]:
 
 
 def limits(best: Recommendation) -> str:
-    """`First to give way as load grows: compute, at 1.18 times this load; of b the largest batch measured.`"""
+    """`First to give way as load grows: compute, at 1.18 times this load; of b the largest batch known.`"""
     by: dict[Bottleneck, list[ModelAnswer]] = {}
     for m in best.models:
         by.setdefault(m.bottleneck, []).append(m)

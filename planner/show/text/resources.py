@@ -24,7 +24,7 @@ GIVES_WAY = {
     Bottleneck.LATENCY: "the latency SLO",
     Bottleneck.MEMORY: "GPU memory",
     Bottleneck.COMPUTE: "compute",
-    Bottleneck.BATCH_RANGE: "the largest batch measured",
+    Bottleneck.BATCH_RANGE: "the largest batch known",
     Bottleneck.LOADING: "weight loading",
     Bottleneck.HOST_MEMORY: "host memory",
     Bottleneck.DECODE: "decoding",

@@ -315,6 +315,22 @@ def test_pytorch_as_it_comes_multiplies_matrices_in_fp32_and_convolves_in_tf32(m
 
 
 @pytest.mark.parametrize(
+    "model", ["convnext_tiny", "timm:coatnet_0_rw_224.sw_in1k", "hf:nvidia/segformer-b2-finetuned-ade-512-512"]
+)
+def test_pytorch_as_it_comes_takes_time_between_both_of_what_does_both(model: str) -> None:
+    """By its share of matrix products: nine tenths of ConvNeXt, a twentieth of CoAtNet."""
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    mixed, products, convolutions = (known.get(model, "A100-40GB", p) for p in ("torch", "fp32", "tf32"))
+    assert mixed is not None
+    assert products is not None
+    assert convolutions is not None
+    times_s = [one.latency(32) for one in (convolutions, mixed, products)]
+    assert times_s == sorted(times_s)
+    share = (times_s[1] - times_s[0]) / (times_s[2] - times_s[0])
+    assert share == pytest.approx(facts(model).products_share, abs=0.15)  # bands join two rules, not linearly
+
+
+@pytest.mark.parametrize(
     ("model", "gpu", "precision", "runtime", "batch"),
     [
         ("ssd_resnet34", "A30", "int8", "tensorrt", 4),  # published: drawn through the same batches

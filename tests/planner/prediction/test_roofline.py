@@ -165,7 +165,7 @@ def test_every_chip_since_ampere_and_cdna_computes_in_bf16_as_in_fp16():
 
 
 def test_a_rate_that_is_not_known_is_not_called_impossible():
-    for gpu in (replace(GPUS["MI300X"], compute_capability=""), GPUS["Jetson-Thor-T5000"]):
+    for gpu in (replace(GPUS["MI300X"], compute_capability=""), replace(GPUS["A100-80GB"], tensor_fp16_flops=None)):
         with pytest.raises(PrecisionError, match=f"{gpu.name}: its rate in bf16 is not known"):
             peak_flops(gpu, "bf16")
 

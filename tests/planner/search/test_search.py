@@ -200,15 +200,19 @@ def test_swapping_serves_what_does_not_fit_together() -> None:
     assert {no.bottleneck for no in resident.rejections} == {Bottleneck.MEMORY, Bottleneck.GPU_COUNT}
 
 
-def test_the_end_of_the_measured_batches_is_named_where_larger_ones_would_carry_more() -> None:
+@pytest.mark.parametrize("predicted", [False, True])
+def test_the_end_of_the_known_batches_is_named_where_larger_ones_would_carry_more(predicted: bool) -> None:
     found = {}
     for slope_s in (0.001, 0.01):  # twice the batch carries 24 % more, and 3 %
         busy = scenario([model("a", 0.5)], {"a": (20, 30.0)}, buy=BuySpec(gpus=("V100",), retired=True))
-        found[slope_s] = planned(busy, shelf(profile("a", V100, 0.010, slope_s)))
+        known = replace(profile("a", V100, 0.010, slope_s), predicted=predicted)
+        found[slope_s] = planned(busy, shelf(known))
     near, far = (plan.recommendation.models[0].bottleneck for plan in found.values())
     assert (near, far) == (Bottleneck.BATCH_RANGE, Bottleneck.COMPUTE)
-    near, far = ([w.what for w in plan.warnings if w.what.code is Code.BATCHES_END] for plan in found.values())
-    assert near == [Statement(code=Code.BATCHES_END, subjects=("a on V100",))]
+    ends = {Code.BATCHES_END, Code.PREDICTED_BATCHES_END}
+    near, far = ([w.what for w in plan.warnings if w.what.code in ends] for plan in found.values())
+    code = Code.PREDICTED_BATCHES_END if predicted else Code.BATCHES_END
+    assert near == [Statement(code=code, subjects=("a on V100",))]
     assert far == []
 
 
