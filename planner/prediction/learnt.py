@@ -26,6 +26,7 @@ from planner.prediction.effects import (
     products_share,
     roofline,
     source_effects,
+    style,
 )
 from planner.prediction.roofline import computed_in
 from planner.prediction.transfer import around, at_least

@@ -249,7 +249,9 @@ def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:
     """GPUs short of compute only because nobody measured or predicted larger batches."""
     if len(trial.devices) == 1:
         return
-    held = [p.portion.sized.profile for p in trial.packing.placed if shortage_of(p).bottleneck is Bottleneck.BATCH_RANGE]
+    held = [
+        p.portion.sized.profile for p in trial.packing.placed if shortage_of(p).bottleneck is Bottleneck.BATCH_RANGE
+    ]
     for code, predicted in ((Code.BATCHES_END, False), (Code.PREDICTED_BATCHES_END, True)):
         names = dict.fromkeys(f"{one.model} on {one.gpu}" for one in held if one.predicted is predicted)
         if names:
