@@ -24,6 +24,7 @@ BRAIN_ROUNDS = ("v0.7", "v1.0", "v1.1")
 """Rounds in which 3D U-Net segmented brains, of 224 x 224 x 160; afterwards kidneys, of all sizes."""
 PARTITIONED = re.compile(r" x[2-9]$")
 """A whole GPU cut into slices, whose figure is of all of them."""
+IN_TENSORRT = ("tensorrt", "triton-tensorrt")
 STATED = {
     "bert_large": "int8",
     "rnnt": "fp16",
@@ -71,7 +72,7 @@ def _runtime(row: Mapping[str, str]) -> str:
 
 def _unstated(written: str, model: str, runtime: str) -> str:
     """The precision of a result that states none; empty: not known, and so nothing is learnt from it."""
-    return STATED.get(model, "") if runtime.endswith("tensorrt") and not written.endswith(STRICT_TARGET) else ""
+    return STATED.get(model, "") if runtime in IN_TENSORRT and not written.endswith(STRICT_TARGET) else ""
 
 
 def _is_on_dlas(row: Mapping[str, str], model: str) -> bool:
