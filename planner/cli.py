@@ -188,8 +188,9 @@ def in_our_words(said: str, arguments: Sequence[str]) -> str:
     option, rule = found[1], found[2]
     for theirs, ours in RULES.items():
         rule = rule.replace(theirs, ours)
-    after = (value for name, value in pairwise(arguments) if name == option)
-    given = next(after, None) or next((one[len(option) + 1 :] for one in arguments if one.startswith(f"{option}=")), "")
+    beside = [value for name, value in pairwise(arguments) if name == option]
+    joined = [one[len(option) + 1 :] for one in arguments if one.startswith(f"{option}=")]
+    given = [*beside, *joined][-1] if beside or joined else ""
     return f"{option} {given}".rstrip() + f": must be {rule}"
 
 

@@ -419,7 +419,7 @@ def size_one(
     latency_s = max(feasible, key=len)
     if not latency_s:
         return _too_slow(spec, profile, kind)
-    least = least_work(need, latency_s, noisy=profile.latency_cv > 0)
+    least = least_work(need, latency_s, noisy=profile.varies)
     design = design_work(need, feasible[fewest - 1])
     return Sized(need, profile, latency_s, tuple(map(len, feasible)), least, max(least, design), context_bytes)
 

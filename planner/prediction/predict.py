@@ -292,17 +292,18 @@ class Predictor:
             return ()
         if gpu.cores:
             return self._on_processor(model, gpu, precision or PRECISIONS[0], runtime)
-        wanted = runtime or self._usual_runtime(model, precision)
+        if runtime is None and self._is_measured_at(model, precision):
+            return self._rules(model, gpu, precision)
+        wanted = runtime or runtimes.usual(precision)
         if self._unserved(model, gpu, precision, wanted):
             return ()
         if wanted == USUAL_RUNTIME:
             return self._rules(model, gpu, precision)
         return self._by_learnt(model, gpu, precision, wanted) or self._by_counts(model, gpu, precision, wanted)
 
-    def _usual_runtime(self, model: str, precision: str | None) -> str:
-        """That which is meant where none is named: the one that a profile at the precision was measured in."""
-        measured = any(profile.precision == precision for profile in self.library.for_model(model))
-        return USUAL_RUNTIME if measured else runtimes.usual(precision)
+    def _is_measured_at(self, model: str, precision: str | None) -> bool:
+        """Whether there is a profile at the precision: then its runtime is meant where none is named."""
+        return any(profile.precision == precision for profile in self.library.for_model(model))
 
     def _unserved(self, model: str, gpu: GPU, precision: str | None, runtime: str) -> str:
         """Why the runtime does not run the model; empty where it does, or where somebody measured that it does."""
@@ -325,7 +326,8 @@ class Predictor:
         kind, wanted = self.gpus[gpu], precision or "fp32"
         if not self._computes(kind, wanted):
             return Unpredicted(f"{gpu} {why_not(kind, wanted)}", "another `precision`, or another kind of GPU")
-        if unserved := self._unserved(model, kind, precision, runtime or self._usual_runtime(model, precision)):
+        meant = runtime is None and self._is_measured_at(model, precision)
+        if not meant and (unserved := self._unserved(model, kind, precision, runtime or runtimes.usual(precision))):
             return Unpredicted(unserved, "another `runtime`, or another `precision`")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self._facts(model) is None:

@@ -202,7 +202,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_batch_ranges(trial),
         *_streams_of_assumed_size(trial),
         *_evidence(trial),
-        *_left_out(scenario),
+        *_left_out(scenario, trial),
         *_host_work(scenario, trial),
         *(PlanWarning(what=one) for one in of_precisions([p.portion.sized for p in trial.packing.placed])),
         *_windows(workload, trial.replay),
@@ -274,13 +274,15 @@ def _evidence(trial: Trial) -> Iterator[PlanWarning]:
         yield PlanWarning(what=what)
 
 
-def _left_out(scenario: Scenario) -> Iterator[PlanWarning]:
-    """Runtimes that do not run a model which may run in others."""
+def _left_out(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
+    """Runtimes that do not run a model which may run in others; that in which it was measured runs it."""
+    placed = (one.portion.sized for one in trial.packing.placed)
+    runs = {(one.model, one.profile.runtime) for one in placed}
     unserved: dict[str, list[str]] = {}
     for model in scenario.models:
         network = architecture(model.made_by or model.known_as)
         for one in model.runtimes:
-            if runtimes.runtime(one).unserved_network(network):
+            if (model.name, one) not in runs and runtimes.runtime(one).unserved_network(network):
                 unserved.setdefault(one, []).append(model.name)
     for one, models in unserved.items():
         yield PlanWarning(what=Statement(code=Code.RUNTIME_LEFT_OUT, subjects=(*models, one)))

@@ -51,7 +51,8 @@ class Flow:
         self.stations = [OpenStation(station, outages[station.host]) for station in deployment.stations]
         asked = {one.name: demand.get(one.name, NOTHING) for one in deployment.pipelines}
         decoders = [station for station in deployment.stations if station.kind == DECODE]
-        self.homes = homes(decoders, _sources(asked.values())) if decoders else {}
+        decoded = [asked[one.name] for one in deployment.pipelines if one.decodes]
+        self.homes = homes(decoders, _sources(decoded)) if decoders else {}
         self.pipelines = {one.name: self._opened(one, asked[one.name]) for one in deployment.pipelines}
 
     @property
@@ -121,8 +122,5 @@ def _link(stage: PipelineStage, stages: Mapping[str, OpenStage], drawn: Mapping[
 
 
 def _sources(demands: Iterable[Demand]) -> list[int]:
-    """All that ask, in the order of their numbers."""
-    found: set[int] = set()
-    for demand in demands:
-        found.update(np.unique(demand.source).tolist())
-    return sorted(found)
+    """All that ask, pipeline by pipeline, each in the order of their numbers."""
+    return [source for demand in demands for source in np.unique(demand.source).tolist()]

@@ -95,7 +95,8 @@ class _Factors:
     one kind, so each different factor is worked out once."""
 
     def __init__(self, doubt: NDArray[np.int64], sd: Floats) -> None:
-        different, self.place = np.unique(np.stack([doubt, sd]), axis=1, return_inverse=True)
+        different, place = np.unique(np.stack([doubt, sd]), axis=1, return_inverse=True)
+        self.place = place.ravel()  # NumPy 2.0.0 gives it a second axis
         self.doubt, self.sd = different[0].astype(np.int64), different[1]
 
     def of(self, errors: Floats) -> Floats:

@@ -135,5 +135,5 @@ class Deployment:
     @property
     def is_fixed(self) -> bool:
         """Whether, speeds being known, the same arrivals always end the same way: nothing fails or varies."""
-        noisy = any(replica.profile.latency_cv for service in self.services for replica in service.replicas)
+        noisy = any(replica.profile.varies for service in self.services for replica in service.replicas)
         return self.failures is None and not noisy and all(pipeline.is_fixed for pipeline in self.pipelines)

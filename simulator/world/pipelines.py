@@ -133,6 +133,11 @@ class Pipeline:
     ordered: bool = False
     """Answers of one source leave in the order of its frames: a quick one waits for those before it."""
 
+    @property
+    def decodes(self) -> bool:
+        """Whether its frames come from streams that a GPU decodes."""
+        return any(isinstance(one.work, StationWork) and one.work.station == DECODE for one in self.stages)
+
     def name_of(self, stage: PipelineStage) -> str:
         """By which the stage's service and figures are known: `crossing.detect`."""
         return f"{self.name}.{stage.name}"

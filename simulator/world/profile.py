@@ -154,6 +154,11 @@ class Profile:
     """Whether nobody measured the model on that GPU: the figures are one end of a prediction's band."""
 
     @property
+    def varies(self) -> bool:
+        """Whether a batch takes longer at one time than at another."""
+        return self.latency_cv > 0 or any(max(factors) > min(factors) for _, factors in self.latency_factors)
+
+    @property
     def weight_bytes(self) -> int:
         """Bytes of all layers, each counted once."""
         return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())

@@ -167,6 +167,7 @@ def _read(source: SourceFile, catalog: Catalog) -> Said:
         source.region or "any",
         catalog.gpus,
         catalog.instances,
+        seen_on=source.as_of or source.written_on or "",
     )
     try:
         text = source.raw.decode("utf-8-sig")
@@ -277,11 +278,12 @@ def _doubtful(found: Mapping[Key, ListedPrice], catalog: Catalog) -> Iterator[Pr
             by_kind.setdefault((one.gpu, kind), {})[key] = price.usd_per_hour / one.gpu_count
     for key, listed in found.items():
         by_kind.setdefault((listed.gpu, listed.price_kind), {})[key] = listed.high / listed.gpu_count
+    middle = {kind: median(each.values()) for kind, each in by_kind.items()}
     for key, listed in found.items():
         each = by_kind[listed.gpu, listed.price_kind]
-        others = [usd for other, usd in each.items() if other != key]
-        if others and not 1 / FAR < each[key] / median(others) < FAR:
-            yield PriceDoubt(instance=listed.instance, gpu=listed.gpu, usd_per_hour=each[key], usual=median(others))
+        if not 1 / FAR < each[key] / middle[listed.gpu, listed.price_kind] < FAR:
+            usual = median(usd for other, usd in each.items() if other != key)
+            yield PriceDoubt(instance=listed.instance, gpu=listed.gpu, usd_per_hour=each[key], usual=usual)
 
 
 FAR = 10.0

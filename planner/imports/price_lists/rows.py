@@ -89,6 +89,8 @@ class ListFile:
     """Of the catalog, for lists that name instances and not GPUs."""
     as_of: str = ""
     """The day that the list itself states; empty: none."""
+    seen_on: str = ""
+    """The day that holds for rows without their own: as an option says, else when the file was written."""
 
     def refuse(self, wrong: str, remedy: str, line: int = 0) -> PriceListError:
         """An error that names file, line, value and remedy."""

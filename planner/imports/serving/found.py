@@ -139,7 +139,7 @@ def _shown(name: str, value: str) -> str:
 
 def shown_address(written: str) -> str:
     """`s3://models/resnet` without what may let one in: no user, no password, no query."""
-    return re.sub(r"//[^/@]*@", "//", written).partition("?")[0].partition("#")[0]
+    return re.sub(r"//.*@", "//", written).partition("?")[0].partition("#")[0]
 
 
 def _key(name: str) -> str:

@@ -144,7 +144,7 @@ def _source(document: Part) -> str:
     """`hf:bert-base-uncased` where the server gets it from there; else the name of its folder."""
     told, uri = _settings(document), shown_address(_server(document).at("storageUri").word())
     if told.model and _format(document) == "huggingface":
-        return f"hf:{told.model}"
+        return f"hf:{shown_address(told.model)}"
     if uri.startswith("hf://"):
         return f"hf:{uri.removeprefix('hf://').partition(':')[0]}"
     return bare_name(VERSION.sub("", uri.rstrip("/"))) or source_of(told.named)

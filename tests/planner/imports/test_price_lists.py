@@ -161,6 +161,14 @@ def test_of_several_days_the_newest_price_counts_with_its_date(tmp_path: Path, d
         assert (price.as_of, price.usd_per_hour) == newest
 
 
+@pytest.mark.parametrize(("day", "newest"), [("2025-01-01", 0.9), ("2026-08-01", 0.5)])
+def test_a_row_without_a_day_is_of_the_lists(tmp_path: Path, day: str, newest: float) -> None:
+    """The first row states its day, the second has that of `--as-of`, 2026-07-20."""
+    header = "provider,region,instance,gpu,gpu_count,usd_per_hour,as_of\n"
+    known = imported(tmp_path, "own.csv", f"{header}hoster,berlin,box,T4,1,0.5,{day}\nhoster,berlin,box,T4,1,0.9,\n")
+    assert prices(known, "hoster", "berlin", "box")[PriceKind.ON_DEMAND].usd_per_hour == newest
+
+
 def rows(file: Path) -> list[tuple[str, ...]]:
     """Rows of a prices.csv, figures in one form."""
     with file.open(newline="") as lines:

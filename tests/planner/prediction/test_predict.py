@@ -219,6 +219,14 @@ def test_few_models_do_not_show_their_own_spread() -> None:
 ON_V100 = [profile(name, V100, 0.004, 0.001) for name in ("one", "two", "three")]
 
 
+def test_without_a_runtime_that_of_ones_own_measurement_is_meant() -> None:
+    """PyTorch computes nothing in int8; who measured an engine of TensorRT asks for what was measured."""
+    mine = replace(profile("one", V100, 0.004, 0.001), precision="int8", runtime="tensorrt")
+    known = Predictor(library(mine), CATALOG.gpus)
+    assert known.predicted_pair("one", "T4", "int8") is not None
+    assert "does not compute" not in known.why_not("one", "T4", "int8").why
+
+
 def test_what_was_measured_needs_no_prediction() -> None:
     known = Predictor(library(*ON_V100), CATALOG.gpus)
     assert known.get("one", "V100") == ON_V100[0]

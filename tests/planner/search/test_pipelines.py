@@ -1,12 +1,14 @@
 """Plans of pipelines: against all splits, batches and placements there are; what runs out; what is refused."""
 
 import re
+from collections import defaultdict
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from random import Random
 
 import pytest
+from simpy import Environment
 from support import exhaustive, planning
 from support.paths import ROOT
 from support.planning import CATALOG, T4, V100, Shelf, profile, shelf
@@ -21,6 +23,8 @@ from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.sizing import needs, size
+from planner.placing.stations import placed_stations, session_bytes
+from planner.replay.deploying import deploy, devices_of
 from planner.search.plan import plan as plan_of
 from planner.search.question import Question
 from planner.show.document import Document, Section
@@ -30,6 +34,8 @@ from planner.show.text.plan import batches
 from planner.show.text.resources import budget_lines, resource_line
 from planner.units.writing import Screen
 from planner.words.statements import rejection_line
+from simulator.flow.flow import Flow
+from simulator.world.workload import draw
 
 BOXES = (
     OwnMachine(name="t4", gpu="T4", price=0.35, count=2, cores=4),
@@ -224,6 +230,26 @@ def test_each_stream_holds_its_own_memory(small: int, gpus: int) -> None:
     assert memory.streams == small + 1
     held = sum(gpu.peak_memory_bytes for gpu in found.gpus)
     assert 2e9 + small * 0.1e9 + 0.8e9 <= held
+
+
+def test_streams_are_dealt_to_decoders_as_they_are_replayed() -> None:
+    """Streams of two pipelines in turn, and one of a pipeline that decodes nothing."""
+    asked = cameras_of_two_sizes(1, 2)
+    big, small = asked.streams
+    plain = replace(street((StageSpec(name="detect", model="detector"),)).pipelines[0], name="plain")
+    streams = (big, small, replace(big, model="plain"), big, small, big, small)
+    of = question_of(
+        replace(asked, pipelines=(*asked.pipelines, plain), streams=streams),
+        shelf(profile("detector", T4, 0.0001, 0.0001)),
+    )
+    devices = devices_of(of.offers, (2,))
+    stations = tuple(one for _, one in placed_stations(of.scenario.pipelines, devices))
+    world = deploy(of.scenario, of.needs, devices, ())
+    flow = Flow(replace(world, stations=stations), draw(of.workload, 1.0, 0), 0, Environment(), defaultdict(tuple))
+    held = dict.fromkeys((device.id for device in devices), 0)
+    for source, place in flow.homes.items():
+        held[stations[place].id.removesuffix("/decode")] += 2_000_000_000 if streams[source] is big else 100_000_000
+    assert held == session_bytes(of.needs, devices)
 
 
 @pytest.mark.parametrize("seed", range(12))

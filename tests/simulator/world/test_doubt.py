@@ -67,6 +67,13 @@ def one_gpu(profile: Profile, gpus: int = 1) -> Deployment:
     )
 
 
+def test_run_times_that_vary_in_any_way_are_not_fixed() -> None:
+    """By a coefficient of variation, or by factors that were measured."""
+    assert one_gpu(PROFILE).is_fixed
+    assert not one_gpu(replace(PROFILE, latency_cv=0.1)).is_fixed
+    assert not one_gpu(replace(PROFILE, latency_factors=((1, (0.5, 1.5)),))).is_fixed
+
+
 def times(deployment: Deployment, worlds: int = WORLDS) -> np.ndarray:
     """Time of one frame on each GPU, by world."""
     rows = [[r.profile.latency(1) for r in drawn(deployment, seed).services[0].replicas] for seed in range(worlds)]

@@ -12,7 +12,15 @@ import yaml
 from support.commands import planner
 
 from planner.imports.serving.formats import read
-from planner.imports.serving.found import TODO, Found, ServingError, bare_name, distinct_names, engine_precision
+from planner.imports.serving.found import (
+    TODO,
+    Found,
+    ServingError,
+    bare_name,
+    distinct_names,
+    engine_precision,
+    shown_address,
+)
 from planner.io.load import ScenarioError, load_scenario
 
 DEEPSTREAM = """
@@ -336,6 +344,19 @@ def test_nothing_that_a_server_is_told_is_shown_but_names_and_numbers(tmp_path: 
     everything = shown + said + (tmp_path / "s.yaml").read_text()
     assert not [one for one in SECRETS if one in everything]
     assert "https://host/models/yolo11s.onnx" in everything
+
+
+@pytest.mark.parametrize("user", ["user:pa/55word", "user:p@55word", "pa55word"])
+def test_addresses_are_shown_without_who_may_read_them(user: str) -> None:
+    assert shown_address(f"https://{user}@host/models/a.onnx?sig=s1gn3d#part") == "https://host/models/a.onnx"
+
+
+def test_a_model_of_the_hub_is_shown_as_addresses_are(tmp_path: Path) -> None:
+    told = "args: ['--model_id=https://user:pa55word@host/bert?sig=s1gn3d']"
+    (path := tmp_path / "k.yaml").write_text(service(f"model: {{modelFormat: {{name: huggingface}}, {told}}}"))
+    _, shown, said = planner("init", tmp_path / "s.yaml", "--from", path)
+    written = (tmp_path / "s.yaml").read_text() if (tmp_path / "s.yaml").exists() else ""
+    assert not [one for one in ("pa55word", "s1gn3d") if one in shown + said + written]
 
 
 def test_what_callers_name_a_model_is_not_what_it_is(tmp_path: Path) -> None:

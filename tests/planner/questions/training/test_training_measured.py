@@ -31,6 +31,7 @@ def tried(batch: int, samples: int, budget_s: float, *overrides: str) -> tuple[C
         error = abs(predicted_s / measured_s - 1)
         if error <= WITHIN:
             break
+    assert found.busy_error is not None
     return found, error
 
 
