@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from math import exp, log
 from pathlib import Path
@@ -13,6 +14,7 @@ from statistics import fmean, stdev
 from calibrate.io.files import FileError, read_text
 from calibrate.layers.facts import FactsError, facts, full_name, has_layers, named
 from calibrate.library.held import counted, held_numbers
+from calibrate.library.lookup import Library, find_profiles
 from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
@@ -26,6 +28,7 @@ from planner.units.reading import perhaps, perhaps_of
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
+from simulator.world.profile import Evidence, Profile, weakest
 
 COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
 NEEDED = ("gpu", "model")
@@ -41,6 +44,10 @@ DIGITS = 9
 """Of a side of an input, which is too large with fewer."""
 ONE_SOURCE_SD = 0.1
 """Of ln(time) between publications of one case: of 733 cases a quarter differ by more than 16 %, a tenth by 36 %."""
+
+
+RAN = (Evidence.MEASURED, Evidence.PUBLISHED)
+"""Of batches that somebody ran."""
 
 
 class UnansweredError(ValueError):
@@ -60,7 +67,8 @@ class QueryAnswer:
     latency_high_s: float | None = None
     memory_bytes: int | None = None
     rule: str = ""
-    """`published`, `series` (other batches of it were published), or how near the nearest published case is."""
+    """`published`, `profile` (a shipped one has it), `series` (other batches of it were published), or how near the
+    nearest published case is."""
     evidence: str = ""
     sources: str = ""
     """Ids of publications, parted by blanks, those of the same model first."""
@@ -74,6 +82,11 @@ class QueryKnowledge:
 
     learnt: Learnt
     gpus: Mapping[str, GPU]
+
+    @cached_property
+    def shipped(self) -> Library:
+        """Profiles that come with the planner."""
+        return find_profiles((), self.gpus)
 
     def answer(self, row: Mapping[str, str]) -> QueryAnswer:
         """One row by column; an empty cell means the usual."""
@@ -147,10 +160,21 @@ class QueryKnowledge:
         precision = self._precision(row, case.gpu, case.architecture, own)
         return replace(case, input=own.input, counted=own, precision=precision)
 
+    def _profile(self, case: PredictedCase) -> Profile | None:
+        """A shipped profile whose batches, which somebody ran, enclose this one; None where there is none."""
+        for profile in self.shipped.for_model(case.architecture):
+            is_asked = (profile.gpu, profile.precision, profile.runtime) == (case.gpu, case.precision, case.runtime)
+            is_known = profile.latency_evidence in RAN and profile.latency.covers(case.batch)
+            if is_asked and is_known and names.identity(profile.model, "")[1] == case.input:
+                return profile
+        return None
+
     def of_case(self, case: PredictedCase) -> QueryAnswer:
         """As published, else as learnt and drawn through the published batches of the series."""
         series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
+        if not same and (profile := self._profile(case)):
+            return of_profile(case, profile)
         if self.gpus[case.gpu].cores and not same:
             return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
         if same:
@@ -167,6 +191,20 @@ class QueryKnowledge:
             evidence="published" if same else "predicted",
             sources=" ".join(publications(case, same or series)),
         )
+
+
+def of_profile(case: PredictedCase, profile: Profile) -> QueryAnswer:
+    """As a shipped profile has it, which plans rest on too."""
+    estimate, ran = around(profile.latency(case.batch), ONE_SOURCE_SD), profile.latency_evidence
+    return QueryAnswer(
+        latency_s=estimate.value,
+        latency_low_s=estimate.low,
+        latency_high_s=estimate.high,
+        memory_bytes=memory_bytes(case),
+        rule="profile",
+        evidence=str(ran if case.batch in profile.latency.x else weakest(ran, Evidence.FITTED)),
+        sources="profile",
+    )
 
 
 def ways_to_run(architecture: str, precision: str, gpu: GPU) -> str:

@@ -6,7 +6,24 @@ import sys
 
 import pytest
 
-from planner import cli
+from calibrate.library.lookup import find_profiles
+from planner import cli, predict
+from planner.catalog.offers import load_catalog
+
+
+def test_what_a_shipped_profile_has_is_not_predicted(tmp_path):
+    """One figure for one question: that of `planner profiles show`, on which plans rest."""
+    catalog = load_catalog()
+    (profile,) = find_profiles((), catalog.gpus).for_model("resnet50_v2")
+    assert profile.runtime == "tvm"
+    file = tmp_path / "asked.csv"
+    batches = (*profile.latency.x, 3)
+    rows = "".join(f"{profile.gpu},{profile.model},tvm,{batch:g}\n" for batch in batches)
+    file.write_text(f"gpu,model,runtime,batch\n{rows}")
+    found = predict(file)
+    assert [answer.latency_s for answer in found] == pytest.approx([profile.latency(batch) for batch in batches])
+    last = [(answer.rule, answer.evidence) for answer in found[-2:]]
+    assert last == [("profile", "published"), ("profile", "fitted")]
 
 
 @pytest.mark.parametrize(
