@@ -377,7 +377,11 @@ COMMANDS = {
     ),
     "no catalog": (["plan", "s.yaml", "--catalog", "none"], 2, ["none: holds neither gpus.yaml nor prices.yaml."]),
     "no profiles": (["plan", "s.yaml", "--profiles", "none"], 2, ["none: is not a directory."]),
-    "too little memory": (["plan", "s.yaml", "--set", OWN], 3, ["No feasible plan", "of 1.00 GB. Remedy: a GPU with"]),
+    "too little memory": (
+        ["plan", "s.yaml", "--set", OWN],
+        3,
+        ["No feasible plan", "memory is 1.00 GB. Remedy: a GPU with"],
+    ),
     "too short an SLO": (
         ["plan", "s.yaml", "-v", "--set", "models.0.slo.latency=1ms"],
         3,
