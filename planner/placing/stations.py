@@ -273,3 +273,11 @@ def undecoding(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tup
         codecs = {stage.decode for stage in stages if stage.decode and service_s(stage, gpu) == inf}
         if codecs:
             yield gpu, sorted(codecs)
+
+
+def too_small_for_a_stream(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tuple[GPU, int]]:
+    """Kinds of GPU whose memory does not hold the largest decoded stream, each once with what that takes, in bytes."""
+    largest = int(stream_sizes(needs).max(initial=0))
+    for gpu in {gpu.name: gpu for gpu in gpus}.values():
+        if largest > gpu.memory_bytes:
+            yield gpu, largest

@@ -15,9 +15,9 @@ from planner.model.scenario import MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
 from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
-from planner.placing.stations import resources, stream_sizes, undecoding
+from planner.placing.stations import resources, stream_sizes, too_small_for_a_stream, undecoding
 from planner.prediction.predict import Predictor
-from planner.search.rejections import dominated, no_decoder
+from planner.search.rejections import dominated, no_decoder, stream_too_large
 from simulator.errors import InputError
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
@@ -136,8 +136,10 @@ def _ask(
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
     kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts)
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
-    blind = [no_decoder(*unable) for unable in undecoding(need_by_model, [offer.gpu for offer in offered])]
-    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *blind, *replaced]
+    gpus = [offer.gpu for offer in offered]
+    blind = [no_decoder(*unable) for unable in undecoding(need_by_model, gpus)]
+    full = [stream_too_large(*too_small) for too_small in too_small_for_a_stream(need_by_model, gpus)]
+    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *blind, *full, *replaced]
 
 
 def undominated(

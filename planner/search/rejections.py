@@ -368,6 +368,20 @@ def too_many_streams(
     )
 
 
+def stream_too_large(gpu: GPU, held_bytes: int) -> Rejection:
+    """A kind of GPU whose memory cannot hold the largest stream that pipelines decode."""
+    figures = {"streams": 1.0, "held_bytes": held_bytes, "memory_bytes": gpu.memory_bytes}
+    return Rejection(
+        subject=OnGpu(gpu=gpu.name),
+        bottleneck=Bottleneck.MEMORY,
+        observed=held_bytes,
+        limit=gpu.memory_bytes,
+        unit="bytes",
+        why=Statement(code=Code.TOO_MANY_STREAMS, subjects=(gpu.name,), figures=figures),
+        remedies=(Statement(code=Code.OTHER_MACHINE),),
+    )
+
+
 def no_decoder(gpu: GPU, codecs: Sequence[Codec]) -> Rejection:
     """A kind of GPU that does not decode what pipelines ask."""
     known = tuple(rate.codec.value for rate in decode_rates(gpu))

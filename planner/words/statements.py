@@ -58,6 +58,13 @@ def overloaded(at: Statement) -> str:
     return f"{work}{band}{most}{grow}"
 
 
+def too_many_streams(of: Statement) -> str:
+    """What decoded streams hold of a GPU's memory."""
+    streams = of.figures["streams"]
+    what = f"the {streams:,.0f} streams that a {of.subjects[0]} decodes hold" if streams > 1 else "one stream holds"
+    return f"{what} {gigabytes(of.figures['held_bytes'])} of {gigabytes(of.figures['memory_bytes'])}"
+
+
 def offered_for_less(by: Statement) -> str:
     """The machine that has the same GPUs for less."""
     instance, gpu, provider, region = by.subjects
@@ -184,7 +191,7 @@ REASONS: dict[Code, Template] = {
     Code.STATION_TOO_BUSY: station_too_busy,
     Code.NO_STATION: no_station,
     Code.NO_DECODER: "it is not known to decode {all}",
-    Code.TOO_MANY_STREAMS: "the {streams:n} streams that a {0} decodes hold {held_bytes:gb2} of {memory_bytes:gb2}",
+    Code.TOO_MANY_STREAMS: too_many_streams,
 }
 REMEDIES: dict[Code, Template] = {
     Code.LOWER_PRICE: "a price below {usd_per_hour:usd4}/h",

@@ -207,6 +207,14 @@ def test_memory_that_streams_hold_decides_how_many_machines_there_are(cameras: i
         assert 0.8e9 + cameras // gpus * 1e9 <= gpu.peak_memory_bytes <= gpu.memory_bytes
 
 
+def test_a_stream_that_no_gpu_holds_is_said() -> None:
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=8, cores=4),))
+    plan = planned(decoding(2, 100_000_000_000, buy=own), shelf(profile("detector", T4, 0.0001, 0.0001)))
+    assert not plan.recommendation.feasible
+    (only,) = plan.rejections
+    assert "one stream holds 100.00 GB of 16.00 GB" in rejection_line(only)
+
+
 def cameras_of_two_sizes(small: int, boxes: int) -> Scenario:
     """One camera whose stream holds 2 GB, and many that hold 100 MB."""
     big, little = (decoding(1, held_bytes).pipelines[0] for held_bytes in (2_000_000_000, 100_000_000))
