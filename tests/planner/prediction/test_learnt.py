@@ -118,8 +118,8 @@ def test_a_published_case_is_what_was_published(tmp_path: Path) -> None:
 
 def test_a_batch_between_published_ones_lies_between_them(tmp_path: Path) -> None:
     low, between, high = asked(tmp_path, "T4,resnet50,,,,16", "T4,resnet50,,,,23", "T4,resnet50,,,,32")
-    assert between["evidence"] == "predicted"
-    assert between["rule"] == "series"
+    assert between["evidence"] == "fitted"
+    assert between["rule"] == "profile"
     assert float(low["latency_s"]) < float(between["latency_s"]) < float(high["latency_s"])
 
 
