@@ -500,7 +500,7 @@ def test_without_any_profile_the_plan_is_predicted_and_says_so_on_every_figure()
     (gpu_row,) = [line for line in shown.splitlines() if " L4 " in line and "GB" in line and "%" in line]
     assert gpu_row.count("~") == 6
     model_rows = [line for line in shown.splitlines() if line.startswith("  one ")]  # of a table in two parts
-    assert sum(row.count("~") for row in model_rows) == 5
+    assert sum(row.count("~") for row in model_rows) == 6  # the mean batch too
     assert [(one.model, one.gpu) for one in found.measure_next] == [("one", "L4")]
     assert (best.gpu_count, found.measure_next[0].worth_usd_per_month) == (1, 0.0), "one GPU is the least there is"
     assert weak(found)
