@@ -292,21 +292,22 @@ class Predictor:
             return ()
         if gpu.cores:
             return self._on_processor(model, gpu, precision or PRECISIONS[0], runtime)
-        if runtime is None and self._is_measured_at(model, precision):
-            return self._rules(model, gpu, precision)
-        wanted = runtime or runtimes.usual(precision)
+        wanted = runtime or self._usual_runtime(model, precision)
         if self._unserved(model, gpu, precision, wanted):
             return ()
-        if wanted == USUAL_RUNTIME:
+        if wanted in (None, USUAL_RUNTIME):
             return self._rules(model, gpu, precision)
         return self._by_learnt(model, gpu, precision, wanted) or self._by_counts(model, gpu, precision, wanted)
 
-    def _is_measured_at(self, model: str, precision: str | None) -> bool:
-        """Whether there is a profile at the precision: then its runtime is meant where none is named."""
-        return any(profile.precision == precision for profile in self.library.for_model(model))
+    def _usual_runtime(self, model: str, precision: str | None) -> str | None:
+        """That which is meant where none is named; None: whatever a profile at the precision was measured in."""
+        measured = any(profile.precision == precision for profile in self.library.for_model(model))
+        return None if measured else runtimes.usual(precision)
 
-    def _unserved(self, model: str, gpu: GPU, precision: str | None, runtime: str) -> str:
+    def _unserved(self, model: str, gpu: GPU, precision: str | None, runtime: str | None) -> str:
         """Why the runtime does not run the model; empty where it does, or where somebody measured that it does."""
+        if runtime is None:
+            return ""
         wanted = (precision or PRECISIONS[0], runtime)
         if any((profile.precision, profile.runtime) == wanted for profile in self.library.for_model(model)):
             return ""
@@ -326,8 +327,7 @@ class Predictor:
         kind, wanted = self.gpus[gpu], precision or "fp32"
         if not self._computes(kind, wanted):
             return Unpredicted(f"{gpu} {why_not(kind, wanted)}", "another `precision`, or another kind of GPU")
-        meant = runtime is None and self._is_measured_at(model, precision)
-        if not meant and (unserved := self._unserved(model, kind, precision, runtime or runtimes.usual(precision))):
+        if unserved := self._unserved(model, kind, precision, runtime or self._usual_runtime(model, precision)):
             return Unpredicted(unserved, "another `runtime`, or another `precision`")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self._facts(model) is None:

@@ -1,6 +1,6 @@
 """The question: a scenario with all that is known about its models and offers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -19,6 +19,7 @@ from planner.placing.stations import resources, stream_sizes, too_small_for_a_st
 from planner.prediction.predict import Predictor
 from planner.search.rejections import dominated, no_decoder, stream_too_large
 from simulator.errors import InputError
+from simulator.world.hardware import GPU
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
 
@@ -136,10 +137,14 @@ def _ask(
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
     kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts)
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
-    gpus = [offer.gpu for offer in offered]
-    blind = [no_decoder(*unable) for unable in undecoding(need_by_model, gpus)]
-    full = [stream_too_large(*too_small) for too_small in too_small_for_a_stream(need_by_model, gpus)]
-    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *blind, *full, *replaced]
+    unable = _unable_to_decode(need_by_model, [offer.gpu for offer in offered])
+    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *unable, *replaced]
+
+
+def _unable_to_decode(need_by_model: Mapping[str, Need], gpus: Sequence[GPU]) -> Iterator[Rejection]:
+    """Kinds of GPU that lack a decoder for what is asked, or the memory for one stream of it."""
+    yield from (no_decoder(*unable) for unable in undecoding(need_by_model, gpus))
+    yield from (stream_too_large(*too_small) for too_small in too_small_for_a_stream(need_by_model, gpus))
 
 
 def undominated(

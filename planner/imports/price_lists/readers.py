@@ -137,15 +137,14 @@ def _newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> li
         if isinstance(row, str):
             unknown.append(row)
             continue
-        other = found.get(row.key)
-        day = row.as_of or file.seen_on
-        before = None if other is None else other.as_of or file.seen_on
-        if other and before == day and (other.low, other.high) != (row.low, row.high):
+        dated = replace(row, as_of=row.as_of or file.seen_on)
+        other = found.setdefault(row.key, dated)
+        if other.as_of == dated.as_of and (other.low, other.high) != (row.low, row.high):
             wrong = f"{row.instance} costs {other.high:g} in another row, and {row.high:g} here"
             remedy = "Leave one of them out, or tell them apart by region, price_kind or as_of"
             raise file.refuse(wrong, remedy, line)
-        if before is None or day > before:
-            found[row.key] = row
+        if dated.as_of > other.as_of:
+            found[row.key] = dated
     return [*found.values(), *unknown]
 
 
