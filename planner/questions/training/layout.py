@@ -8,13 +8,16 @@ from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.roofline import LAUNCH_S
 from planner.questions.training.closed_forms import epoch_law, is_depthwise, training_flops
-from planner.questions.training.memory import Split
+from planner.questions.training.memory import CAST_BYTES, Split
 from planner.questions.training.scenario import TrainedModel, TrainingScenario, Transformer
 from planner.questions.training.sources import MachineSource
 from simulator.world.hardware import GPU
 
 KERNELS_OF_BLOCK = 20
 """Operators of one block of a transformer, forward: products, norms, softmax, activation, residuals and their views."""
+CASTS_OF_BLOCK = 23
+"""Operators more where PyTorch casts weights and activations itself, as under `amp`: counted by its profiler in a block
+of Transformers' BERT, in PyTorch 2.13."""
 
 ISSUE_S = ranged(7.5e-6, 20e-6, 30e-6)
 """Time to issue one of these operators: BERT-large's forward pass of one sample takes 9.1 to 14.1 ms in PyTorch on A30,
@@ -31,6 +34,8 @@ class Subject:
     buffer_bytes: float = 0.0
     facts: Facts | None = None
     shape: Transformer | None = None
+    casts: bool = False
+    """Whether the framework casts what it computes with, which a shape's operators count."""
     profile: str = ""
     """Name of the profile whose measured times count."""
     own: Facts | None = None
@@ -67,7 +72,9 @@ class Subject:
         """Operators of one pass, forward and backward: three times those of inference."""
         if self.facts:
             return 3 * self.facts.kernels
-        return 3 * KERNELS_OF_BLOCK * self.shape.layers if self.shape else 0
+        if self.shape is None:
+            return 0
+        return 3 * (KERNELS_OF_BLOCK + CASTS_OF_BLOCK * self.casts) * self.shape.layers
 
     @property
     def launches_s(self) -> float:
@@ -83,13 +90,14 @@ class Subject:
 def subject_of(scenario: TrainingScenario) -> Subject:
     """The model of a scenario; FactsError where its layers are not known."""
     if shape := scenario.model.transformer:
-        return _by_shape(scenario.name or "transformer", shape)
+        return _by_shape(scenario.name or "transformer", shape, casts=scenario.train.precision in CAST_BYTES)
     return _by_layers(scenario.model)
 
 
-def _by_shape(name: str, shape: Transformer) -> Subject:
+def _by_shape(name: str, shape: Transformer, *, casts: bool) -> Subject:
     params = shape.params or shape.shape_params
-    return Subject(name=name, params=params, active_params=shape.active_params or params, shape=shape)
+    active = shape.active_params or params
+    return Subject(name=name, params=params, active_params=active, shape=shape, casts=casts)
 
 
 def _by_layers(model: TrainedModel) -> Subject:
