@@ -63,12 +63,14 @@ def dearer_since(trials: Iterable[Trial], catalog: Catalog, today: date) -> Iter
 
 
 def _newest(catalog: Catalog, offer: Offer) -> tuple[Instance, Price] | None:
-    """The last price of as many such GPUs of the provider, after the offer's own, an average of its prices included."""
+    """The last price of the same machine after the offer's own, or an average or the like (`unclear`) of what the
+    provider asks for as many such GPUs: another machine of its has another price."""
     like = (offer.provider, offer.gpu.name, offer.gpu_count)
     found = [
         (one, price)
         for one in catalog.instances
-        if (one.provider, one.gpu, one.gpu_count) == like and one.status is not SaleStatus.RETIRED
+        if (one.provider, one.gpu, one.gpu_count) == like
+        if one.status is SaleStatus.UNCLEAR or (one.name == offer.instance and one.status is not SaleStatus.RETIRED)
         if one.region == offer.region or "any" in (one.region, offer.region)
         for kind, price in one.prices.items()
         if kind is offer.price_kind and price.as_of > offer.as_of

@@ -54,6 +54,7 @@ def test_an_old_price_stands_beside_what_the_provider_asks_since() -> None:
         {"region": "elsewhere"},
         {"provider": "somebody"},
         {"status": SaleStatus.RETIRED},
+        {"status": SaleStatus.ACTIVE},  # another machine, such as one with more processors
     ],
 )
 def test_nothing_is_said_of_what_is_no_dearer_no_newer_or_not_alike(changes: dict[str, object]) -> None:
