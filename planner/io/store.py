@@ -97,7 +97,7 @@ def check_target(target: Path, scenario: Path | None = None, kind: str = "plan")
     Asked before anything is worked out.
     """
     if scenario and target.exists() and scenario.exists() and target.samefile(scenario):
-        raise StoreError(f"{target}: is the scenario itself. Name another file with -o.")
+        raise StoreError(f"{target}: is what the answer is made of. Name another file with -o.")
     demand_place(target)
     if target.is_file() and not holds(target, kind):
         raise StoreError(f"{target}: exists and is no {kind}. Name another file with -o, or remove this one.")
