@@ -71,7 +71,8 @@ class Trained:
     copy_s: float
     """To copy one batch to the device; 0 where that is the processor, which copies nothing."""
     start_s: float
-    """Until a loader with workers has its first batch; 0 without."""
+    """What an epoch takes beside its batches and steps, with workers: they start, and the first step copies the memory
+    that it writes, which they were given too. 0 without."""
     predicted_s: float
     """Time of the epoch: steps x (step_s + copy_s + load_s), or with workers start_s + steps x the longer of load_s
     and the rest."""
@@ -96,10 +97,9 @@ class BusyTimer(CpuTimer):
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Time to have batches ready, and on the device."""
+    """Time between batches of the loader, and to copy one to the device."""
 
     batch_s: float
-    start_s: float
     copy_s: float
 
 
@@ -151,15 +151,23 @@ class Run:
         step = MeasuredStep(
             MeasuredModel(self.built, self.built.module, self.device, self.settings), training.optimizer, LEARNING_RATE
         )
+        self.part(step, 1)  # gradients and the optimizer's state get their memory once in a training, not in each epoch
+        start = self.part(step, 1) if training.workers else None
         measured, epoch = [], []
         for count in [steps] if training.workers else split(steps):
             measured.append(self.step_s())
             epoch.append(self.part(step, count))
         if training.workers:
             measured.append(self.step_s())
-        return self.report(ready, measured, epoch)
+        return self.report(ready, start, measured, epoch)
 
-    def report(self, ready: Loading, measured: Sequence[tuple[float, float]], epoch: Sequence[EpochPart]) -> Trained:
+    def report(
+        self,
+        ready: Loading,
+        start: EpochPart | None,
+        measured: Sequence[tuple[float, float]],
+        epoch: Sequence[EpochPart],
+    ) -> Trained:
         """The steps measured before and between, beside the epoch in its parts."""
         real = [step_s for part in epoch for step_s in part.steps_s]
         # Means, not medians: an epoch is a sum, and disturbances are in it.
@@ -167,6 +175,8 @@ class Run:
         busy_s = mean(busy_s for _, busy_s in measured)
         on_cpu = self.device.kind == "cpu"
         own_load_s = 0.0 if self.training.workers else ready.batch_s
+        start_s = max(0.0, start.took_s - step_s - ready.copy_s) if start else 0.0
+        busy_start_s = max(0.0, start.busy_s - busy_s) if start else 0.0
         turn_s = step_s + ready.copy_s + own_load_s
         return Trained(
             model=self.training.model,
@@ -177,11 +187,11 @@ class Run:
             workers=self.training.workers,
             load_s=ready.batch_s,
             copy_s=ready.copy_s,
-            start_s=ready.start_s,
-            predicted_s=ready.start_s + len(real) * max(turn_s, ready.batch_s),
+            start_s=start_s,
+            predicted_s=start_s + len(real) * max(turn_s, ready.batch_s),
             epoch_s=sum(part.took_s for part in epoch),
             real_step_s=mean(real),
-            busy_predicted_s=len(real) * (busy_s + own_load_s) if on_cpu else None,
+            busy_predicted_s=busy_start_s + len(real) * (busy_s + own_load_s) if on_cpu else None,
             busy_epoch_s=sum(part.busy_s for part in epoch) if on_cpu else None,
         )
 
@@ -200,18 +210,15 @@ class Run:
 
     def loading(self) -> Loading:
         """The loader alone, while nothing is trained."""
-        start_s = time.perf_counter()
         more = WARM_UP + 2 * self.training.workers  # each worker has two ready
         source = self.batches(more + FETCHES)
-        next(source)
-        started_s = time.perf_counter() - start_s
-        for _ in range(more - 1):
+        for _ in range(more):
             next(source)
         begun_s = time.perf_counter()
         for _ in range(FETCHES):
             batch = next(source)
         batch_s = (time.perf_counter() - begun_s) / FETCHES
-        return Loading(batch_s, started_s if self.training.workers else 0.0, self.copy_s(batch))
+        return Loading(batch_s, self.copy_s(batch))
 
     def copy_s(self, batch: Any) -> float:
         """Mean time to copy a batch of the loader to the device."""

@@ -50,7 +50,7 @@ class Check:
     copy_s: float
     """Time to copy a batch to the GPU; 0 on a processor."""
     start_s: float
-    """Time until the loader's workers have the first batch."""
+    """What an epoch takes beside batches and steps: the loader's workers start, memory is copied for them."""
     whole_s: Range
     """Time of the scenario's training on this device: between predicted and measured speed."""
 

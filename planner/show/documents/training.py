@@ -228,7 +228,7 @@ def check_lines(check: Check) -> list[str]:
         lines.append(f"In time of the processor, which other processes take none of: {100 * check.busy_error:+.1f} %.")
     if check.workers:
         workers = f"{counted(check.workers, 'worker')} made a batch each {seconds(check.load_s)} by themselves"
-        began = f"and began in {seconds(check.start_s)}"
+        began = f"and to begin took {seconds(check.start_s)}"
         lines.append(f"{workers}, {began}. They put samples together that are in memory: no decoding.")
     if check.whole_s.mid:
         lines.append(f"The whole training on this device: {prose.between(check.whole_s)}.")
