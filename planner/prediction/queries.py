@@ -21,7 +21,7 @@ from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
-from planner.prediction.predict import is_alike
+from planner.prediction.predict import interpolated, is_alike
 from planner.prediction.roofline import PrecisionError, why_not
 from planner.prediction.transfer import around
 from planner.units.reading import perhaps, perhaps_of
@@ -67,8 +67,8 @@ class QueryAnswer:
     latency_high_s: float | None = None
     memory_bytes: int | None = None
     rule: str = ""
-    """`published`, `profile` (a shipped one has it), `series` (other batches of it were published), or how near the
-    nearest published case is."""
+    """`published`, `profile` (plans have one whose batches enclose it), `series` (other batches of it were published),
+    or how near the nearest published case is."""
     evidence: str = ""
     sources: str = ""
     """Ids of publications, parted by blanks, those of the same model first."""
@@ -161,20 +161,18 @@ class QueryKnowledge:
         return replace(case, input=own.input, counted=own, precision=precision)
 
     def _profile(self, case: PredictedCase) -> Profile | None:
-        """A shipped profile whose batches, which somebody ran, enclose this one; None where there is none."""
-        for profile in self.shipped.for_model(case.architecture):
-            is_asked = (profile.gpu, profile.precision, profile.runtime) == (case.gpu, case.precision, case.runtime)
-            is_known = profile.latency_evidence in RAN and profile.latency.covers(case.batch)
-            if is_asked and is_known and names.identity(profile.model, "")[1] == case.input:
-                return profile
-        return None
+        """The profile that plans go by, where its batches, which somebody ran, enclose this one; else None."""
+        profile = self.shipped.get(case.architecture, case.gpu, case.precision, case.runtime)
+        if profile is None or profile.latency_evidence not in RAN or not profile.latency.covers(case.batch):
+            return None
+        return profile if names.identity(profile.model, "")[1] == case.input else None
 
     def of_case(self, case: PredictedCase) -> QueryAnswer:
-        """As published, else as learnt and drawn through the published batches of the series."""
+        """As plans have it, else as published, else as learnt and drawn through the published batches of the series."""
         series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
-        if not same and (profile := self._profile(case)):
-            return of_profile(case, profile)
+        if profile := self._profile(case):
+            return of_profile(case, profile, same)
         if self.gpus[case.gpu].cores and not same:
             return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
         if same:
@@ -182,28 +180,32 @@ class QueryKnowledge:
         else:
             estimate = self.learnt.predict(case, self.gpus[case.gpu], seen(series))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
-        return QueryAnswer(
-            latency_s=estimate.value,
-            latency_low_s=estimate.low,
-            latency_high_s=estimate.high,
-            memory_bytes=memory_bytes(case),
-            rule=rule,
-            evidence="published" if same else "predicted",
-            sources=" ".join(publications(case, same or series)),
-        )
+        evidence, named = "published" if same else "predicted", publications(case, same or series)
+        return answered(estimate, memory_bytes(case), rule, evidence, named)
 
 
-def of_profile(case: PredictedCase, profile: Profile) -> QueryAnswer:
-    """As a shipped profile has it, which plans rest on too."""
-    estimate, ran = around(profile.latency(case.batch), ONE_SOURCE_SD), profile.latency_evidence
+def of_profile(case: PredictedCase, profile: Profile, same: Sequence[PublishedPoint]) -> QueryAnswer:
+    """As the profile has it; `same` are publications of that very batch, which may differ."""
+    sd = max(ONE_SOURCE_SD, profile.doubt.error_sd(case.batch) if profile.doubt else 0.0, _apart(same))
+    estimate, ran = around(profile.latency(case.batch), sd), profile.latency_evidence
+    evidence = ran if case.batch in profile.latency.x else weakest(ran, Evidence.FITTED)
+    named = publications(case, same) if same else ("profile",)
+    held_bytes = round(interpolated(profile, case.batch).memory_bytes.value)
+    return answered(estimate, held_bytes, "published" if same else "profile", str(evidence), named)
+
+
+def answered(
+    latency_s: Estimate, memory_bytes: int | None, rule: str, evidence: str, sources: Sequence[str]
+) -> QueryAnswer:
+    """A time and what it rests on."""
     return QueryAnswer(
-        latency_s=estimate.value,
-        latency_low_s=estimate.low,
-        latency_high_s=estimate.high,
-        memory_bytes=memory_bytes(case),
-        rule="profile",
-        evidence=str(ran if case.batch in profile.latency.x else weakest(ran, Evidence.FITTED)),
-        sources="profile",
+        latency_s=latency_s.value,
+        latency_low_s=latency_s.low,
+        latency_high_s=latency_s.high,
+        memory_bytes=memory_bytes,
+        rule=rule,
+        evidence=evidence,
+        sources=" ".join(sources),
     )
 
 
@@ -262,8 +264,13 @@ def _sample(written: str) -> tuple[int, ...] | None:
 
 def of_publications(same: Sequence[PublishedPoint]) -> Estimate:
     """The geometric mean, with what publications differ by."""
+    return around(exp(fmean(log(point.latency_s) for point in same)), max(ONE_SOURCE_SD, _apart(same)))
+
+
+def _apart(same: Sequence[PublishedPoint]) -> float:
+    """Standard deviation of ln(time) between publications of one batch; 0 of one alone."""
     logs = [log(point.latency_s) for point in same]
-    return around(exp(fmean(logs)), max(ONE_SOURCE_SD, stdev(logs) if len(logs) > 1 else 0.0))
+    return stdev(logs) if len(logs) > 1 else 0.0
 
 
 def memory_bytes(case: PredictedCase) -> int | None:

@@ -11,19 +11,29 @@ from planner import cli, predict
 from planner.catalog.offers import load_catalog
 
 
-def test_what_a_shipped_profile_has_is_not_predicted(tmp_path):
-    """One figure for one question: that of `planner profiles show`, on which plans rest."""
+@pytest.mark.parametrize(
+    ("gpu", "model", "runtime"),
+    [
+        ("V100", "resnet50_v2", "tvm"),
+        ("V100", "resnet50", "pytorch"),  # its table has means and throughputs
+        ("T4", "bert_base", "fastertransformer"),  # published alone, in two tables
+    ],
+)
+def test_what_plans_have_a_profile_of_is_answered_as_they_have_it(tmp_path, gpu, model, runtime):
+    """One figure for one question: `plan`, `profile` and `predict` say the same time and memory."""
     catalog = load_catalog()
-    (profile,) = find_profiles((), catalog.gpus).for_model("resnet50_v2")
-    assert profile.runtime == "tvm"
+    precision = "fp16" if model == "bert_base" else "fp32"
+    profile = find_profiles((), catalog.gpus).get(model, gpu, precision, runtime)
+    assert profile is not None
     file = tmp_path / "asked.csv"
     batches = (*profile.latency.x, 3)
-    rows = "".join(f"{profile.gpu},{profile.model},tvm,{batch:g}\n" for batch in batches)
-    file.write_text(f"gpu,model,runtime,batch\n{rows}")
+    rows = "".join(f"{gpu},{model},{runtime},{precision},{batch:g}\n" for batch in batches)
+    file.write_text(f"gpu,model,runtime,precision,batch\n{rows}")
     found = predict(file)
     assert [answer.latency_s for answer in found] == pytest.approx([profile.latency(batch) for batch in batches])
-    last = [(answer.rule, answer.evidence) for answer in found[-2:]]
-    assert last == [("profile", "published"), ("profile", "fitted")]
+    held_bytes = [profile.weight_bytes + profile.workspace(batch) for batch in batches]
+    assert [answer.memory_bytes for answer in found] == pytest.approx(held_bytes)
+    assert (found[-1].rule, found[-1].evidence) == ("profile", "fitted")
 
 
 @pytest.mark.parametrize(
