@@ -49,7 +49,7 @@ from simulator.world.profile import Doubt, Evidence, Profile, weakest
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
 PAST_SPREAD = 0.25
-"""Of a curve past its largest measured batch: every form is off by 3 to 50 % there."""
+"""Of a curve at twice its largest measured batch and beyond: every form is off by 3 to 50 % there."""
 WORKSPACE_SPREAD = 0.15
 """Of workspace on another GPU: libraries choose other kernels, which need other room."""
 LOAD_SPREAD = 0.15
@@ -513,7 +513,9 @@ class Predictor:
                 footprint=self._footprint(model, gpu, precision or PRECISIONS[0]),
                 known=None,
                 flops=flops or None,
-                past=lambda batch: at_least(_wider(time_s(batch)), least_s(replace(one, batch=batch), gpu)),
+                past=lambda batch: at_least(
+                    _wider(time_s(batch), batch / BATCHES[-1]), least_s(replace(one, batch=batch), gpu)
+                ),
                 runtime=one.runtime,
                 publications=publications(one, series),
             )
@@ -571,7 +573,7 @@ class Predictor:
             footprint=self._footprint(source.model, gpu, source.precision),
             known=source,
             flops=source.flops_per_sample,
-            past=lambda batch: at_least(_wider(moved(batch)), least_s * batch),
+            past=lambda batch: at_least(_wider(moved(batch), batch / source.latency.x[-1]), least_s * batch),
         )
 
     def _measured_ratio(self, source: Profile, gpu: GPU) -> Ratio | None:
@@ -735,7 +737,7 @@ class Predictor:
             footprint=self._footprint(model, gpu, precision),
             known=None,
             flops=layers.flops,
-            past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
+            past=lambda batch: at_least(_wider(time_s(batch), batch / BATCHES[-1]), least_s * batch),
         )
 
 
@@ -804,23 +806,24 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
         probes=(),
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
         batch_size=int(batch),
-        latency_s=around(profile.latency(batch), spread) if inside else _past(profile, batch, gpu),
+        latency_s=around(profile.latency(batch), spread) if inside else _past(profile, batch, gpu, of_sources),
         memory_bytes=plus(profile.weight_bytes, held),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
         memory_evidence=profile.memory_evidence,
     )
 
 
-def _past(profile: Profile, batch: float, gpu: GPU | None) -> Estimate:
+def _past(profile: Profile, batch: float, gpu: GPU | None, of_sources: float) -> Estimate:
     """The time of a batch past the last measured one; of a series under its knee it follows a roofline's slope."""
-    usual = around(profile.latency(batch), PAST_SPREAD)
+    beyond = batch / profile.latency.x[-1]
+    usual = around(profile.latency(batch), hypot(of_sources, past_spread(beyond)))
     if gpu is None or profile.flops_per_sample is None:
         return usual
     peak = gpu.peak_flops(profile.precision)
     x, y = profile.latency.x, profile.latency.y
     reached = max(profile.flops_per_sample * b / t / peak for b, t in zip(x, y, strict=True))
     form, spread = floor_and_slope(x, y, profile.flops_per_sample / (REACHED * peak))
-    time_s = _wider(Transferred(form, 1.0, spread)(batch)) if spread else usual
+    time_s = _wider(Transferred(form, 1.0, spread)(batch), beyond) if spread else usual
     return at_least(time_s, profile.flops_per_sample * batch / peak / max(1.0, reached))
 
 
@@ -889,16 +892,24 @@ def _points(curve: Curve) -> list[tuple[float, float]]:
     return list(zip(curve.x, curve.y, strict=True))
 
 
-def _wider(estimate: Estimate) -> Estimate:
+def past_spread(beyond: float) -> float:
+    """Of a batch so many times the largest measured one: none at its end, all of `PAST_SPREAD` at twice that.
+
+    With the octave, so that neither a band nor the weight of a series among others jumps where it ends.
+    """
+    return PAST_SPREAD * min(1.0, max(0.0, log2(beyond)))
+
+
+def _wider(estimate: Estimate, beyond: float) -> Estimate:
     """Past the largest batch."""
-    wider = exp(SPREAD_80 * PAST_SPREAD)
+    wider = exp(SPREAD_80 * past_spread(beyond))
     return Estimate(value=estimate.value, low=estimate.low / wider, high=estimate.high * wider)
 
 
 def _between(series: Mapping[float, Estimate], at: float) -> Estimate:
     """On straight lines between the points; past the last one the band is wider."""
     x = tuple(series)
-    wider = exp(SPREAD_80 * PAST_SPREAD) if at > x[-1] else 1.0
+    wider = exp(SPREAD_80 * past_spread(at / x[-1]))
 
     def end(quantile: float) -> float:
         return Interpolated(x, tuple(at_quantile(e, quantile) for e in series.values()))(at)

@@ -341,7 +341,7 @@ def test_pytorch_as_it_comes_takes_time_between_both_of_what_does_both(model: st
 @pytest.mark.parametrize(
     ("model", "gpu", "precision", "runtime", "batch"),
     [
-        ("ssd_resnet34", "A30", "int8", "tensorrt", 4),  # published: drawn through the same batches
+        ("nnunet_2d", "V100-32GB", "fp32", "tensorflow", 16),  # published from 32 on: drawn through the same batches
         ("yolo11s", "L4", "fp32", "pytorch", 32),  # its layers are shipped: their counts
         ("YOLO11s", "T4", "fp16", "tensorrt", 8),
         ("ultralytics:yolo11s", "H100", "fp16", "tensorrt", 4),
@@ -456,6 +456,26 @@ def test_a_series_under_its_knee_rises_past_its_end() -> None:
     assert told.rule is PredictionRule.PROFILE
     assert told.latency_s.value == pytest.approx(64 * 23.12e9 / (REACHED * 15.7e12), rel=0.05)
     assert told.latency_s.high / told.latency_s.low > 3
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "precision", "end"),
+    [
+        ("resnet50", "A100-80GB", "amp", 256),  # its profile on another GPU ends there
+        ("resnet50", "A100-80GB", "amp", 32),  # batches that are predicted at once end there
+        ("yolov3", "T4", "fp32", 4),
+        ("lenet", "V100", "fp32", 32),  # of layers alone
+        ("resnext101_64x4d", "V100", "fp32", 16),  # measured there
+    ],
+)
+def test_time_and_band_do_not_jump_where_what_was_measured_ends(model, gpu, precision, end) -> None:
+    predictor = Predictor(SHIPPED, CATALOG.gpus)
+    at, past = (predictor.predict(model, gpu, precision, batch) for batch in (end, end * (1 + 1e-6)))
+    assert at is not None
+    assert past is not None
+    step = 1e-4  # a hundred times that of the batch
+    for name in ("value", "low", "high"):
+        assert getattr(past.latency_s, name) == pytest.approx(getattr(at.latency_s, name), rel=step)
 
 
 def test_a_value_under_its_limit_is_raised_with_its_band() -> None:
