@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from errno import EACCES, EDQUOT, EIO, ELOOP, ENAMETOOLONG, ENOSPC, EROFS, EXDEV
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NoReturn
 
 from simulator.errors import InputError
@@ -159,16 +160,26 @@ def demand_ours(path: Path, what: str) -> None:
 
 
 def unwritable(path: Path, error: OSError | None = None) -> str:
-    """Why a file cannot be written, as far as its place tells, else as the system says; empty where nothing is known.
+    """Why a file cannot be written: as its place tells, else as the system says; empty where it can be.
 
-    A folder that is not there is named: `No such file or directory` of a new file seems to be about the file.
+    A folder that is not there is named: `No such file or directory` of a new file seems to be about the file. Before
+    anything failed it is tried, for modes tell little: a disk may be mounted to be read only.
     """
     if os.path.isdir(path):  # not `is_dir`, which raises where a name is too long
         return "it is a folder"
-    folder = path.parent
+    target = Path(os.path.realpath(path))
+    folder = target.parent if os.path.islink(path) else path.parent
     if not os.path.isdir(folder):
         return f"{folder} is no folder" if os.path.exists(folder) else f"folder {folder} is not there"
-    return (error.strerror or str(error)) if error else ""
+    try:
+        if error:
+            raise error
+        if not target.exists() or target.is_file():  # a pipe or a device is written into
+            with TemporaryFile(dir=target.parent):
+                pass
+    except OSError as refused:
+        return refused.strerror or str(refused)
+    return ""
 
 
 @contextmanager
