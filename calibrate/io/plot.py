@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrate.io.files import MADE, FileError, demand_ours, replacing_named, unwritable
+from calibrate.io.files import MADE, FileError, demand_ours, replacing_named
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,10 +48,8 @@ def check_picture(
         demand_ours(path, "picture")
     except FileError as error:
         raise PlotError(f"{option} {path}: {error}. Name another file, or remove this one.") from None
-    if made and path.parent.resolve() == made.resolve():
-        return
-    if why := unwritable(path):
-        raise PlotError(f"{option} {path}: cannot be written: {why}. Name another file.")
+    if not path.parent.is_dir() and (made is None or path.parent.resolve() != made.resolve()):
+        raise PlotError(f"{option} {path}: {path.parent} is no directory. Name a file in one that exists.")
 
 
 def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
@@ -61,5 +59,4 @@ def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
         with replacing_named(path) as file:
             figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata={SAYS_WHO[form]: MADE})
     except OSError as error:
-        why = unwritable(path, error)
-        raise PlotError(f"{path}: cannot be written: {why}. Name another file with {option}.") from error
+        raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with {option}.") from error

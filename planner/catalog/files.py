@@ -75,6 +75,10 @@ class GpuEntry:
     sm_count: Annotated[int, Field(ge=1, le=10_000)] | None = None
     decoders: Annotated[int, Field(ge=0, le=64)] | None = None
     """NVDEC engines."""
+    encoders: Annotated[int, Field(ge=0, le=64)] | None = None
+    """NVENC engines."""
+    encode_sessions: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Most streams that the driver encodes at once in a machine; None: as many as fit."""
     cores: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Of a processor: those of one process, a thread on each; all other figures are its share."""
     assumed: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""MIG: slices of a GPU as kinds of their own, each with its share of memory, multiprocessors and decoders."""
+"""MIG: slices of a GPU as kinds of their own, each with its share of memory, multiprocessors and engines."""
 
 import csv
 from collections.abc import Mapping
@@ -38,6 +38,7 @@ def _slice(gpu: GPU, row: Mapping[str, str]) -> GPU:
         l2_bytes=_of(gpu.l2_bytes, memory),
         sm_count=gpu.sm_count and round(gpu.sm_count * arithmetic),
         decoders=int(row["decoders"]),
+        encoders=gpu.encoders and round(gpu.encoders * arithmetic),
         assumed=(*gpu.assumed, "tdp_w", "idle_w"),
         tdp_w=gpu.tdp_w * share_w,
         idle_w=gpu.idle_w * share_w,

@@ -503,6 +503,8 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
         l2_bytes=_scaled(entry.l2_mb, 1e6),
         sm_count=entry.sm_count,
         decoders=entry.decoders,
+        encoders=entry.encoders,
+        encode_sessions=entry.encode_sessions,
         cores=entry.cores,
         assumed=entry.assumed,
         tdp_w=entry.tdp_w,

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from calibrate.io.files import Fault, FileError, put, read_text
 from calibrate.published.names import gpu_named
-from planner.catalog.decoding import decode_rates
+from planner.catalog.engines import engine_rates
 from planner.catalog.files import GpuFile, read_all
 from planner.catalog.offers import near_gpu
 from planner.show.document import Column, Document, Rows, Section, Table
@@ -20,6 +20,7 @@ from planner.units.reading import perhaps
 from planner.units.writing import Screen, counted
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
+from simulator.world.pipelines import ENCODE, ENGINES
 
 MADE = "# Kinds of GPU of your own, added by `planner gpus add`.\n"
 
@@ -122,6 +123,7 @@ def kinds_text(gpus: Mapping[str, GPU], screen: Screen) -> str:
         rows.figures("power W", lambda gpu: f"{gpu.tdp_w:g}"),
         rows.figures("host GB/s", lambda gpu: f"{gpu.pcie_bytes_per_s / 1e9:g}"),
         rows.figures("decoders", lambda gpu: "-" if gpu.decoders is None else str(gpu.decoders)),
+        rows.figures("encoders", lambda gpu: "-" if gpu.encoders is None else str(gpu.encoders)),
     ]
     headline = counted(len(gpus), "kind") + " of GPU, dense peaks."
     sections = [Section("", [Table(columns)])]
@@ -129,7 +131,9 @@ def kinds_text(gpus: Mapping[str, GPU], screen: Screen) -> str:
     if only:
         headline = f"{only.name}: {only.source}."
         sections.append(Section("Besides", [Table(_besides(only))]))
-        sections.append(Section("Video of 1920x1080 that its engines decode", [Table(_decoding(only))]))
+        for kind in ENGINES:
+            if list(engine_rates(only, kind)):
+                sections.append(Section(f"Video of 1920x1080 that its engines {kind}", [Table(_coding(only, kind))]))
     return terminal(Document(name="gpus", headline=headline, sections=sections), screen) + "\n"
 
 
@@ -147,11 +151,13 @@ def _besides(gpu: GPU) -> list[Column]:
     ]
 
 
-def _decoding(gpu: GPU) -> list[Column]:
-    """A row for each codec that is known of it."""
-    rows = Rows(list(decode_rates(gpu)))
+def _coding(gpu: GPU, kind: str) -> list[Column]:
+    """A row for each codec that is known of it, and each preset."""
+    rows = Rows(list(engine_rates(gpu, kind)))
+    preset = [rows.words("preset", lambda rate: rate.preset or "-")] if kind == ENCODE else []
     return [
         rows.words("codec", "codec"),
+        *preset,
         rows.figures("frames/s", lambda rate: f"{rate.fps:,.0f}"),
         rows.figures("streams of 30 fps", lambda rate: str(rate.streams(30))),
         rows.words("evidence", "evidence"),

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from planner.model.parts.graphs import MODEL_KEYS, graph
 from planner.model.parts.merging import Merging, one_source
 from planner.model.parts.models import own_model
-from planner.model.parts.pipelines import MODEL_KEYS, graph
 from planner.model.parts.rules import reuse
 from planner.model.parts.streams import sending
 from planner.units.errors import Steps, Wrong

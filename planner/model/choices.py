@@ -95,6 +95,26 @@ class PublicList(StrEnum):
     VAST = "vast"
 
 
+class EncodedCodec(StrEnum):
+    """Ways in which engines pack video."""
+
+    H264 = "h264"
+    HEVC = "hevc"
+    AV1 = "av1"
+
+
+class Preset(StrEnum):
+    """Presets of NVIDIA's encoders, from the quickest to the one of best quality."""
+
+    P1 = "p1"
+    P2 = "p2"
+    P3 = "p3"
+    P4 = "p4"
+    P5 = "p5"
+    P6 = "p6"
+    P7 = "p7"
+
+
 class Codec(StrEnum):
     """Ways in which video is packed, with ten bits for a colour where that takes an engine another time."""
 

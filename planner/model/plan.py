@@ -33,6 +33,8 @@ class Bottleneck(StrEnum):
     PROFILE = "profile"
     DECODE = "decode"
     """Engines that decode video."""
+    ENCODE = "encode"
+    """Engines that encode video."""
     HOST_CORES = "host-cores"
     """Cores of the machines' processors."""
     COPY = "copy"
@@ -279,7 +281,7 @@ class StageAnswer:
     name: str
     """In its pipeline."""
     kind: str
-    """`model`, `decode`, `host` or `copy`."""
+    """`model`, `decode`, `encode`, `host` or `copy`."""
     after: tuple[str, ...]
     """Stages right before it."""
     budget_s: float | None = None
@@ -310,14 +312,14 @@ class StageAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceAnswer:
-    """How much of one kind of resource pipelines take: of GPUs, decoders, cores of hosts, or links to GPUs."""
+    """How much of one kind of resource pipelines take: of GPUs, engines for video, cores of hosts, or links to GPUs."""
 
     kind: Bottleneck
-    """`compute`, `memory`, `decode`, `host-cores` or `copy`."""
+    """`compute`, `memory`, `decode`, `encode`, `host-cores` or `copy`."""
     gpu: str
     """Kind of GPU that it belongs to, or that is in its machine."""
     codecs: tuple[str, ...] = ()
-    """Of decoders."""
+    """Of engines for video."""
     servers: int
     """How many there are: GPUs, engines, cores, links."""
     load: float
@@ -325,7 +327,7 @@ class ResourceAnswer:
     limit: float
     """Load that the headroom leaves; of memory 1."""
     streams: int = 0
-    """Of decoders and of memory: cameras that come here."""
+    """Of engines for video and of memory: cameras that come here."""
     streams_max: int = 0
     """Most that could come here within the limit."""
 

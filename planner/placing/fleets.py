@@ -1,8 +1,8 @@
 """Cost: what a fleet costs, and the integer program that bounds it from below and proposes fleets cheapest first."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from planner.catalog.offers import Offer
 from planner.model.candidate import Machines
 from planner.model.scenario import Objective
 from planner.placing.sizing import Kind, Sized, SizedModels
-from planner.placing.stations import Resource
+from planner.placing.stations import Resource, sessions_max
 from simulator.world.power import busy_w
 
 GPUS_MAX = 4096
@@ -106,20 +106,22 @@ class FleetProgram:
         w_mk x_mk <= (1 - headroom) S_k y_mk, sum_k y_mk >= 1 a replica keeps at most all S_k GPUs of a machine busy
         sum_m weights_m y_mk <= GPUs_k (memory - smallest context - smallest workspace)
 
-    and for each station that pipelines use - decoders, cores, links - with s_k the share of its work done on kind k:
+    and for each station that pipelines use - engines, cores, links - with s_k the share of its work done on kind k:
 
         sum_k s_k = 1, s_k work_k <= (1 - headroom) servers_k(n)
         sum_k GPUs_k memory_k >= bytes that all decoded streams hold, k among the kinds that decode them
         sum_k GPUs_k floor(memory_k / smallest of them) >= decoded streams
+        the same of encoded ones, and of both; of one machine no more encoded streams than its driver takes
 
     **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
     the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
     within what may be bought. Let x_mk be the share of m's timely requests answered on kind k. Each costs at least
     w_mk / (attainment x rate) GPU-seconds (`sizing.least_work`), and a plan leaves `headroom` of its GPUs free of that
     work, so the second line holds; the others state that work needs GPUs and that resident weights take memory (layers
-    that two models share are left out; a GPU without models only adds room on the right). Each decoded stream is held
-    by one GPU, in whose memory all fit that it holds, so the rows of streams hold too. Hence n, x, y is feasible
-    and the minimum is at most the plan's price. What is reported is the solver's dual bound, at most that minimum.
+    that two models share are left out; a GPU without models only adds room on the right). Each stream is decoded, and
+    encoded, on one GPU, in whose memory all fit that it holds, so the rows of streams hold too. Hence n, x, y is
+    feasible and the minimum is at most the plan's price. What is reported is the solver's dual bound, at most that
+    minimum.
     """
 
     offers: tuple[Offer, ...]
@@ -130,8 +132,8 @@ class FleetProgram:
     resident: bool
     resources: tuple[Resource, ...] = ()
     """What pipelines ask besides GPUs."""
-    stream_sizes: tuple[int, ...] = ()
-    """GPU memory that each stream holds which is decoded, in bytes."""
+    stream_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """GPU memory that each stream holds which is decoded, and which is encoded, in bytes."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -241,7 +243,7 @@ class FleetProgram:
 
     def _resource_rows(self, rows: "_Rows", design: float) -> None:
         """All of the work is done somewhere, and no kind of station is busy longer than there are such."""
-        column = 0
+        column, coding = 0, set[Kind]()
         for resource in self.resources:
             able = self._able(resource)
             places = range(column, column + len(able))
@@ -251,19 +253,24 @@ class FleetProgram:
                 free = {o: -(1 - self.headroom) * resource.servers(offer) for o, offer in here.items()}
                 rows.add(upper=0, s={place: resource.busy(kind.gpu.name, design)}, n=free)
             column += len(able)
-            if resource.kind == "decode" and self.stream_sizes:
-                self._stream_rows(rows, able)
+            if sizes := self.stream_sizes.get(resource.kind):
+                coding |= set(able)
+                self._held_row(rows, able, sum(sizes))
+                self._number_row(rows, able, resource.kind, sizes)
+        self._held_row(rows, coding, sum(map(sum, self.stream_sizes.values())))
 
-    def _stream_rows(self, rows: "_Rows", able: Sequence[Kind]) -> None:
-        """What is decoded fits into GPUs that decode: by its bytes and, were all streams the smallest, by number."""
-        decoding = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
-        rows.add(
-            lower=sum(self.stream_sizes) / 1e9, n={o: g.gpu_count * g.memory_bytes / 1e9 for o, g in decoding.items()}
-        )
-        least = min(self.stream_sizes)
-        if least:
-            fitting = {o: float(g.gpu_count * (g.memory_bytes // least)) for o, g in decoding.items()}
-            rows.add(lower=len(self.stream_sizes), n=fitting)
+    def _held_row(self, rows: "_Rows", able: Collection[Kind], held_bytes: int) -> None:
+        """What streams hold fits into the GPUs whose engines they may use."""
+        memory = {o: g.gpu_count * g.memory_bytes / 1e9 for o, g in enumerate(self.offers) if Kind.of(g) in able}
+        rows.add(lower=held_bytes / 1e9, n=memory)
+
+    def _number_row(self, rows: "_Rows", able: Sequence[Kind], kind: str, sizes: Sequence[int]) -> None:
+        """As many streams as there are: by memory, were all the smallest, and by what drivers take."""
+        using = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
+        least = min(sizes)
+        fitting = {o: float(g.gpu_count * (g.memory_bytes // least)) if least else inf for o, g in using.items()}
+        most = {o: min(fitting[o], sessions_max(kind, g.gpu), len(sizes)) for o, g in using.items()}
+        rows.add(lower=len(sizes), n=most)
 
     def _pairs_of(self, model: str) -> list[int]:
         return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]

@@ -8,6 +8,7 @@ from math import ceil, floor
 import numpy as np
 
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from simulator.world.pipelines import Edge, FanOut, FanOutKind
 from simulator.world.workload import Floats
 
 ITEMS_MAX = 2000
@@ -166,3 +167,27 @@ def _by_ratio(first: float, ratio: Callable[[int], float], mean: float) -> Float
     while len(chances) < ITEMS_MAX and (len(chances) <= mean or chances[-1] > RARE):
         chances.append(chances[-1] * ratio(len(chances)))
     return np.array(chances)
+
+
+def behind_models(pipeline: PipelineSpec) -> set[str]:
+    """Stages behind a model, which may give frames up: stations before it give up none."""
+    found: set[str] = set()
+    models = {stage.name for stage in pipeline.stages if stage.is_model}
+    for stage in in_order(pipeline):
+        if any(edge.stage in found | models for edge in stage.after):
+            found.add(stage.name)
+    return found
+
+
+def edge(spec: EdgeSpec) -> Edge:
+    """One way from stage to stage."""
+    return Edge(source=spec.stage, fan_out=fan_out(spec.fan_out), share=spec.share, every=spec.every)
+
+
+def fan_out(spec: FanOutSpec) -> FanOut:
+    """A number of items."""
+    if spec.counts:
+        return FanOut(mean=mean_of(spec), kind=FanOutKind.RECORDED, counts=spec.counts)
+    if spec.poisson:
+        return FanOut(mean=spec.mean, kind=FanOutKind.POISSON)
+    return FanOut(mean=spec.mean, kind=FanOutKind.GEOMETRIC if spec.geometric else FanOutKind.FIXED)

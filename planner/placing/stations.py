@@ -1,5 +1,6 @@
-"""Stations: what pipelines ask of a fleet besides its GPUs' arithmetic - decoding, cores of hosts, copies to GPUs."""
+"""Stations: what pipelines ask of a fleet besides its GPUs' arithmetic - engines for video, cores, copies to GPUs."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
@@ -7,28 +8,35 @@ from math import ceil, inf
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.catalog.decoding import decode_fps, stream_bytes
+from planner.catalog.engines import codes, engine_count, engine_rate, stream_bytes
 from planner.catalog.offers import Offer
-from planner.model.choices import Codec
-from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from planner.model.parts.coding import Coding
+from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Need, judged
-from planner.placing.stages import in_order, items_of, least_shares, mean_of
+from planner.placing.stages import behind_models, edge, items_of, least_shares
 from simulator.rules.routing import split
 from simulator.world.hardware import GPU
-from simulator.world.pipelines import Edge, FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
+from simulator.world.pipelines import DECODE, ENCODE, ENGINES, ModelWork, Pipeline, PipelineStage, Station, StationWork
 from simulator.world.workload import SLO
 
 Ints = NDArray[np.int64]
-STATIONS = {"decode": Bottleneck.DECODE, "host": Bottleneck.HOST_CORES, "copy": Bottleneck.COPY}
+STATIONS = {
+    DECODE: Bottleneck.DECODE,
+    ENCODE: Bottleneck.ENCODE,
+    "host": Bottleneck.HOST_CORES,
+    "copy": Bottleneck.COPY,
+}
 """Kinds of station, and what is said to bind where one is short."""
+MANY = 1_000_000_000
+"""Streams: more than anybody has."""
 
 
 def kind_of(stage: StageSpec) -> str | None:
     """The kind of station that does a stage; None: a GPU, which runs a model."""
-    if stage.decode is not None:
-        return "decode"
+    if stage.coding:
+        return stage.coding.kind
     if stage.host is not None:
         return "host"
     return None if stage.copy is None else "copy"
@@ -36,8 +44,8 @@ def kind_of(stage: StageSpec) -> str | None:
 
 def service_s(stage: StageSpec, gpu: GPU) -> float:
     """Time of one item at a station of a machine with such GPUs; infinite where that cannot do it."""
-    if stage.decode is not None:
-        rate = decode_fps(gpu, stage.decode, *stage.resolution)
+    if stage.coding:
+        rate = engine_rate(gpu, stage.coding)
         return 1 / rate.fps_per_engine if rate and rate.engines else inf
     if stage.copy is not None:
         return stage.copy / gpu.pcie_bytes_per_s
@@ -46,13 +54,10 @@ def service_s(stage: StageSpec, gpu: GPU) -> float:
 
 
 def servers(kind: str, gpu: GPU, gpu_count: int, cores: int) -> int:
-    """Servers of one machine: decoders of its GPUs, cores of its processor, or its one way to its GPUs."""
-    match kind:
-        case "decode":
-            return gpu_count * (gpu.decoders or 0)
-        case "copy":
-            return 1
-    return cores
+    """Servers of one machine: engines of its GPUs, cores of its processor, or its one way to its GPUs."""
+    if kind in ENGINES:
+        return gpu_count * (engine_count(gpu, kind) or 0)
+    return 1 if kind == "copy" else cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +109,6 @@ def _asked(needs: Mapping[str, Need]) -> Iterator[tuple[StageSpec, float, float]
                 yield stage, need.rate_rps * its.mean, need.rate_rps * its.mean
 
 
-def behind_models(pipeline: PipelineSpec) -> set[str]:
-    """Stages behind a model, which may give frames up: stations before it give up none."""
-    found: set[str] = set()
-    models = {stage.name for stage in pipeline.stages if stage.is_model}
-    for stage in in_order(pipeline):
-        if any(edge.stage in found | models for edge in stage.after):
-            found.add(stage.name)
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class StationLoad:
     """The stations of one kind on GPUs of one kind, or on their hosts."""
@@ -123,32 +118,43 @@ class StationLoad:
     servers: int
     load: float
     """Share of their time that they are busy with what must be done."""
-    sources: int
-    """Cameras that come here, of a decoder."""
+    sources: int = 0
+    """Of engines: cameras that come here."""
+    sources_max: int = MANY
+    """Most that their drivers take."""
 
 
 def loads_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[StationLoad, ...]:
     """The load of each kind of station, by kind of GPU; infinite where there is none that can do its work.
 
-    Sources are dealt to decoders by what these can do; other work goes where least waits for what is done there.
+    Sources are dealt to engines by what these can do; other work goes where least waits for what is done there.
     """
     gpus = {device.kind.gpu.name: device.kind.gpu for device in devices}
     found: list[StationLoad] = []
     for resource in resources(needs, gpus.values()):
         here = [(gpu, one) for gpu, one in placed_stations(pipelines_in(needs), devices) if one.kind == resource.kind]
-        found += _loads(resource, here, len(stream_sizes(needs)))
+        found += _loads(resource, here, len(stream_sizes(needs, resource.kind)), gpus)
     return tuple(found)
 
 
-def _loads(resource: Resource, stations: Sequence[tuple[str, Station]], sources: int) -> Iterator[StationLoad]:
+def _loads(
+    resource: Resource, stations: Sequence[tuple[str, Station]], sources: int, gpus: Mapping[str, GPU]
+) -> Iterator[StationLoad]:
     if not stations:
-        yield StationLoad(resource.kind, "", 0, inf, 0)
+        yield StationLoad(resource.kind, "", 0, inf)
         return
     capacity = sum(one.servers / resource.work[gpu] for gpu, one in stations)
     for gpu in dict.fromkeys(gpu for gpu, _ in stations):
         number = sum(one.servers for name, one in stations if name == gpu)
         here = number / resource.work[gpu] / capacity
-        yield StationLoad(resource.kind, gpu, number, 1 / capacity, ceil(sources * here - 1e-9))
+        hosts = len({one.host for name, one in stations if name == gpu})
+        most = min(MANY, hosts * sessions_max(resource.kind, gpus[gpu]))
+        yield StationLoad(resource.kind, gpu, number, 1 / capacity, ceil(sources * here - 1e-9), most)
+
+
+def sessions_max(kind: str, gpu: GPU) -> int:
+    """Most streams that the driver of such GPUs takes in one machine."""
+    return gpu.encode_sessions if kind == ENCODE and gpu.encode_sessions else MANY
 
 
 def piped(needs: Mapping[str, Need]) -> list[tuple[Need, PipelineSpec]]:
@@ -161,31 +167,59 @@ def pipelines_in(needs: Mapping[str, Need]) -> list[PipelineSpec]:
     return [pipeline for _, pipeline in piped(needs)]
 
 
-def stream_sizes(needs: Mapping[str, Need]) -> Ints:
-    """GPU memory that each decoded stream holds, in bytes: of each of its stages that decode, its own."""
+def stream_sizes(needs: Mapping[str, Need], kind: str) -> Ints:
+    """GPU memory that each stream holds which is decoded, or encoded, in bytes: of each such stage its own."""
     each: list[int] = []
     for need, pipeline in piped(needs):
-        held = [
-            stream_bytes(*stage.resolution, stage.decode) if stage.memory is None else stage.memory
-            for stage in pipeline.stages
-            if stage.decode
-        ]
+        held = [held_bytes(stage, stage.coding) for stage in pipeline.stages if stage.coding and kind_of(stage) == kind]
         if held:
             each += [sum(held)] * sum(stream.count for stream in need.streams)
     return np.array(each, dtype=np.int64)
 
 
-def streams_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, Ints]:
-    """Sizes of the streams that each GPU decodes, by its id: dealt in turn, by what decoders can do."""
-    decoders = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == "decode"]
-    sizes = stream_sizes(needs)
-    shares = split(len(sizes), [one.capacity for one in decoders])
-    return {one.id.removesuffix("/decode"): sizes[mine] for one, mine in zip(decoders, shares, strict=True)}
+def held_bytes(stage: StageSpec, coding: Coding) -> int:
+    """GPU memory that a stream holds at one stage: as stated, or as it is assumed."""
+    return stream_bytes(coding) if stage.memory is None else stage.memory
 
 
-def session_bytes(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, int]:
-    """Memory that decoding holds on each GPU that decodes, by its id."""
-    return {gpu: int(sizes.sum()) for gpu, sizes in streams_on(needs, devices).items()}
+def streams_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu], kind: str) -> dict[str, Ints]:
+    """Sizes of the streams at the engines of each GPU, by its id: dealt in turn, by what engines can do."""
+    engines = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == kind]
+    sizes = stream_sizes(needs, kind)
+    shares = split(len(sizes), [one.capacity for one in engines])
+    return {one.id.removesuffix(f"/{kind}"): sizes[mine] for one, mine in zip(engines, shares, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What streams hold of one GPU's memory."""
+
+    streams: int = 0
+    """As many as it decodes, or as it encodes where these are more."""
+    size_bytes: int = 0
+
+    def with_sizes(self, sizes: Ints) -> "Held":
+        """And those of one kind of engine."""
+        return Held(max(self.streams, len(sizes)), self.size_bytes + int(sizes.sum()))
+
+
+def held_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str, Held]:
+    """What streams hold on each GPU that decodes or encodes, by its id."""
+    found: dict[str, Held] = {}
+    for kind in ENGINES:
+        for gpu, sizes in streams_on(needs, devices, kind).items():
+            found[gpu] = found.get(gpu, Held()).with_sizes(sizes)
+    return found
+
+
+def too_many_sessions(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[GPU, int] | None:
+    """A machine to which more streams come than its driver encodes: its GPU, and how many; None where there is none."""
+    encoded = streams_on(needs, devices, ENCODE)
+    come = Counter[str]()
+    for device in devices:
+        come[device.host] += len(encoded.get(device.id, ()))
+    over = (one for one in devices if come[one.host] > sessions_max(ENCODE, one.kind.gpu))
+    return next(((one.kind.gpu, come[one.host]) for one in over), None)
 
 
 def placed_stations(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu]) -> list[tuple[str, Station]]:
@@ -199,7 +233,7 @@ def placed_stations(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGp
         usual_s = _usual_s(stages[0], devices)
         for place, device in _places(kind, devices).items():
             gpu = device.kind.gpu
-            gpus = 1 if kind == "decode" else sum(one.host == device.host for one in devices)
+            gpus = 1 if kind in ENGINES else sum(one.host == device.host for one in devices)
             count = servers(kind, gpu, gpus, device.cores)
             times_s = [service_s(stage, gpu) for stage in stages]
             if count and max(times_s) < inf:
@@ -220,8 +254,8 @@ def _by_kind(pipelines: Sequence[PipelineSpec]) -> dict[str, list[StageSpec]]:
 
 
 def _places(kind: str, devices: Sequence[FleetGpu]) -> dict[str, FleetGpu]:
-    """Where the stations of a kind stand: decoders on each GPU, the others on each host."""
-    if kind == "decode":
+    """Where the stations of a kind stand: engines on each GPU, the others on each host."""
+    if kind in ENGINES:
         return {device.id: device for device in devices}
     return {device.host: device for device in reversed(devices)}
 
@@ -252,32 +286,38 @@ def pipelines_on(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu])
     )
 
 
-def edge(spec: EdgeSpec) -> Edge:
-    """One way from stage to stage."""
-    return Edge(source=spec.stage, fan_out=fan_out(spec.fan_out), share=spec.share, every=spec.every)
+@dataclass(frozen=True, slots=True)
+class Unable:
+    """A kind of GPU that does not do what pipelines ask of engines for video."""
+
+    gpu: GPU
+    kind: str
+    """`decode` or `encode`."""
+    codings: tuple[Coding, ...]
+    unpublished: bool
+    """Whether it does so, and only its rate is not known."""
 
 
-def fan_out(spec: FanOutSpec) -> FanOut:
-    """A number of items."""
-    if spec.counts:
-        return FanOut(mean=mean_of(spec), kind=FanOutKind.RECORDED, counts=spec.counts)
-    if spec.poisson:
-        return FanOut(mean=spec.mean, kind=FanOutKind.POISSON)
-    return FanOut(mean=spec.mean, kind=FanOutKind.GEOMETRIC if spec.geometric else FanOutKind.FIXED)
+def unable(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[Unable]:
+    """Kinds of GPU whose engines cannot do what pipelines ask, each once for decoding and once for encoding."""
+    for kind in ENGINES:
+        asked = [one.coding for pipeline in pipelines_in(needs) for one in pipeline.stages if one.coding]
+        codings = [one for one in asked if one.kind == kind]
+        for gpu in {gpu.name: gpu for gpu in gpus}.values():
+            missing = [one for one in codings if not does(gpu, one)]
+            if missing:
+                yield Unable(gpu, kind, tuple(missing), all(codes(gpu, one) for one in missing))
 
 
-def undecoding(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tuple[GPU, list[Codec]]]:
-    """Kinds of GPU that cannot decode what pipelines ask, each once with those codecs."""
-    stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode]
-    for gpu in {gpu.name: gpu for gpu in gpus}.values():
-        codecs = {stage.decode for stage in stages if stage.decode and service_s(stage, gpu) == inf}
-        if codecs:
-            yield gpu, sorted(codecs)
+def does(gpu: GPU, coding: Coding) -> bool:
+    """Whether an engine of a GPU does this at a rate that is known."""
+    rate = engine_rate(gpu, coding)
+    return bool(rate and rate.engines)
 
 
 def too_small_for_a_stream(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tuple[GPU, int]]:
-    """Kinds of GPU whose memory does not hold the largest decoded stream, each once with what that takes, in bytes."""
-    largest = int(stream_sizes(needs).max(initial=0))
+    """Kinds of GPU whose memory does not hold the largest stream, each once with what that takes, in bytes."""
+    largest = max(int(stream_sizes(needs, kind).max(initial=0)) for kind in ENGINES)
     for gpu in {gpu.name: gpu for gpu in gpus}.values():
         if largest > gpu.memory_bytes:
             yield gpu, largest

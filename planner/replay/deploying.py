@@ -10,7 +10,7 @@ from planner.placing.duty import Portion, context_bytes
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Need
-from planner.placing.stations import pipelines_on, placed_stations, session_bytes
+from planner.placing.stations import Held, held_on, pipelines_on, placed_stations
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Replica, Service, SwapPolicy
 from simulator.world.hardware import CONTEXT_BYTES, Device, Host
 from simulator.world.sharing import turn_order
@@ -65,7 +65,7 @@ def deploy(
             model=need.model, slo=need.judged.slo, replicas=replicas, drop=scenario.drop, routing=scenario.routing
         )
 
-    sessions = session_bytes(needs, devices)
+    streams = held_on(needs, devices)
     held = dict.fromkeys(needs, ()) | {p.portion.sized.model: p.portion.sized.profile.layers for p in placed}
     return Deployment(
         services=tuple(service(needs[model]) for model in turn_order(held)),
@@ -75,7 +75,7 @@ def deploy(
                 gpu=c.kind.gpu,
                 host=c.host,
                 memory_bytes=c.kind.memory_bytes,
-                context_bytes=context_bytes(here[c.id]) or of_decoding(scenario, sessions.get(c.id, 0)),
+                context_bytes=context_bytes(here[c.id]) or of_streams(scenario, streams.get(c.id, Held()).size_bytes),
             )
             for c in devices
         ),
@@ -97,10 +97,10 @@ def hosts_of(devices: Sequence[FleetGpu]) -> tuple[Host, ...]:
     return tuple(hosts.values())
 
 
-def of_decoding(scenario: Scenario, sessions_bytes: int) -> int:
-    """Memory of a GPU that runs no model: of its context and of the streams that it decodes; 0 where there are none."""
+def of_streams(scenario: Scenario, held_bytes: int) -> int:
+    """Memory of a GPU that runs no model: of its context and of streams of video; 0 where there are none."""
     context = CONTEXT_BYTES if scenario.context is None else scenario.context
-    return context + sessions_bytes if sessions_bytes else 0
+    return context + held_bytes if held_bytes else 0
 
 
 def failures(scenario: Scenario) -> Failures | None:

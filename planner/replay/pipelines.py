@@ -13,12 +13,12 @@ from planner.placing.sizing import Need
 from planner.placing.stages import items_of
 from planner.placing.stations import (
     STATIONS,
-    Ints,
+    Held,
     StationLoad,
+    held_on,
     kind_of,
     loads_on,
     pipelines_in,
-    streams_on,
 )
 from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.flow.figures import StageMetrics
@@ -104,8 +104,8 @@ def resources_of(trial: Trial) -> tuple[ResourceAnswer, ...]:
     needs = trial.replay.needs
     if not pipelines_in(needs):
         return ()
-    codecs = {stage.decode for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode}
-    stations = (_station(trial, one, tuple(sorted(codecs))) for one in loads_on(needs, trial.devices))
+    stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages]
+    stations = (_station(trial, one, stages) for one in loads_on(needs, trial.devices))
     return (*_arithmetic(trial), *_memory(trial), *stations)
 
 
@@ -121,11 +121,12 @@ def _arithmetic(trial: Trial) -> Iterator[ResourceAnswer]:
 
 
 def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
-    """Of each kind of GPU that decodes, the memory of the fullest, and the streams for which there is room."""
-    streams = streams_on(trial.replay.needs, trial.devices)
+    """Of each kind of GPU that decodes or encodes, the memory of the fullest, and the streams for which there is
+    room."""
+    held = held_on(trial.replay.needs, trial.devices)
     by_gpu: dict[str, list[FleetGpu]] = {}
     for device in trial.devices:
-        if device.id in streams and len(streams[device.id]):
+        if device.id in held and held[device.id].streams:
             by_gpu.setdefault(device.kind.gpu.name, []).append(device)
     for gpu, mine in by_gpu.items():
         peak = {device.id: _peak_bytes(trial, device.id) for device in mine}
@@ -136,14 +137,14 @@ def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
             servers=len(mine),
             load=max(peak[device.id] / device.kind.memory_bytes for device in mine),
             limit=1.0,
-            streams=sum(len(streams[one]) for one in free),
-            streams_max=sum(len(streams[one]) + _more(streams[one], left) for one, left in free.items()),
+            streams=sum(held[one].streams for one in free),
+            streams_max=sum(held[one].streams + _more(held[one], left) for one, left in free.items()),
         )
 
 
-def _more(sizes: Ints, free_bytes: int) -> int:
+def _more(held: Held, free_bytes: int) -> int:
     """Streams of the mean size of those here for which there is room besides."""
-    mean = float(sizes.mean())
+    mean = held.size_bytes / held.streams
     return max(0, floor(free_bytes / mean + 1e-9)) if mean else 0
 
 
@@ -151,15 +152,15 @@ def _peak_bytes(trial: Trial, gpu: str) -> int:
     return max(summary.devices[gpu].peak_memory_bytes for summary in trial.replay.summaries)
 
 
-def _station(trial: Trial, one: StationLoad, codecs: tuple[str, ...]) -> ResourceAnswer:
-    decodes = one.kind == "decode"
+def _station(trial: Trial, one: StationLoad, stages: Sequence[StageSpec]) -> ResourceAnswer:
+    codecs = {stage.coding.codec.value for stage in stages if stage.coding and stage.coding.kind == one.kind}
     return ResourceAnswer(
         kind=STATIONS[one.kind],
         gpu=one.gpu,
-        codecs=codecs if decodes else (),
+        codecs=tuple(sorted(codecs)),
         servers=one.servers,
         load=one.load,
         limit=trial.limit,
-        streams=one.sources if decodes else 0,
-        streams_max=floor(one.sources * trial.limit / one.load + 1e-9) if decodes else 0,
+        streams=one.sources if codecs else 0,
+        streams_max=min(floor(one.sources * trial.limit / one.load + 1e-9), one.sources_max) if codecs else 0,
     )

@@ -10,10 +10,11 @@ from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
 from calibrate.published.names import architecture
 from calibrate.published.points import points
-from planner.catalog.decoding import decode_fps, stream_bytes
+from planner.catalog.engines import EngineRate, engine_rate, stream_bytes
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale, usual_days
-from planner.model.choices import Codec, PriceKind
+from planner.model.choices import PriceKind
+from planner.model.parts.coding import Coding
 from planner.model.parts.pipelines import StageSpec
 from planner.model.plan import (
     Bottleneck,
@@ -28,6 +29,7 @@ from planner.replay.answer import shortage_of
 from planner.replay.pipelines import resources_of
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial, evidence, mean_of_known
+from simulator.world.pipelines import ENCODE
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, Profile, WeightSource
 from simulator.world.workload import Workload
 
@@ -126,31 +128,32 @@ def _of_stations(trial: Trial) -> Iterator[Statement]:
     if any(stage.host for stage in stages):
         yield from _of_cores(trial)
     for stage in stages:
-        yield from _of_decoding(stage)
-    yield from _of_decoders(trial, stages)
+        yield from _of_streams(stage)
+    yield from _of_engines(trial, stages)
 
 
-def _of_decoding(stage: StageSpec) -> Iterator[Statement]:
+def _of_streams(stage: StageSpec) -> Iterator[Statement]:
     """The memory that a stream holds where nobody states it."""
-    if stage.decode is not None and stage.memory is None:
-        yield Statement(code=Code.DECODE_MEMORY, figures=assumed_bytes(stage, stage.decode))
+    if stage.coding and stage.memory is None:
+        work = "encoding" if stage.encode else "decoding"
+        yield Statement(code=Code.STREAM_MEMORY, subjects=(work,), figures=assumed_bytes(stage.coding))
 
 
-def assumed_bytes(stage: StageSpec, codec: Codec) -> dict[str, float]:
+def assumed_bytes(coding: Coding) -> dict[str, float]:
     """What each of its streams is taken to hold."""
-    return {"stream_bytes": float(stream_bytes(*stage.resolution, codec))}
+    return {"stream_bytes": float(stream_bytes(coding))}
 
 
 def _streams_of_assumed_size(trial: Trial) -> Iterator[PlanWarning]:
-    """The memory that decoded streams hold, where it runs out first and nobody states it."""
+    """The memory that streams of video hold, where it runs out first and nobody states it."""
     fullest = max(resources_of(trial), key=lambda one: one.used, default=None)
     if fullest is None or fullest.kind is not Bottleneck.MEMORY:
         return
     for pipeline in pipelines_in(trial.replay.needs):
         for stage in pipeline.stages:
-            if stage.decode is not None and stage.memory is None:
-                names, held = (f"{pipeline.name}.{stage.name}",), assumed_bytes(stage, stage.decode)
-                yield PlanWarning(what=Statement(code=Code.DECODE_MEMORY_BINDS, subjects=names, figures=held))
+            if stage.coding and stage.memory is None:
+                names, held = (f"{pipeline.name}.{stage.name}",), assumed_bytes(stage.coding)
+                yield PlanWarning(what=Statement(code=Code.STREAM_MEMORY_BINDS, subjects=names, figures=held))
 
 
 def _of_due_frames(trial: Trial) -> Iterator[Statement]:
@@ -171,14 +174,23 @@ def _of_cores(trial: Trial) -> Iterator[Statement]:
             yield Statement(code=Code.CORES, subjects=(offer.instance,), figures={"cores": CORES_ASSUMED})
 
 
-def _of_decoders(trial: Trial, stages: Sequence[StageSpec]) -> Iterator[Statement]:
-    """Rates of decoders that nobody published of just this GPU or resolution."""
+def _of_engines(trial: Trial, stages: Sequence[StageSpec]) -> Iterator[Statement]:
+    """Rates of engines that nobody states: of encoding all, for they hang on a preset, of decoding those that nobody
+    published of just this GPU or resolution."""
+    codings = [stage.coding for stage in stages if stage.coding and stage.engine_rate is None]
     for kind in sorted(trial.kinds, key=lambda kind: kind.gpu.name):
-        for stage in stages:
-            rate = decode_fps(kind.gpu, stage.decode, *stage.resolution) if stage.decode else None
-            if rate and rate.evidence in (Evidence.ASSUMED, Evidence.EXTRAPOLATED):
-                figures = {"fps": rate.fps_per_engine}
-                yield Statement(code=Code.DECODE_RATE, subjects=(kind.gpu.name, rate.evidence), figures=figures)
+        for coding in codings:
+            rate = engine_rate(kind.gpu, coding)
+            if rate:
+                yield from _of_rate(coding.kind, rate)
+
+
+def _of_rate(kind: str, rate: EngineRate) -> Iterator[Statement]:
+    figures = {"fps": rate.fps_per_engine}
+    if kind == ENCODE and rate.engines:
+        yield Statement(code=Code.ENCODE_RATE, subjects=(rate.gpu, rate.evidence, rate.preset), figures=figures)
+    elif rate.evidence in (Evidence.ASSUMED, Evidence.EXTRAPOLATED):
+        yield Statement(code=Code.DECODE_RATE, subjects=(rate.gpu, rate.evidence), figures=figures)
 
 
 def _of_loads(source: WeightSource, trial: Trial) -> Iterator[Statement]:
@@ -290,7 +302,7 @@ def _left_out(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
 
 def _host_work(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     """Work of processors before and after models, where no pipeline states any."""
-    if any(stage.host or stage.decode for pipeline in scenario.pipelines for stage in pipeline.stages):
+    if any(stage.host or stage.coding for pipeline in scenario.pipelines for stage in pipeline.stages):
         return
     known = {offer: offer.host_cores for offer in trial.bought if offer.host_cores}
     least = min(known, key=lambda offer: known[offer] / offer.gpu_count, default=None)

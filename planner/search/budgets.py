@@ -15,7 +15,7 @@ from planner.model.statement import Code
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Kind, Sized, design_work
 from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s
-from planner.placing.stations import service_s, session_bytes
+from planner.placing.stations import held_on, service_s
 from planner.search.question import Question
 from planner.units.errors import Steps
 from planner.units.writing import seconds
@@ -112,12 +112,12 @@ def _usd_per_second(question: Question, kind: Kind) -> float:
 
 
 def budgeted(question: Question, devices: Sequence[FleetGpu], budgets: Mapping[str, float]) -> Question:
-    """The question with these budgets as the SLOs of its stages, and with what decoding holds of GPUs' memory: of each
-    kind, that of the GPU with most streams."""
+    """The question with these budgets as the SLOs of its stages, and with what streams of video hold of GPUs' memory:
+    of each kind, that of the GPU with most."""
     held: dict[Kind, int] = {}
     kind_of = {device.id: device.kind for device in devices}
-    for gpu, mine in session_bytes(question.needs, devices).items():
-        held[kind_of[gpu]] = max(mine, held.get(kind_of[gpu], 0))
+    for gpu, mine in held_on(question.needs, devices).items():
+        held[kind_of[gpu]] = max(mine.size_bytes, held.get(kind_of[gpu], 0))
     needs = {
         model: replace(need, slo=SLO(budgets[model], need.slo.attainment)) if model in budgets else need
         for model, need in question.needs.items()

@@ -11,7 +11,7 @@ from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
-from planner.placing.stations import loads_on, streams_on
+from planner.placing.stations import Held, held_on, loads_on, too_many_sessions
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
 from planner.replay.replay import Replay
@@ -24,6 +24,7 @@ from planner.search.rejections import (
     missed_slo,
     too_busy,
     too_few_stations,
+    too_many_encoded,
     too_many_streams,
     too_strained,
 )
@@ -97,7 +98,7 @@ class OnFleet:
         then other ways to cut; then all of these with larger batches and with stages in the opposite order; then other
         batches, rules of swapping and small moves from what came nearest.
         """
-        if short := self._short_of_stations():
+        if short := self.short_of_stations():
             return short
         trial = self._repaired()
         cuts = self._other_cuts()
@@ -109,6 +110,9 @@ class OnFleet:
 
     def glance(self) -> Trial | None:
         """The usual packing, or one with replicas on all GPUs, if a screening speaks for it."""
+        if short := self.short_of_stations():
+            self.unreplayed.append(short)
+            return None
         for packing in (self._packer({}, None).pack(self.devices), self._evenly()):
             miss = self._miss_unreplayed(packing, repaired=False)
             if miss:
@@ -127,9 +131,9 @@ class OnFleet:
         held_back = any(trial.packing.held_back for trial in self.missed)
         return held_back or any(miss.short_of_memory for miss in self.unreplayed)
 
-    def _short_of_stations(self) -> Miss | None:
-        """Why decoders, cores or links of this fleet cannot do the work, or its GPUs cannot hold what is decoded; None
-        where they can."""
+    def short_of_stations(self) -> Miss | None:
+        """Why engines for video, cores or links of this fleet cannot do the work, or its GPUs cannot hold the streams;
+        None where they can."""
         question = self.question
         loads = loads_on(question.needs, self.devices)
         busiest = max(loads, key=lambda one: one.load, default=None)
@@ -139,13 +143,15 @@ class OnFleet:
         cost = cost_usd_per_hour(self.offered, self.fleet)
         if busiest.load > 1 - question.scenario.headroom + 1e-9:
             return Miss(too_few_stations(candidate, busiest, question.scenario.headroom, cost), None, False)
-        streams = streams_on(question.needs, self.devices)
+        if over := too_many_sessions(question.needs, self.devices):
+            return Miss(too_many_encoded(candidate, *over, cost), None, False)
+        held_by_gpu = held_on(question.needs, self.devices)
         context = CONTEXT_BYTES if question.scenario.context is None else question.scenario.context
         for device in self.devices:
-            sizes, room = streams.get(device.id, ()), device.kind.memory_bytes - context
-            if (held := int(sum(sizes))) > room:
-                gpu = device.kind.gpu
-                return Miss(too_many_streams(candidate, gpu, len(sizes), held, room, cost), None, False)
+            held, room = held_by_gpu.get(device.id, Held()), device.kind.memory_bytes - context
+            if held.size_bytes > room:
+                gpu, size_bytes = device.kind.gpu, held.size_bytes
+                return Miss(too_many_streams(candidate, gpu, held.streams, size_bytes, room, cost), None, False)
         return None
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:

@@ -15,11 +15,12 @@ from planner.model.scenario import MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
 from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
-from planner.placing.stations import resources, stream_sizes, too_small_for_a_stream, undecoding
+from planner.placing.stations import does, resources, stream_sizes, too_small_for_a_stream, unable
 from planner.prediction.predict import Predictor
-from planner.search.rejections import dominated, no_decoder, stream_too_large
+from planner.search.rejections import dominated, no_engine, stream_too_large
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
+from simulator.world.pipelines import ENGINES
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
 
@@ -49,7 +50,7 @@ class Question:
             max_gpus=self.scenario.buy.max_gpus,
             resident=self.scenario.memory is MemoryPolicy.RESIDENT,
             resources=resources(self.needs, [offer.gpu for offer in self.offers]),
-            stream_sizes=tuple(stream_sizes(self.needs).tolist()),
+            stream_sizes={kind: tuple(stream_sizes(self.needs, kind).tolist()) for kind in ENGINES},
         )
 
     def lower_bound_usd_per_hour(self) -> float:
@@ -137,13 +138,15 @@ def _ask(
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
     kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts)
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
-    unable = _unable_to_decode(need_by_model, [offer.gpu for offer in offered])
-    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *unable, *replaced]
+    unfit = _unfit_for_video(need_by_model, [offer.gpu for offer in offered], catalog)
+    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *unfit, *replaced]
 
 
-def _unable_to_decode(need_by_model: Mapping[str, Need], gpus: Sequence[GPU]) -> Iterator[Rejection]:
-    """Kinds of GPU that lack a decoder for what is asked, or the memory for one stream of it."""
-    yield from (no_decoder(*unable) for unable in undecoding(need_by_model, gpus))
+def _unfit_for_video(need_by_model: Mapping[str, Need], gpus: Sequence[GPU], catalog: Catalog) -> Iterator[Rejection]:
+    """Kinds of GPU that lack an engine for what is asked, or the memory for one stream of it."""
+    newest_first = [gpu for gpu in reversed([*catalog.gpus.values()]) if not gpu.mig_profile]
+    for one in unable(need_by_model, gpus):
+        yield no_engine(one, [gpu.name for gpu in newest_first if all(does(gpu, coding) for coding in one.codings)])
     yield from (stream_too_large(*too_small) for too_small in too_small_for_a_stream(need_by_model, gpus))
 
 

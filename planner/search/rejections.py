@@ -1,24 +1,24 @@
 """Rejections of fleets: what stood in the way, by how much, and the smallest change that would help."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import floor
 
-from planner.catalog.decoding import decode_rates
+from planner.catalog.engines import engine_count, engine_rates
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, MachineType, OnGpu
-from planner.model.choices import Codec
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Code, Statement
 from planner.placing.duty import share_served
 from planner.placing.packing import Misfit, Packing
 from planner.placing.sizing import Need
-from planner.placing.stations import STATIONS, StationLoad
+from planner.placing.stations import STATIONS, StationLoad, Unable, sessions_max
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
 from simulator.world.hardware import GPU
+from simulator.world.pipelines import DECODE, ENCODE
 from simulator.world.workload import FixedRate
 
 ONE_MORE_GPU = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
@@ -330,7 +330,7 @@ def _less_load(need: Need, factor: float) -> Statement:
 def too_few_stations(
     candidate: Candidate, busiest: StationLoad, headroom: float, cost_usd_per_hour: float
 ) -> Rejection:
-    """A fleet whose decoders, cores or links cannot do the work of its pipelines."""
+    """A fleet whose engines for video, cores or links cannot do the work of its pipelines."""
     limit, subjects = 1 - headroom, (busiest.kind, busiest.gpu)
     if not busiest.servers:
         observed, why = 0.0, Statement(code=Code.NO_STATION, subjects=subjects)
@@ -354,7 +354,7 @@ def too_few_stations(
 def too_many_streams(
     candidate: Candidate, gpu: GPU, streams: int, held_bytes: int, room_bytes: int, cost_usd_per_hour: float
 ) -> Rejection:
-    """A fleet of which one GPU would hold more streams that it decodes than fit in its memory."""
+    """A fleet of which one GPU would hold more streams of video than fit in its memory."""
     figures = {"streams": streams, "held_bytes": held_bytes, "memory_bytes": gpu.memory_bytes}
     return Rejection(
         subject=candidate,
@@ -368,8 +368,23 @@ def too_many_streams(
     )
 
 
+def too_many_encoded(candidate: Candidate, gpu: GPU, streams: int, cost_usd_per_hour: float) -> Rejection:
+    """A fleet of which one machine would encode more streams than its driver takes."""
+    most = sessions_max(ENCODE, gpu)
+    return Rejection(
+        subject=candidate,
+        bottleneck=Bottleneck.ENCODE,
+        observed=streams,
+        limit=most,
+        unit="streams",
+        why=Statement(code=Code.TOO_MANY_ENCODED, subjects=(gpu.name,), figures={"streams": streams, "most": most}),
+        remedies=(Statement(code=Code.LESS_DEMAND, figures={"share": most / streams}), ONE_MORE_GPU),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
 def stream_too_large(gpu: GPU, held_bytes: int) -> Rejection:
-    """A kind of GPU whose memory cannot hold the largest stream that pipelines decode."""
+    """A kind of GPU whose memory cannot hold the largest stream of video."""
     figures = {"streams": 1.0, "held_bytes": held_bytes, "memory_bytes": gpu.memory_bytes}
     return Rejection(
         subject=OnGpu(gpu=gpu.name),
@@ -382,16 +397,37 @@ def stream_too_large(gpu: GPU, held_bytes: int) -> Rejection:
     )
 
 
-def no_decoder(gpu: GPU, codecs: Sequence[Codec]) -> Rejection:
-    """A kind of GPU that does not decode what pipelines ask."""
-    known = tuple(rate.codec.value for rate in decode_rates(gpu))
-    other = Statement(code=Code.OTHER_CODEC, subjects=known) if known else Statement(code=Code.OTHER_MACHINE)
+def no_engine(unable: Unable, able: Sequence[str]) -> Rejection:
+    """A kind of GPU whose engines do not decode or encode what pipelines ask; `able`: kinds that do."""
+    gpu, kind = unable.gpu, unable.kind
+    codecs = tuple(dict.fromkeys(one.codec.value for one in unable.codings))
     return Rejection(
         subject=OnGpu(gpu=gpu.name),
-        bottleneck=Bottleneck.DECODE,
+        bottleneck=STATIONS[kind],
         observed=0,
         limit=1,
         unit="",
-        why=Statement(code=Code.NO_DECODER, subjects=tuple(codec.value for codec in codecs)),
-        remedies=(other,),
+        why=Statement(code=_lacking(unable), subjects=codecs),
+        remedies=tuple(_other_engines(unable, able)),
     )
+
+
+def _lacking(unable: Unable) -> Code:
+    if unable.kind == DECODE:
+        return Code.NO_DECODER
+    if engine_count(unable.gpu, ENCODE) == 0:
+        return Code.NO_ENCODER
+    return Code.NO_ENCODE_RATE if unable.unpublished else Code.NOT_ENCODED
+
+
+def _other_engines(unable: Unable, able: Sequence[str]) -> Iterator[Statement]:
+    """Another codec that it does, kinds of GPU that do this one, the rate where only that is missing."""
+    if unable.unpublished:
+        yield Statement(code=Code.STATE_ENGINE_RATE)
+    known = tuple(dict.fromkeys(rate.codec.value for rate in engine_rates(unable.gpu, unable.kind) if rate.engines))
+    if known:
+        yield Statement(code=Code.OTHER_CODEC, subjects=(unable.kind, *known))
+    elif able:
+        yield Statement(code=Code.ABLE_GPUS, subjects=(unable.kind, *able))
+    else:
+        yield Statement(code=Code.OTHER_MACHINE)

@@ -469,7 +469,10 @@ class FleetSearch:
         if not isinstance(trial, Trial):
             return None
         self.rejections = [replayed(no, trial) if no.subject == trial.candidate else no for no in self.rejections]
-        return within_headroom(trial, 1 - self.question.scenario.headroom)
+        limit = 1 - self.question.scenario.headroom
+        if self._on_fleet(trial).short_of_stations():
+            return replace(trial, overloaded=True, limit=limit)
+        return within_headroom(trial, limit)
 
     def _confirmed_miss(self) -> Trial:
         nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)

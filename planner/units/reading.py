@@ -197,6 +197,7 @@ memory = Quantity(
     ("16 GB", "16 GiB"),
     {unit: Decimal(ByteSize.byte_sizes[unit.lower()]) for unit in MEMORY},
     most=1e18,
+    bare=(10_000, math.inf, "MB"),
 )
 machines = Quantity(
     "a number of machines", ("1 machine",), dict.fromkeys(("machines", "machine"), ONE), most=MACHINES_AWAY_MAX
@@ -240,8 +241,14 @@ Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]
 """Requests per second."""
 RareRate = Annotated[float, BeforeValidator(seldom), WithJsonSchema(seldom.json_schema)]
 """Events per second that are hours apart."""
-Bytes = Annotated[int, BeforeValidator(lambda value: round(memory(value))), WithJsonSchema(memory.json_schema)]
-"""Bytes; kB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024."""
+Bytes = Annotated[
+    int,
+    BeforeValidator(lambda value: round(memory(value))),
+    WithJsonSchema(memory.json_schema),
+    AfterValidator(memory.said),
+]
+"""Bytes; kB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024. A number below 10,000 needs a unit, for many
+would mean megabytes."""
 Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.json_schema)]
 """Between 0 and 1."""
 PricePerHour = Annotated[float, BeforeValidator(price), WithJsonSchema(price.json_schema)]

@@ -58,9 +58,9 @@ def overloaded(at: Statement) -> str:
 
 
 def too_many_streams(of: Statement) -> str:
-    """What decoded streams hold of a GPU's memory."""
+    """What streams of video hold of a GPU's memory."""
     streams = of.figures["streams"]
-    what = f"the {streams:,.0f} streams that a {of.subjects[0]} decodes hold" if streams > 1 else "one stream holds"
+    what = f"the {streams:,.0f} streams of video on a {of.subjects[0]} hold" if streams > 1 else "one stream holds"
     return f"{what} {gigabytes(of.figures['held_bytes'])} of {gigabytes(of.figures['memory_bytes'])}"
 
 
@@ -115,8 +115,11 @@ def host_work(at: Statement) -> str:
     return f"decoding and tokenizing on the host are not in this{has}: docs/pipelines.md"
 
 
+GPUS_NAMED = 6
+"""Kinds of GPU that a remedy names."""
 STATIONS = {
     "decode": "the decoders of {1}",
+    "encode": "the encoders of {1}",
     "host": "the cores of machines with {1}",
     "copy": "the links to {1}",
 }
@@ -132,7 +135,29 @@ def station_too_busy(at: Statement) -> str:
 def no_station(at: Statement) -> str:
     """The work that nothing in a fleet can do."""
     kind, _ = at.subjects
-    return "none of its GPUs decodes these frames" if kind == "decode" else "none of its machines does that work"
+    if kind in ("decode", "encode"):
+        return f"none of its GPUs {kind}s these frames"
+    return "none of its machines does that work"
+
+
+def other_codec(of: Statement) -> str:
+    """What a GPU decodes, or encodes, instead."""
+    kind, *codecs = of.subjects
+    return f"a codec that it {kind}s ({', '.join(codecs)}), or another kind of GPU"
+
+
+def able_gpus(of: Statement) -> str:
+    """Kinds of GPU that do it, the first few of many."""
+    kind, *gpus = of.subjects
+    more = f" and {len(gpus) - GPUS_NAMED} others" if len(gpus) > GPUS_NAMED else ""
+    return f"a GPU that {kind}s it ({', '.join(gpus[:GPUS_NAMED])}{more}), or that work on a core, as `host: 12 ms`"
+
+
+def encode_rate(of: Statement) -> str:
+    """The rate of an engine that encodes, with its preset."""
+    gpu, evidence, preset = of.subjects
+    at = f"at preset {preset}" if preset else "at a preset that is not stated"
+    return said(f"an engine of {gpu} encodes {{fps:n}} frames a second {at}, which is {evidence}", of)
 
 
 IN_TORCH = {
@@ -171,7 +196,12 @@ REASONS = sentences("reasons") | {
     Code.NO_STATION: no_station,
     Code.TOO_MANY_STREAMS: too_many_streams,
 }
-REMEDIES = sentences("remedies") | {Code.OTHER_PRICE: other_price, Code.MORE_GPUS: more_gpus}
+REMEDIES = sentences("remedies") | {
+    Code.OTHER_PRICE: other_price,
+    Code.MORE_GPUS: more_gpus,
+    Code.OTHER_CODEC: other_codec,
+    Code.ABLE_GPUS: able_gpus,
+}
 ADDITIONS = sentences("additions") | {
     Code.OTHERS_MISS_TOO: others_miss_too,
     Code.MISSED_IN_A_REPLAY: missed_in_a_replay,
@@ -181,7 +211,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
     Code.HOST_WORK: (host_work, "say what it takes as `host` stages of a pipeline"),
 }
 """What weakens an answer, and what to do about it."""
-ASSUMPTIONS = sentences("assumptions") | {Code.COMPUTES_IN: computes_in}
+ASSUMPTIONS = sentences("assumptions") | {Code.COMPUTES_IN: computes_in, Code.ENCODE_RATE: encode_rate}
 GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE})
 """Assumptions that begin with whom they are about."""
 MEASUREMENTS = sentences("measurements") | {Code.MIGHT_DO_IT: might_do_it}

@@ -13,7 +13,7 @@ from simulator.flow.stages import Join, ModelStage, OpenStage, StationStage, Way
 from simulator.flow.stations import OpenStation, homes
 from simulator.rules.queues import Outage
 from simulator.world.deployment import Deployment
-from simulator.world.pipelines import DECODE, ModelWork, Pipeline, PipelineStage, StationWork
+from simulator.world.pipelines import ENGINES, ModelWork, Pipeline, PipelineStage, StationWork
 from simulator.world.workload import Demand
 
 NOTHING = Demand(np.empty(0), np.empty(0, dtype=np.int32))
@@ -50,9 +50,8 @@ class Flow:
         self.seed = seed
         self.stations = [OpenStation(station, outages[station.host]) for station in deployment.stations]
         asked = {one.name: demand.get(one.name, NOTHING) for one in deployment.pipelines}
-        decoders = [station for station in deployment.stations if station.kind == DECODE]
-        decoded = [asked[one.name] for one in deployment.pipelines if one.decodes]
-        self.homes = homes(decoders, _sources(decoded)) if decoders else {}
+        self.homes = {kind: _homes(kind, deployment, asked) for kind in ENGINES}
+        """By kind of engine, where each source stays."""
         self.pipelines = {one.name: self._opened(one, asked[one.name]) for one in deployment.pipelines}
 
     @property
@@ -97,7 +96,7 @@ class Flow:
             case StationWork(kind) as work:
                 work_s = draw_work_s(pipeline, stage, work, len(items.frame), self.seed)
                 stations = [one for one in self.stations if one.station.kind == kind]
-                return StationStage(frames, items, work_s, stations, self.homes if kind == DECODE else {}, self.env)
+                return StationStage(frames, items, work_s, stations, self.homes.get(kind, {}), self.env)
 
 
 def linked(
@@ -119,6 +118,13 @@ def _link(stage: PipelineStage, stages: Mapping[str, OpenStage], drawn: Mapping[
         join = Join(here, items.joined, [drawn[name] for name in before])
         for name in before:
             stages[name].joins.append(join)
+
+
+def _homes(kind: str, deployment: Deployment, asked: Mapping[str, Demand]) -> dict[int, int]:
+    """The engine of this kind where each source stays that needs one."""
+    engines = [station for station in deployment.stations if station.kind == kind]
+    sources = _sources(asked[one.name] for one in deployment.pipelines if one.uses(kind))
+    return homes(engines, sources) if engines else {}
 
 
 def _sources(demands: Iterable[Demand]) -> list[int]:

@@ -40,6 +40,10 @@ class GPU:
     """Multiprocessors; None: not known."""
     decoders: int | None = None
     """Engines that decode video; None: not known."""
+    encoders: int | None = None
+    """Engines that encode it; None: not known."""
+    encode_sessions: int | None = None
+    """Most streams that the driver encodes at once in a machine; None: as many as fit."""
     cores: int | None = None
     """Of a processor: the cores that one process has, with a thread on each; None: a GPU."""
     assumed: tuple[str, ...] = ()

@@ -10,8 +10,9 @@ from graphlib import CycleError, TopologicalSorter
 
 from simulator.world.workload import SLO
 
-DECODE = "decode"
-"""The kind of station at which a source stays: a decoder holds the frames that later ones refer to."""
+DECODE, ENCODE = "decode", "encode"
+ENGINES = (DECODE, ENCODE)
+"""Kinds of station at which a source stays: an engine for video holds the frames that later ones refer to."""
 
 
 class FanOutKind(StrEnum):
@@ -82,10 +83,10 @@ class ModelWork:
 
 @dataclass(frozen=True, slots=True)
 class StationWork:
-    """Work at a station: decoding, or whatever a core of the host does."""
+    """Work at a station: decoding, encoding, or whatever a core of the host does."""
 
     station: str
-    """Kind of station: `decode`, `host`, `copy`."""
+    """Kind of station: `decode`, `encode`, `host`, `copy`."""
     service_s: float
     """Mean time of one item, at a station of speed 1."""
     cv: float = 0.0
@@ -133,10 +134,9 @@ class Pipeline:
     ordered: bool = False
     """Answers of one source leave in the order of its frames: a quick one waits for those before it."""
 
-    @property
-    def decodes(self) -> bool:
-        """Whether its frames come from streams that a GPU decodes."""
-        return any(isinstance(one.work, StationWork) and one.work.station == DECODE for one in self.stages)
+    def uses(self, kind: str) -> bool:
+        """Whether its frames pass stations of a kind."""
+        return any(isinstance(one.work, StationWork) and one.work.station == kind for one in self.stages)
 
     def name_of(self, stage: PipelineStage) -> str:
         """By which the stage's service and figures are known: `crossing.detect`."""

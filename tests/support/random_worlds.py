@@ -20,6 +20,7 @@ from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.pipelines import (
     DECODE,
+    ENCODE,
     Edge,
     FanOut,
     FanOutKind,
@@ -172,7 +173,7 @@ def doubted(deployment: Deployment, seed: int) -> Deployment:
     return replace(deployment, services=tuple(services))
 
 
-KINDS = (DECODE, "host")
+KINDS = (DECODE, ENCODE, "host")
 """Of stations."""
 
 
@@ -197,7 +198,7 @@ def stages(rng: np.random.Generator) -> tuple[PipelineStage, ...]:
             for place in before
         )
         at_station = StationWork(
-            KINDS[rng.integers(2)], float(rng.choice([0, 0.002, 0.01])), float(rng.choice([0, 0, 0.5]))
+            KINDS[rng.integers(len(KINDS))], float(rng.choice([0, 0.002, 0.01])), float(rng.choice([0, 0, 0.5]))
         )
         work = at_station if rng.random() < 0.5 else ModelWork()
         slo = SLO(0.1) if rng.random() < 0.3 else None

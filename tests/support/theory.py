@@ -8,6 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from math import exp, inf, pi
 
+import numpy as np
+from scipy import stats
+
 ROOT_STEPS = 100_000
 """Most iterations of a root search; each brings the error down by about the utilization."""
 
@@ -41,6 +44,23 @@ def mmc_late(servers: int, rate_rps: float, service_s: float, wait_s: float) -> 
     """Share that waits longer than `wait_s` in M/M/c: C exp(-(c - load) wait / s). M/M/1, load 0.5, s 1: 0.303."""
     load = rate_rps * service_s
     return erlang_c(servers, load) * exp(-max(0.0, servers - load) * wait_s / service_s)
+
+
+def mdc_wait_s(servers: int, rate_rps: float, service_s: float) -> float:
+    """Mean wait in M/D/c. One server, load 0.8, s 1: 2, as of M/D/1.
+
+    After one service time all that were served are gone and a Poisson number has come, whenever one looks (Crommelin,
+    1932). So the number there is the fixed point of that step, and the wait that of those without a server (Little).
+    """
+    load, most = rate_rps * service_s, 400
+    came = stats.poisson.pmf(np.arange(most), load)
+    step = np.zeros((most, most))
+    for there in range(most):
+        left = max(0, there - servers)
+        step[there, left:] = came[: most - left]
+    step /= step.sum(axis=1, keepdims=True)
+    number = np.linalg.matrix_power(step, 1 << 14)[0]
+    return float(number @ np.maximum(0, np.arange(most) - servers)) / rate_rps
 
 
 def mg1_wait_s(rate_rps: float, service_s: float, cv: float) -> float:

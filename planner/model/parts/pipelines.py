@@ -1,14 +1,15 @@
-"""Pipelines: stages that each frame goes through, and the rules between them."""
+"""Pipelines: stages that each frame goes through."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from planner.model.checked import checked
-from planner.model.choices import Codec
+from planner.model.choices import Codec, EncodedCodec, Preset
+from planner.model.parts.coding import FULL_HD, Coding
 from planner.model.parts.fields import (
     Factory,
     InputShape,
@@ -21,15 +22,9 @@ from planner.model.parts.fields import (
     Resolution,
     Runtimes,
 )
-from planner.model.parts.models import ModelSpec, SloSpec, own_model
-from planner.units.errors import Wrong
-from planner.units.reading import Duration, Fraction, did_you_mean
-from simulator.world.pipelines import cycle_in
-
-MODEL_KEYS = ("model", "profile", "factory")
-"""Keys by which a stage names a model."""
-BESIDE_MODEL = ("input", "precision", "runtime", "max_queue_delay")
-BESIDE_DECODE = ("resolution", "memory")
+from planner.model.parts.graphs import graph, spread, work
+from planner.model.parts.models import ModelSpec, SloSpec
+from planner.units.reading import Duration, Fraction, Rate
 
 OTHER_NAMES = {"h.264": Codec.H264, "h265": Codec.HEVC, "h.265": Codec.HEVC, "h265-10bit": Codec.HEVC_10BIT}
 """Names by which codecs are known too."""
@@ -40,6 +35,7 @@ def _codec(value: object) -> object:
     return OTHER_NAMES.get(value.lower(), value) if isinstance(value, str) else value
 
 
+EncodedAsked = Annotated[EncodedCodec, BeforeValidator(_codec), OrShorter({"enum": list(OTHER_NAMES)[:3]})]
 CodecAsked = Annotated[Codec, BeforeValidator(_codec), OrShorter({"enum": list(OTHER_NAMES)})]
 
 
@@ -54,122 +50,6 @@ def _edges(value: object) -> object:
     """One way or several, each by the name of the stage before or with what else is to be said of it."""
     each = value if isinstance(value, list | tuple) else [value]
     return tuple({"stage": one} if isinstance(one, str) else one for one in each)
-
-
-def spread(fan_out: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Errors where a fan-out is stated in two ways."""
-    ways = [key for key in ("poisson", "geometric", "counts", "trace") if fan_out.get(key)]
-    if len(ways) > 1:
-        yield (ways[1],), f"cannot stand beside `{ways[0]}`: counts vary in one way. Keep one of them."
-    counts = fan_out.get("counts", (1,))
-    if isinstance(counts, list | tuple) and not any(counts):
-        yield ("counts",), "must hold one count above 0. Give some, or leave the stage out."
-    if "mean" in fan_out and ways and ways[-1] in ("counts", "trace"):
-        yield ("mean",), f"cannot stand beside `{ways[-1]}`, which has a mean of its own. Leave it out."
-    if bool(fan_out.get("trace")) != bool(fan_out.get("column")):
-        yield (), "`trace` and `column` go together: a file, and its column of counts. Give both.", "trace", "column"
-
-
-def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Errors where a stage does not do exactly one thing."""
-    named = next((key for key in MODEL_KEYS if stage.get(key)), None)
-    works = [key for key in (named, "decode", "host", "copy") if key and stage.get(key) is not None]
-    if not works:
-        yield (), "does nothing. Give one of `model`, `decode`, `host` and `copy`.", *MODEL_KEYS, "decode"
-        return
-    if len(works) > 1:
-        yield (works[1],), f"cannot stand beside `{works[0]}`: a stage does one thing. Make two stages of it."
-    yield from misplaced(stage, works[0])
-    if named:
-        yield from own_model(stage)
-
-
-def misplaced(stage: Mapping[str, Any], work: str) -> Iterator[Wrong]:
-    """Keys that go only with other work."""
-    for owners, keys in ((MODEL_KEYS, BESIDE_MODEL), (("decode",), BESIDE_DECODE)):
-        for key in keys if work not in owners else ():
-            if key in stage:
-                yield (key,), f"goes only with `{owners[0]}`, not with `{work}`. Leave it out."
-
-
-def _listed(stages: object) -> list[tuple[int, Mapping[str, Any]]]:
-    """Those of a list that have keys, with their numbers."""
-    items = stages if isinstance(stages, list) else []
-    return [(i, one) for i, one in enumerate(items) if isinstance(one, Mapping)]
-
-
-def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Errors in the stages of a pipeline, and in how they follow one another."""
-    places: dict[str, int] = {}
-    before: dict[str, list[str]] = {}
-    for i, stage in _listed(pipeline.get("stages")):
-        for path, text, *keys in (*work(stage), *spreads(stage)):
-            yield ("stages", i, *path), text, *keys
-        name = stage.get("name")
-        if not isinstance(name, str):
-            continue
-        if name in places:
-            yield ("stages", i, "name"), f"`{name}` is the name of another stage. Name them apart."
-        else:
-            places[name] = i
-            before[name] = names_before(stage)
-    for name, earlier in before.items():
-        for text in ways_wrong(earlier, list(before)):
-            yield ("stages", places[name], "after"), text
-    yield from circles(places, {name: [one for one in each if one in before] for name, each in before.items()})
-
-
-def ways_wrong(earlier: Sequence[str], known: Sequence[str]) -> Iterator[str]:
-    """Stages before one that are not there, or that are named twice."""
-    for number, one in enumerate(earlier):
-        if one not in known:
-            hint = did_you_mean(one, known) or f" Known: {', '.join(known[:20])}."
-            yield f"no stage is called `{one}`.{hint}"
-        elif one in earlier[:number]:
-            yield f"names `{one}` twice. Keep one."
-
-
-def spreads(stage: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Errors in the fan-outs on the ways to a stage."""
-    after = stage.get("after")
-    ways = {("after", i): way for i, way in enumerate(after)} if isinstance(after, list) else {("after",): after}
-    for path, way in ways.items():
-        fan_out = way.get("fan_out") if isinstance(way, Mapping) else None
-        if isinstance(fan_out, Mapping):
-            yield from (((*path, "fan_out", *inner), text) for inner, text, *_ in spread(fan_out))
-
-
-def names_before(stage: Mapping[str, Any]) -> list[str]:
-    """Names of the stages that a stage comes after."""
-    after = stage.get("after") or []
-    each = after if isinstance(after, list) else [after]
-    names = (one.get("stage") if isinstance(one, Mapping) else one for one in each)
-    return [name for name in names if isinstance(name, str)]
-
-
-def _stuck(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Those that frames never reach: each waits for another one of them."""
-    left = dict(before)
-    while free := [name for name, earlier in left.items() if not left.keys() & set(earlier)]:
-        for name in free:
-            del left[name]
-    return left
-
-
-def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Iterator[Wrong]:
-    """Stages that run in a circle, and those that nothing else leads to."""
-    circle = cycle_in(before)[1:]
-    if not circle:
-        return
-    drawn = " -> ".join([*circle, circle[0]])
-    yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}. Leave one `after` of them out."
-    left = _stuck(before)
-    for name in (name for name in left if name not in circle):
-        if name in left[name]:
-            text = f"runs in a circle: {name} -> {name}. Leave `{name}` out of it."
-        else:
-            text = "is never reached: no way leads here from a stage that frames enter."
-        yield ("stages", places[name], "after"), text
 
 
 @checked(spread)
@@ -224,7 +104,7 @@ Edges = Annotated[
 @checked(work)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpec:
-    """One stage of a pipeline. Exactly one of `model`, `decode`, `host` and `copy` says what it does."""
+    """One stage of a pipeline. Exactly one of `model`, `decode`, `encode`, `host` and `copy` says what it does."""
 
     name: Name
     """Its name in the pipeline."""
@@ -244,11 +124,18 @@ class StageSpec:
     """With a model: longest a batch waits to fill before it runs."""
     decode: CodecAsked | None = None
     """Decodes frames of this codec on an engine of a GPU, e.g. `h264`."""
-    resolution: Resolution = (1920, 1080)
-    """With `decode`: width and height of the frames, e.g. `1920x1080`."""
+    encode: EncodedAsked | None = None
+    """Encodes what comes as video of this codec on an engine of a GPU, e.g. `h264`."""
+    preset: Preset = Preset.P4
+    """With `encode`: from `p1`, the quickest, to `p7`, the one of best quality; FFmpeg's own is `p4`."""
+    resolution: Resolution | None = None
+    """With `decode` or `encode`: width and height of the frames, e.g. `1920x1080`. Where not given, 1920x1080; of
+    encoding, that of the stream that is decoded before."""
     memory: PositiveBytes | None = None
-    """With `decode`: GPU memory that each stream holds; where not given, 500 MB for 1920x1080, 705 MB for
-    3840x2160."""
+    """With `decode` or `encode`: GPU memory that each stream holds; where not given, of 1920x1080 500 MB to decode and
+    440 MB to encode, of 3840x2160 705 MB and 645 MB."""
+    engine_rate: Rate | None = None
+    """With `decode` or `encode`: frames a second that one engine does of these, where you know it, e.g. `400 fps`."""
     host: PositiveDuration | None = None
     """Work on a core of the machine's processor: its time for one item, e.g. `2 ms`."""
     copy: PositiveBytes | None = None
@@ -264,6 +151,23 @@ class StageSpec:
     def is_model(self) -> bool:
         """Whether it runs a model."""
         return bool(self.model or self.profile or self.factory)
+
+    @property
+    def coding(self) -> Coding | None:
+        """What an engine for video does; None: no such engine works here."""
+        codec = self.decode or self.encode
+        if codec is None:
+            return None
+        width, height = self.resolution or FULL_HD
+        kind = "encode" if self.encode else "decode"
+        return Coding(
+            kind=kind,
+            codec=Codec(codec),
+            width=width,
+            height=height,
+            preset=self.preset,
+            engine_fps=self.engine_rate,
+        )
 
     def served(self, pipeline: "PipelineSpec") -> ModelSpec:
         """The model as if it were asked on its own, with all of the pipeline's time to itself."""
@@ -295,6 +199,29 @@ class PipelineSpec:
     """Answers of one source leave in the order of its frames."""
     accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
     """Accuracy on frames that are processed in time."""
+
+    def __post_init__(self) -> None:
+        """What is encoded has the size of what was decoded, unless another one is stated."""
+        object.__setattr__(self, "stages", tuple(self._sized(stage) for stage in self.stages))
+
+    def _sized(self, stage: StageSpec) -> StageSpec:
+        if stage.encode is None or stage.resolution:
+            return stage
+        before = self.stages_before(stage)
+        size = next((one.resolution for one in before if one.decode and one.resolution), None)
+        return replace(stage, resolution=size) if size else stage
+
+    def stages_before(self, stage: StageSpec) -> list[StageSpec]:
+        """All on the ways that lead to a stage, the nearest first."""
+        by_name = {one.name: one for one in self.stages}
+        found: dict[str, StageSpec] = {}
+        ahead = list(stage.after)
+        while ahead:
+            name = ahead.pop(0).stage
+            if name in by_name and name not in found:
+                found[name] = by_name[name]
+                ahead += by_name[name].after
+        return list(found.values())
 
     def stage(self, name: str) -> str:
         """The name that a stage's model is served by: `crossing.detect`."""

@@ -7,9 +7,10 @@ import numpy as np
 
 from calibrate.io.points import FRAME_SIZES
 from calibrate.serving.served import CROP, STEPS, Scene
+from planner.model.parts.coding import Coding
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.scenario import Scenario
-from planner.placing.stations import edge, fan_out
+from planner.placing.stages import edge, fan_out
 from simulator.errors import DeploymentError
 from simulator.flow.items import fan_outs
 from simulator.world.deployment import Deployment
@@ -57,8 +58,8 @@ def scene_of(scenario: Scenario) -> Scene | None:
     if not scenario.pipelines:
         return None
     spec = scenario.pipelines[0]
-    decoding = next((stage for stage in spec.stages if stage.decode), None)
-    width, height = decoding.resolution if decoding else FRAME_SIZES[0]
+    decoding = next((stage.resolution for stage in spec.stages if stage.decode and stage.resolution), None)
+    width, height = decoding or FRAME_SIZES[0]
     counts = np.zeros(PICTURES, dtype=np.int64)
     for stage in spec.stages:
         if step_of(stage) == CROP:
@@ -185,8 +186,11 @@ def of_stages(pipeline: PipelineSpec) -> Iterator[str]:
     for stage in pipeline.stages:
         if stage.copy is not None:
             yield f"{place(pipeline, stage, 'copy')}: copies are not served for real. Leave the stage out."
-        if stage.decode and (stage.decode != CODEC or stage.resolution not in FRAME_SIZES):
-            yield of_frames(pipeline, stage)
+        if stage.encode:
+            yield f"{place(pipeline, stage, 'encode')}: frames are not encoded for real. Leave the stage out."
+        coding = stage.coding if stage.decode else None
+        if coding and (coding.codec != CODEC or (coding.width, coding.height) not in FRAME_SIZES):
+            yield of_frames(pipeline, stage, coding)
     yield from of_decoding(pipeline)
 
 
@@ -202,13 +206,12 @@ def of_decoding(pipeline: PipelineSpec) -> Iterator[str]:
             yield f"{place(pipeline, stage, 'after')}: frames enter where they are decoded, got {before}. Leave it out."
 
 
-def of_frames(pipeline: PipelineSpec, stage: StageSpec) -> str:
+def of_frames(pipeline: PipelineSpec, stage: StageSpec, coding: Coding) -> str:
     """A codec or a size that is not decoded."""
-    width, height = stage.resolution
     sizes = " or ".join(f"{w}x{h}" for w, h in FRAME_SIZES)
     return (
         f"{place(pipeline, stage)}: for real {CODEC} of {sizes} is decoded, "
-        f"got {stage.decode} of {width}x{height}. Name one of these."
+        f"got {coding.codec} of {coding.width}x{coding.height}. Name one of these."
     )
 
 

@@ -16,6 +16,7 @@ CODECS = {
 WORK = {
     "model": "model",
     "decode": "decoding",
+    "encode": "encoding",
     "host": "on the host",
     "copy": "copy to the GPU",
 }
@@ -28,6 +29,7 @@ GIVES_WAY = {
     Bottleneck.LOADING: "weight loading",
     Bottleneck.HOST_MEMORY: "host memory",
     Bottleneck.DECODE: "decoding",
+    Bottleneck.ENCODE: "encoding",
     Bottleneck.HOST_CORES: "the processor's cores",
     Bottleneck.COPY: "copies to the GPU",
 }
@@ -38,19 +40,19 @@ FULLEST = "How full resources are, the fullest first"
 def resource_name(one: ResourceAnswer) -> str:
     """`decoding H.264 on T4`."""
     match one.kind:
-        case Bottleneck.DECODE:
-            return f"decoding {' and '.join(CODECS[Codec(codec)] for codec in one.codecs)} on {one.gpu}"
+        case Bottleneck.DECODE | Bottleneck.ENCODE:
+            return f"{WORK[one.kind]} {' and '.join(CODECS[Codec(codec)] for codec in one.codecs)} on {one.gpu}"
         case Bottleneck.HOST_CORES:
             return f"cores of machines with {one.gpu}"
         case Bottleneck.COPY:
             return f"links to {one.gpu}"
         case Bottleneck.MEMORY:
-            return f"memory of {one.gpu} that decodes"
+            return f"memory of {one.gpu} for video"
     return f"arithmetic of {one.gpu}"
 
 
 def resource_line(one: ResourceAnswer) -> str:
-    """`decoding H.264 on T4: 40 of 46 streams`, `memory of T4 that decodes: 40 of 58 streams`,
+    """`decoding H.264 on T4: 40 of 46 streams`, `memory of T4 for video: 40 of 58 streams`,
     `cores of machines with T4: 63 % of 90 %`."""
     if one.streams_max:
         return f"{resource_name(one)}: {one.streams} of {counted(one.streams_max, 'stream')}"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import PUBLIC
 
-from benchmarks.making.prices import collect, day
 from calibrate.io.tables import csv_text, table
 from calibrate.published import names as identity
+from planner.catalog import collect
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, offers, own_left_out, stale, usual_days
 from planner.catalog.price_table import COLUMNS
@@ -513,13 +513,15 @@ def test_a_gpu_that_nobody_rents_is_rejected_with_a_remedy():
     assert no.remedies == (Statement(code=Code.PRICE_THE_GPU, subjects=("GTX580",)),)
 
 
-BOX = OwnMachine(name="box", gpu="V100", gpu_count=2, memory=12_000_000_000, host_memory=64, price=0.3, count=3)
+BOX = OwnMachine(
+    name="box", gpu="V100", gpu_count=2, memory=12_000_000_000, host_memory=64_000_000_000, price=0.3, count=3
+)
 
 
 def test_with_machines_of_ones_own_nothing_is_rented():
     (offer,), refused = offers(CATALOG, BuySpec(own=(BOX,)))
     assert (offer.provider, offer.instance, offer.gpu_count, offer.count_max) == ("own", "box", 2, 3)
-    assert (offer.memory_bytes, offer.host_memory_bytes) == (12_000_000_000, 64)
+    assert (offer.memory_bytes, offer.host_memory_bytes) == (12_000_000_000, 64_000_000_000)
     assert (offer.usd_per_hour, offer.price_kind, offer.as_of) == (0.3, None, "")
     assert refused == []
     assert offers(CATALOG, BuySpec(own=(replace(BOX, memory=None),)))[0][0].memory_bytes == 16_000_000_000
@@ -605,7 +607,7 @@ FACTS = PUBLIC.parent / "facts"
 @pytest.mark.skipif(not (FACTS / "prices-2026.csv").exists(), reason="the table of prices is not here")
 def test_the_table_of_prices_follows_from_what_was_found():
     text = (SHIPPED / "prices.csv").read_text(encoding="utf-8")
-    assert text == csv_text(COLUMNS, collect(table(FACTS / "prices-2026.csv")))
+    assert text == csv_text(COLUMNS, collect.collect(table(FACTS / "prices-2026.csv")))
 
 
 @pytest.mark.skipif(not (FACTS / "gpus-2026.csv").exists(), reason="the table of GPUs is not here")
@@ -631,7 +633,7 @@ def test_of_conflicting_prices_the_dearer_counts():
 
 
 @pytest.mark.parametrize(
-    ("written", "earliest"),
+    ("written", "day"),
     [
         ("2026-07-20", "2026-07-20"),
         ("by 2026-08-19", "2026-08-19"),
@@ -641,8 +643,8 @@ def test_of_conflicting_prices_the_dearer_counts():
         ("about 2020", "2020-01-01"),
     ],
 )
-def test_a_date_counts_from_its_earliest_day(written, earliest):
-    assert day(written) == earliest
+def test_a_date_counts_from_its_earliest_day(written, day):
+    assert collect.day(written) == day
 
 
 BAD_TABLES = {

@@ -4,9 +4,10 @@ import pytest
 from support.paths import SCENARIOS
 
 import planner
-from planner.catalog.decoding import decode_fps
+from planner.catalog.engines import engine_rate
 from planner.catalog.offers import load_catalog
 from planner.model.choices import Codec
+from planner.model.parts.coding import Coding
 from planner.model.plan import Bottleneck, Plan
 
 FRAMES_PER_S = 40 * 10
@@ -33,7 +34,7 @@ def test_what_runs_out_is_as_worked_out_by_hand(answer: Plan) -> None:
     used = {one.kind: one for one in answer.recommendation.resources}
     cores = used[Bottleneck.HOST_CORES]
     assert cores.load == pytest.approx(KEPT * FRAMES_PER_S * 0.0022 / 4)
-    rate = decode_fps(load_catalog(()).gpus["L4"], Codec.H264, 1920, 1080)
+    rate = engine_rate(load_catalog(()).gpus["L4"], Coding(kind="decode", codec=Codec.H264))
     assert rate is not None
     assert used[Bottleneck.DECODE].load == pytest.approx(FRAMES_PER_S / (rate.fps_per_engine * 4))
     assert used[Bottleneck.DECODE].streams == 40

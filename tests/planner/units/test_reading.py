@@ -55,7 +55,8 @@ from planner.units.reading import (
         (memory, "16 GiB", 16 * 2**30),
         (memory, "1.5 MB", 1.5e6),
         (memory, "4 KiB", 4096),
-        (memory, 1000, 1000),
+        (memory, 12_000, 12_000),
+        (memory, "500 B", 500),
         (fraction, "95 %", 0.95),
         (fraction, "99.9%", 0.999),
         (fraction, 0.99, 0.99),
@@ -89,6 +90,7 @@ def test_what_people_write(quantity, written, si):
         (latency, "100", ["must say its unit, got 100. Write `100 ms`"]),
         (latency, 100.0, ["must say its unit, got 100. Write `100 ms`"]),
         (latency, 12.5, ["must say its unit, got 12.5. Write `12.5 ms`, or `12.5 s` where that is meant."]),
+        (memory, 500, ["must say its unit, got 500. Write `500 MB`, or `500 B` where that is meant."]),
         (deadline, 0.5, ["must say its unit, got 0.5. Write `0.5 h`"]),
         (latency, -100, ["must not be negative, got -100"]),
         (deadline, 24, ["must say its unit, got 24. Write `24 h`, or `24 s` where that is meant."]),
@@ -147,4 +149,4 @@ def test_examples_fit_the_json_schema_and_the_type(kind, quantity):
 
 def test_bytes_are_whole():
     assert TypeAdapter(Bytes).validate_python("0.8 GB") == 800_000_000
-    assert isinstance(TypeAdapter(Bytes).validate_python(1.5), int)
+    assert isinstance(TypeAdapter(Bytes).validate_python(12_000.5), int)

@@ -17,7 +17,7 @@ from simulator.errors import DeploymentError
 from simulator.flow.frames import in_turn_s
 from simulator.flow.items import draw_items, fan_outs
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Failures
-from simulator.world.pipelines import FanOut, FanOutKind, Pipeline, PipelineStage, Station, in_order
+from simulator.world.pipelines import ENGINES, FanOut, FanOutKind, Pipeline, PipelineStage, Station, in_order
 from simulator.world.workload import Demand, FixedRate, Poisson, Stream, Workload
 
 CAMERA = Workload((Stream("p", FixedRate(10.0, 0.0)),))
@@ -211,12 +211,26 @@ def test_a_stage_with_an_slo_of_its_own_gives_up_by_that() -> None:
 # Stations
 
 
-def test_a_decoder_keeps_its_sources() -> None:
-    """Six cameras at decoders of two engines and of one: four and two. All frames of a camera go to one."""
-    asked = pipelines.pipeline(work("decode", 0.001))
-    decoders = [station("decode", 2, number=0), station("decode", 1, number=1)]
-    result = seen(pipelines.deployment(asked, stations=decoders), Workload((Stream("p", FixedRate(10.0), 6),)))
-    assert [len(result.stations[f"decode-{i}"].start_s) for i in (0, 1)] == [400, 200]
+@pytest.mark.parametrize("kind", ENGINES)
+def test_an_engine_keeps_its_sources(kind: str) -> None:
+    """Six cameras at engines, two and one: four and two. All frames of a camera go to one."""
+    asked = pipelines.pipeline(work(kind, 0.001))
+    engines = [station(kind, 2, number=0), station(kind, 1, number=1)]
+    result = seen(pipelines.deployment(asked, stations=engines), Workload((Stream("p", FixedRate(10.0), 6),)))
+    assert [len(result.stations[f"{kind}-{i}"].start_s) for i in (0, 1)] == [400, 200]
+
+
+def test_cameras_are_dealt_to_decoders_and_encoders_each_by_what_these_can_do() -> None:
+    """Six cameras: decoders share them 3 to 3, and encoders, two and one, 4 to 2. Two more are decoded alone."""
+    coded = pipelines.pipeline(work("decode", 0.001), work("encode", 0.002, "decode"))
+    plain = replace(pipelines.pipeline(work("decode", 0.001)), name="q")
+    counts = {"decode-0": (1, 400), "decode-1": (1, 400), "encode-0": (2, 400), "encode-1": (1, 200)}
+    engines = [station(name[:-2], servers, number=int(name[-1])) for name, (servers, _) in counts.items()]
+    both = replace(pipelines.deployment(coded, stations=engines), pipelines=(coded, plain))
+    result = seen(both, Workload((Stream("p", FixedRate(10.0), 6), Stream("q", FixedRate(10.0), 2))))
+    assert {name: len(use.start_s) for name, use in result.stations.items()} == {
+        name: items for name, (_, items) in counts.items()
+    }
 
 
 def test_host_work_goes_where_least_is_outstanding_for_what_it_can_do() -> None:

@@ -21,12 +21,12 @@ from simulator.world.deployment import (
     SwapPolicy,
 )
 from simulator.world.model import Layer
-from simulator.world.pipelines import DECODE, FanOutKind, ModelWork, Pipeline, PipelineStage
+from simulator.world.pipelines import DECODE, ENCODE, FanOutKind, ModelWork, Pipeline, PipelineStage
 from simulator.world.workload import Demand, FixedRate, Poisson, Stream, Workload, draw
 
 DURATION_S = 4.0
 ROUNDING_S = 1e-9
-KINDS = (DECODE, "host")
+KINDS = (DECODE, ENCODE, "host")
 
 
 @st.composite

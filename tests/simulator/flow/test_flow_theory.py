@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support import pipelines, theory, worlds
-from support.pipelines import after, model, work
+from support.pipelines import after, model, station, work
 
 from simulator.clock.metrics import confidence_interval, outstanding
 from simulator.clock.records import Requests, SimulationResult
@@ -149,6 +149,17 @@ def test_fixed_times_before_a_quicker_server_leave_nobody_waiting() -> None:
     seen = runs(pipelines.deployment(pipelines.pipeline(work("a", 0.8), model("b", "a")), crops))
     agrees(waits(seen, "p.a"), theory.mg1_wait_s(1.0, 0.8, 0.0))
     assert max(waits(seen, "p.b")) <= 1e-9
+
+
+@pytest.mark.parametrize("engines", [1, 2, 3])
+def test_frames_that_are_encoded_wait_as_in_a_queue_of_fixed_times(engines: int) -> None:
+    """The engines of one GPU are M/D/c; frames that never wait for a decoder come to them as they came."""
+    load = 0.8
+    asked = pipelines.pipeline(work("decode", 0.0), work("encode", load * engines, "decode"))
+    encoders = [station("decode"), station("encode", engines)]
+    seen = runs(pipelines.deployment(asked, stations=encoders))
+    agrees(waits(seen, "p.encode"), theory.mdc_wait_s(engines, 1.0, load * engines))
+    agrees(numbers(seen, "p.encode"), theory.mdc_wait_s(engines, 1.0, load * engines) + load * engines)
 
 
 def test_a_burst_is_cut_into_batches_and_joined_to_the_microsecond() -> None:

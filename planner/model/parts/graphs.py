@@ -1,0 +1,135 @@
+"""Rules between the keys of a stage, and between the stages of a pipeline."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from planner.model.parts.models import own_model
+from planner.units.errors import Wrong
+from planner.units.reading import did_you_mean
+from simulator.world.pipelines import cycle_in
+
+MODEL_KEYS = ("model", "profile", "factory")
+"""Keys by which a stage names a model."""
+BESIDE_MODEL = ("input", "precision", "runtime", "max_queue_delay")
+ENGINE_KEYS = ("decode", "encode")
+"""Keys by which a stage names the codec of an engine for video."""
+BESIDE_ENGINE = ("resolution", "memory", "engine_rate")
+BESIDE_ENCODE = ("preset",)
+WORK_KEYS = (*ENGINE_KEYS, "host", "copy")
+
+
+def spread(fan_out: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Errors where a fan-out is stated in two ways."""
+    ways = [key for key in ("poisson", "geometric", "counts", "trace") if fan_out.get(key)]
+    if len(ways) > 1:
+        yield (ways[1],), f"cannot stand beside `{ways[0]}`: counts vary in one way. Keep one of them."
+    counts = fan_out.get("counts", (1,))
+    if isinstance(counts, list | tuple) and not any(counts):
+        yield ("counts",), "must hold one count above 0. Give some, or leave the stage out."
+    if "mean" in fan_out and ways and ways[-1] in ("counts", "trace"):
+        yield ("mean",), f"cannot stand beside `{ways[-1]}`, which has a mean of its own. Leave it out."
+    if bool(fan_out.get("trace")) != bool(fan_out.get("column")):
+        yield (), "`trace` and `column` go together: a file, and its column of counts. Give both.", "trace", "column"
+
+
+def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Errors where a stage does not do exactly one thing."""
+    named = next((key for key in MODEL_KEYS if stage.get(key)), None)
+    works = [key for key in (named, *WORK_KEYS) if key and stage.get(key) is not None]
+    if not works:
+        yield (), "does nothing. Give one of `model`, `decode`, `encode`, `host` and `copy`.", *MODEL_KEYS, *WORK_KEYS
+        return
+    if len(works) > 1:
+        yield (works[1],), f"cannot stand beside `{works[0]}`: a stage does one thing. Make two stages of it."
+    yield from misplaced(stage, works[0])
+    if named:
+        yield from own_model(stage)
+
+
+def misplaced(stage: Mapping[str, Any], work: str) -> Iterator[Wrong]:
+    """Keys that go only with other work."""
+    for owners, keys in ((MODEL_KEYS, BESIDE_MODEL), (ENGINE_KEYS, BESIDE_ENGINE), (("encode",), BESIDE_ENCODE)):
+        named = "model" if owners is MODEL_KEYS else "` or `".join(owners)
+        for key in keys if work not in owners else ():
+            if key in stage:
+                yield (key,), f"goes only with `{named}`, not with `{work}`. Leave it out."
+
+
+def _listed(stages: object) -> list[tuple[int, Mapping[str, Any]]]:
+    """Those of a list that have keys, with their numbers."""
+    items = stages if isinstance(stages, list) else []
+    return [(i, one) for i, one in enumerate(items) if isinstance(one, Mapping)]
+
+
+def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Errors in the stages of a pipeline, and in how they follow one another."""
+    places: dict[str, int] = {}
+    before: dict[str, list[str]] = {}
+    for i, stage in _listed(pipeline.get("stages")):
+        for path, text, *keys in (*work(stage), *spreads(stage)):
+            yield ("stages", i, *path), text, *keys
+        name = stage.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in places:
+            yield ("stages", i, "name"), f"`{name}` is the name of another stage. Name them apart."
+        else:
+            places[name] = i
+            before[name] = names_before(stage)
+    for name, earlier in before.items():
+        for text in ways_wrong(earlier, list(before)):
+            yield ("stages", places[name], "after"), text
+    yield from circles(places, {name: [one for one in each if one in before] for name, each in before.items()})
+
+
+def ways_wrong(earlier: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    """Stages before one that are not there, or that are named twice."""
+    for number, one in enumerate(earlier):
+        if one not in known:
+            hint = did_you_mean(one, known) or f" Known: {', '.join(known[:20])}."
+            yield f"no stage is called `{one}`.{hint}"
+        elif one in earlier[:number]:
+            yield f"names `{one}` twice. Keep one."
+
+
+def spreads(stage: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Errors in the fan-outs on the ways to a stage."""
+    after = stage.get("after")
+    ways = {("after", i): way for i, way in enumerate(after)} if isinstance(after, list) else {("after",): after}
+    for path, way in ways.items():
+        fan_out = way.get("fan_out") if isinstance(way, Mapping) else None
+        if isinstance(fan_out, Mapping):
+            yield from (((*path, "fan_out", *inner), text) for inner, text, *_ in spread(fan_out))
+
+
+def names_before(stage: Mapping[str, Any]) -> list[str]:
+    """Names of the stages that a stage comes after."""
+    after = stage.get("after") or []
+    each = after if isinstance(after, list) else [after]
+    names = (one.get("stage") if isinstance(one, Mapping) else one for one in each)
+    return [name for name in names if isinstance(name, str)]
+
+
+def _stuck(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Those that frames never reach: each waits for another one of them."""
+    left = dict(before)
+    while free := [name for name, earlier in left.items() if not left.keys() & set(earlier)]:
+        for name in free:
+            del left[name]
+    return left
+
+
+def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Iterator[Wrong]:
+    """Stages that run in a circle, and those that nothing else leads to."""
+    circle = cycle_in(before)[1:]
+    if not circle:
+        return
+    drawn = " -> ".join([*circle, circle[0]])
+    yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}. Leave one `after` of them out."
+    left = _stuck(before)
+    for name in (name for name in left if name not in circle):
+        if name in left[name]:
+            text = f"runs in a circle: {name} -> {name}. Leave `{name}` out of it."
+        else:
+            text = "is never reached: no way leads here from a stage that frames enter."
+        yield ("stages", places[name], "after"), text
