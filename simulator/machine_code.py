@@ -1,6 +1,7 @@
 """Machine code that Numba keeps on disk: forgotten where its source has changed."""
 
 import atexit
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
@@ -16,6 +17,11 @@ CONSTANTS = (
     HERE / "world" / "deployment.py",
 )
 """Modules of which Numba writes constants into the code, of which its own index knows nothing."""
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def forget_stale(source: Path, *used: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from calibrate.devices.device import Cpu, Cuda, Device
 from calibrate.devices.nvml import of_cuda
 from calibrate.io.points import Settings
-from calibrate.io.process import cores
+from simulator.machine_code import cores
 
 GB = 1_000_000_000
 KINDS: Mapping[str, tuple[str, float]] = {

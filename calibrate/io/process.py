@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from simulator.machine_code import cores
+
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal to get when the parent dies."""
 LOOK_S = 0.5
@@ -75,8 +77,3 @@ BUSY_SHARE = 0.5
 def busy_share() -> float:
     """Load of the last minute over the cores that may be used."""
     return os.getloadavg()[0] / cores()
-
-
-def cores() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

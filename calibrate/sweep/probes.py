@@ -27,8 +27,8 @@ from calibrate.devices.nvml import Nvml, of_cuda
 from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, CudaTimer, Repeats, StopRule, repeat
 from calibrate.io.points import COPIED_BYTES, WORKERS_MAX, Settings
-from calibrate.io.process import cores
 from calibrate.library.fit import fit_load
+from simulator.machine_code import cores
 
 SIZES_AT_LEAST = 5
 REPEATS_MIN = 5

@@ -1,6 +1,6 @@
 """Replays: replications of one deployment, and how they are judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import cycle, islice
@@ -76,8 +76,13 @@ class Replay:
     """Whether some demand is a recording, whose own ups and downs are no drift."""
     latencies: tuple[Mapping[str, Counts], ...] = ()
     """Of each model, by replication; empty where candidates are screened."""
-    timeline: Timeline | None = None
-    """A window of the first replication; None where candidates are screened."""
+    first: Callable[[], Timeline] | None = None
+    """Shows a window of the first replication; None where candidates are screened, or that one was left out."""
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """A window of the first replication, which is replayed for it once more, with all its records."""
+        return self.first() if self.first else None
 
     def rates_rps(self, factor: float) -> dict[str, float]:
         """Requests a second of each model that must be processed, at so many times the demand."""

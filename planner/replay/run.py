@@ -1,7 +1,9 @@
 """Running: a deployment is replayed until every SLO is decided."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,16 +12,17 @@ from planner.model.replications import (
     looks_at,
 )
 from planner.model.scenario import Scenario
+from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
 from planner.replay.hardest import HardestDraws, in_order
-from planner.replay.replay import SCREENED_DRAWS, Replay
+from planner.replay.replay import SCREENED_DRAWS, Replay, bad_draws
 from planner.replay.stretch import stretch
 from planner.replay.timeline import timeline
-from simulator.clock.metrics import accuracy
+from simulator.clock.metrics import Summary, accuracy
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
-from simulator.clock.worlds import Worlds
+from simulator.clock.worlds import WorldFigures, Worlds
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Workload
 
@@ -27,12 +30,15 @@ PLANNING = 0x5EED << 32
 """Seed of every plan, whatever the scenario's: what is bought must not depend on it. Larger than any other seed."""
 SCREENED = 3
 """Replications after which a screening that surely meets every SLO ends: a confirmation by other seeds follows."""
+AHEAD = 4
+"""Draws of a screening that are replayed side by side, though the first of them may end it."""
 LOST_EVERY = 8
 """Replications after which it is seen whether so many draws broke an SLO that the rest need not be replayed."""
 CALM_LOAD = 0.8
 """Load up to which queues forget so soon that it does not matter what it is."""
 
 
+@lru_cache(maxsize=4096)
 def seed_of(seed: int, stage: int, replication: int) -> int:
     """Seed of one replication. Stage 0 chooses a plan, stage 1 confirms it; no two scenario seeds share any."""
     return int(np.random.SeedSequence((seed, stage, replication)).generate_state(1, np.uint64)[0])
@@ -81,16 +87,44 @@ def replay(
     counted = so_far.draws is not None and not so_far.draws.surely and not screen
     by_hardness = hardest if counted else None
     numbers = by_hardness.order(looks) if by_hardness else range(looks[-1])
-    done = len(so_far.summaries)
-    if done and _is_enough(so_far, screen=screen):
+    if so_far.summaries and _is_enough(so_far, screen=screen):
         return so_far
-    for i, number in list(enumerate(numbers))[done:]:
-        drawn = seed_of(seed, stage, number)
-        so_far = _with_one_more(so_far, worlds, drawn, scenario, screen=screen, shown=not (screen or number))
-        tell((i + 1) / next(look for look in looks if look > i))
+    seeds = [seed_of(seed, stage, number) for number in numbers]
+    with_records = scenario.accuracy.half_life is not None
+    for number, result, seen in _seen(so_far, worlds, numbers, seeds, with_records=with_records):
+        so_far = _with_one_more(so_far, seen, result, scenario)
+        if not (screen or number):
+            so_far = replace(so_far, first=partial(_window, worlds.apart, seed_of(seed, stage, 0), seen.summary))
+        count = len(so_far.summaries)
+        tell(count / next(look for look in looks if look >= count))
         if _is_enough(so_far, screen=screen):
             break
     return _learnt_from(so_far, by_hardness, numbers) if by_hardness else so_far
+
+
+def _seen(
+    begun: Replay, worlds: Worlds, numbers: Sequence[int], seeds: Sequence[int], *, with_records: bool
+) -> Iterator[tuple[int, SimulationResult | None, WorldFigures]]:
+    """What further replications show, one after another: their numbers, their records where these are needed, and
+    their figures. As many are replayed side by side as are looked at together, or nearly so."""
+    for begin, end in pairwise(_ends(begun, len(numbers))):
+        if with_records:
+            results = map(worlds.result, seeds[begin:end])
+            every = zip(numbers[begin:end], results, strict=True)
+            yield from ((number, one, worlds.figures(one)) for number, one in every)
+        else:
+            seen = worlds.seen(seeds[begin:end])
+            yield from ((number, None, figures) for number, figures in zip(numbers[begin:end], seen, strict=True))
+
+
+def _ends(begun: Replay, most: int) -> list[int]:
+    """Where replications that are replayed side by side begin and end."""
+    ends = {*range(LOST_EVERY, most, LOST_EVERY), *begun.looks}
+    if begun.screened:
+        first = bad_draws(begun.draws.share) if begun.draws else 1
+        ends |= {first, *range(first, SCREENED_DRAWS, AHEAD), SCREENED_DRAWS}
+    done = len(begun.summaries)
+    return [done, *sorted(end for end in ends if done < end <= most)]
 
 
 def _with_looks(new: Replay, begun: Replay | None, *, first_look: bool) -> Replay:
@@ -147,14 +181,15 @@ def _not_begun(
     )
 
 
-def _with_one_more(
-    so_far: Replay, worlds: Worlds, seed: int, scenario: Scenario, *, screen: bool, shown: bool
-) -> Replay:
-    """The replications so far and one more; `shown`: the one whose window is kept."""
+def _window(worlds: Worlds, seed: int, seen: Summary) -> Timeline:
+    """What the first replication looked like."""
+    return timeline(worlds.result(seed), seen, worlds.warmup_s)
+
+
+def _with_one_more(so_far: Replay, seen: WorldFigures, result: SimulationResult | None, scenario: Scenario) -> Replay:
+    """The replications so far and one more."""
     base = {spec.name: spec.accuracy for spec in scenario.asked}
     half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
-    result = worlds.result(seed) if shown or half_life_s is not None else None
-    seen = worlds.figures(result) if result else worlds.seen(seed)
     answered = {model: base[model] * seen.summary.models[model].slo_attainment for model in base}
     reused = _reused(result, base, half_life_s, early_s)
     more = replace(
@@ -166,13 +201,9 @@ def _with_one_more(
         requests=so_far.requests + seen.requests,
         wall_s=so_far.wall_s + seen.wall_s,
     )
-    if screen:
+    if so_far.screened:
         return more
-    return replace(
-        more,
-        latencies=(*so_far.latencies, seen.latency_counts),
-        timeline=timeline(result, seen.summary, early_s) if shown and result else so_far.timeline,
-    )
+    return replace(more, latencies=(*so_far.latencies, seen.latency_counts))
 
 
 def _reused(

@@ -1,12 +1,13 @@
 """Worlds: one deployment replayed again and again, with what all its replications have in common built once."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,19 @@ from simulator.clock.metrics import Summary, Tally, device_metrics, finished_lat
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import Compiled, World, noise_by_queue, replicate
 from simulator.clock.stability import compute_load, drain
+from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
-from simulator.rules.speeds import Speeds
+from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import drawn
 from simulator.world.workload import Cameras, Demand, Floats, Workload, draw, steady_cameras
 
 KEPT_BYTES = 2**28
 """Arrivals that are kept for the next deployment: 22 million requests."""
+THREADS_MAX = 8
+"""Worlds that are replayed side by side at most: so many come between two looks at how often SLOs were broken."""
+REQUESTS_FOR_THREADS = 50_000
+"""Requests that take longer than to start a thread, some 0.2 ms."""
 KEPT_PHASES_BYTES = 2**26
 """Cameras with their phases that are kept beside: 800 draws of 5,000 of them."""
 SPARE = 1.1
@@ -38,11 +44,11 @@ class Arrivals:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._workload: Workload | None = None
-        self._kept: dict[tuple[float, int], dict[str, Demand]] = {}
+        self._kept: dict[tuple[float, int], Asked] = {}
         self._cameras: dict[int, dict[str, Cameras]] = {}
         self._cameras_bytes = 0
 
-    def of(self, workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
+    def of(self, workload: Workload, duration_s: float, seed: int) -> "Asked":
         """As `draw`."""
         if workload is not self._workload:
             self._workload, self._kept, self.held_bytes = workload, {}, 0
@@ -50,12 +56,12 @@ class Arrivals:
         key = duration_s, seed
         if key in self._kept:
             return self._kept[key]
-        demand = draw(workload, duration_s, seed, self._steady(workload, seed))
-        size_bytes = _size_bytes(demand)
+        asked = together(draw(workload, duration_s, seed, self._steady(workload, seed)))
+        size_bytes = asked.arrival_s.nbytes + sum(one.source.nbytes for one in asked.demand.values())
         if self.held_bytes + size_bytes <= self.limit_bytes:
-            self._kept[key] = demand
+            self._kept[key] = asked
             self.held_bytes += size_bytes
-        return demand
+        return asked
 
     def _steady(self, workload: Workload, seed: int) -> dict[str, Cameras]:
         """As `steady_cameras`: the same for replications of any length."""
@@ -69,8 +75,23 @@ class Arrivals:
         return drawn
 
 
-def _size_bytes(demand: Mapping[str, Demand]) -> int:
-    return sum(one.arrival_s.nbytes + one.source.nbytes for one in demand.values())
+class Asked(NamedTuple):
+    """The demand of a world, and the arrivals of all its models one after another."""
+
+    demand: dict[str, Demand]
+    """Its arrivals are parts of `arrival_s`."""
+    arrival_s: Floats
+    begin: Counts
+    """Where a model's own begin, and one entry more."""
+
+
+def together(demand: Mapping[str, Demand]) -> Asked:
+    """The demand of a world in one piece."""
+    begin = _begins([len(one.arrival_s) for one in demand.values()])
+    arrival_s = np.concatenate([np.empty(0), *(one.arrival_s for one in demand.values())])
+    ends = pairwise(begin.tolist())
+    parts = {m: Demand(arrival_s[a:b], one.source) for (m, one), (a, b) in zip(demand.items(), ends, strict=True)}
+    return Asked(parts, arrival_s, begin)
 
 
 ARRIVALS = Arrivals(KEPT_BYTES)
@@ -109,14 +130,20 @@ class Worlds:
 
     def result(self, seed: int) -> SimulationResult:
         """One replication with all its records."""
-        demand = ARRIVALS.of(self.workload, self.duration_s, seed)
+        demand = ARRIVALS.of(self.workload, self.duration_s, seed).demand
         return replicate(self.deployment, demand, self.duration_s, seed)
 
-    def seen(self, seed: int) -> WorldFigures:
-        """One replication by its figures alone."""
+    @property
+    def apart(self) -> "Worlds":
+        """The same without the room that replications take, to be kept for later."""
+        return Worlds(self.deployment, self.workload, self.duration_s, self.warmup_s, self.rates_rps)
+
+    def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
+        """Replications by their figures alone, in this order; on the clock one when it is asked for."""
         if Compiled.is_worth_it() and self._plain:
-            return self._plain.seen(seed)
-        return self.figures(self.result(seed))
+            yield from self._plain.seen(seeds)
+        else:
+            yield from (self.figures(self.result(seed)) for seed in seeds)
 
     def figures(self, result: SimulationResult) -> WorldFigures:
         """Those of a replication."""
@@ -146,11 +173,24 @@ class Worlds:
         return PlainWorlds(self, template) if plain else None
 
 
+@dataclass
+class _Place:
+    """Where one world at a time is replayed: another thread needs another place."""
+
+    columns: Any
+    sums: Any
+    requests: Any
+
+
 class PlainWorlds:
-    """Worlds of a deployment whose GPUs nobody disturbs: all of them in one go."""
+    """Worlds of a deployment whose GPUs nobody disturbs: all of them in one go, several side by side.
+
+    What machine code does is all that threads do, so what comes out does not depend on how many there are.
+    """
 
     def __init__(self, worlds: Worlds, template: World) -> None:
         self.code: Any = import_module("simulator.clock.compiled")
+        self.adding: Any = import_module("simulator.clock.adding_up")
         self.worlds = worlds
         self.gpus = list(template.gpus.values())
         self.queues = [queue for gpu in self.gpus for queue in gpu.queues]
@@ -166,48 +206,114 @@ class PlainWorlds:
         self.rule = self.code.rule_of(self.gpus[0])
         self.models: list[str] = []
         self.room = 0
-        self.speeds = Speeds([self.replicas[id(queue)] for queue in self.queues], self.kinds)
+        self.places: list[_Place] = []
         self.doubted = worlds.deployment.doubted
         self.noisy = any(queue.stage.cv for queue in self.queues)
         self.peak_bytes = [max(gpu.memory_used) for gpu in self.gpus]
 
-    def seen(self, seed: int) -> WorldFigures:
-        """One replication by its figures."""
+    def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
+        """Replications by their figures."""
         began_s = perf_counter()
         worlds = self.worlds
-        demand = ARRIVALS.of(worlds.workload, worlds.duration_s, seed)
-        self._make_room(demand)
-        asked = self._asked(demand)
-        self._set_speeds(seed)
-        self._serve(asked, seed)
-        self.code.add_up(self.columns, asked, self.sums, worlds.warmup_s, worlds.duration_s)
-        summary = self._summary()
-        counts = dict(zip(self.models, self.sums.bins.copy(), strict=True))
-        growing: tuple[str, ...] = ()
-        if self.doubted and self._load() >= 1:
-            growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
-        return WorldFigures(summary, len(asked.arrival_s), counts, growing, perf_counter() - began_s)
+        asked = [ARRIVALS.of(worlds.workload, worlds.duration_s, seed) for seed in seeds]
+        costs = self._costs(seeds)
+        sums = self._replayed(seeds, asked, costs)
+        each_s = (perf_counter() - began_s) / len(seeds)
+        for number, seed in enumerate(seeds):
+            began_s = perf_counter()
+            summary = self._summary(sums[number])
+            counts = dict(zip(self.models, sums[number].bins, strict=True))
+            growing: tuple[str, ...] = ()
+            if self.doubted and self._load(costs.service_s[number]) >= 1:
+                growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
+            requests = len(asked[number].arrival_s)
+            yield WorldFigures(summary, requests, counts, growing, each_s + perf_counter() - began_s)
 
-    def _make_room(self, demand: Mapping[str, Demand]) -> None:
-        """Columns for the first world, and larger ones where one has more requests."""
-        wanted = sum(len(asked.arrival_s) for asked in demand.values())
-        if self.room and wanted <= self.room:
-            return
-        self.room = int(SPARE * wanted) + 1
-        self.models = list(demand)
-        self.layout = self._layout()
-        self.columns = self.code.columns(self.queues, self.room)
-        self.sums = self.code.sums(len(self.queues), self.columns.service_s.shape[1] - 1, len(demand), self.room)
-        self.requests = self.code.WorldRequests(
-            arrival_s=np.empty(self.room),
-            begin=np.zeros(len(demand) + 1, dtype=np.int64),
-            slo_s=np.array([self.by_model[model][0].slo_s for model in self.models]),
-            place=np.empty(self.room, dtype=np.int64),
-            start_s=np.empty(self.room),
-            finish_s=np.empty(self.room),
-            outcome=np.empty(self.room, dtype=np.int8),
+    @cached_property
+    def _speeds(self) -> Speeds:
+        return Speeds([self.replicas[id(queue)] for queue in self.queues], self.kinds)
+
+    @cached_property
+    def _known_costs(self) -> tuple[Floats, Floats]:
+        known = self._speeds.costs([None])
+        return known.service_s, known.watts
+
+    def _costs(self, seeds: Sequence[int]) -> Costs:
+        """How long batches take, and what GPUs draw meanwhile; the same in all worlds where speeds are known."""
+        if self.doubted:
+            return self._speeds.costs(seeds)
+        return Costs(*(np.repeat(known, len(seeds), axis=0) for known in self._known_costs))
+
+    def _replayed(self, seeds: Sequence[int], asked: Sequence[Asked], costs: Costs) -> list[Any]:
+        """What each world adds up to: worlds are dealt to threads in turn."""
+        wanted = [len(one.arrival_s) for one in asked]
+        threads = min(len(seeds), THREADS_MAX, cores()) if sum(wanted) >= REQUESTS_FOR_THREADS else 1
+        self._make_room(asked[0].demand, max(wanted), threads)
+        found: list[Any] = [None] * len(seeds)
+
+        def replay(thread: int) -> None:
+            for number in range(thread, len(seeds), threads):
+                speeds = Costs(costs.service_s[number], costs.watts[number])
+                found[number] = self._replayed_at(self.places[thread], asked[number], speeds, seeds[number])
+
+        if threads == 1:
+            replay(0)
+        else:
+            with ThreadPoolExecutor(threads - 1) as pool:
+                others = [pool.submit(replay, thread) for thread in range(1, threads)]
+                replay(0)
+                for other in others:
+                    other.result()
+        return found
+
+    def _replayed_at(self, place: _Place, asked: Asked, costs: Costs, seed: int) -> Any:
+        """What one world adds up to."""
+        columns = place.columns._replace(service_s=costs.service_s, longest_s=costs.service_s.max(axis=1))
+        sums = self.adding.emptied(place.sums, costs.watts)
+        count = len(asked.arrival_s)
+        requests = place.requests._replace(
+            arrival_s=asked.arrival_s,
+            begin=asked.begin,
+            start_s=place.requests.start_s[:count],
+            gone_s=place.requests.gone_s[:count],
+            outcome=place.requests.outcome[:count],
         )
-        self.known = False
+        warmup_s, end_s = self.worlds.warmup_s, self.worlds.duration_s
+        if self.noisy:
+            self._serve(columns, requests, seed)
+            self.adding.add_up(columns, requests, sums, warmup_s, end_s)
+        else:
+            self.adding.replay(self.layout, requests, columns, sums, self.rule, warmup_s, end_s)
+        return sums._replace(room=None)
+
+    def _make_room(self, demand: Mapping[str, Demand], wanted: int, places: int) -> None:
+        """Columns for so many requests in each of so many places; larger ones where a world has more requests."""
+        if not self.models:
+            self.models = list(demand)
+            self.layout = self._layout()
+            self.slo_s = np.array([self.by_model[model][0].slo_s for model in self.models])
+        if wanted > self.room:
+            self.room, self.places = int(SPARE * wanted) + 1, []
+        while len(self.places) < places:
+            self.places.append(self._place())
+
+    def _place(self) -> _Place:
+        columns, room = self.code.columns(self.queues, self.room), self.room
+        largest = columns.service_s.shape[1] - 1
+        return _Place(
+            columns,
+            self.adding.sums(len(self.queues), largest, len(self.models), room),
+            self.code.WorldRequests(
+                arrival_s=np.empty(0),
+                begin=np.zeros(1, dtype=np.int64),
+                slo_s=self.slo_s,
+                place=np.empty(room, dtype=np.int64),
+                rest=np.empty(room, dtype=np.int64),
+                start_s=np.empty(room),
+                gone_s=np.empty(room),
+                outcome=np.empty(room, dtype=np.int8),
+            ),
+        )
 
     def _layout(self) -> Any:
         by_model = [self.by_model[model] for model in self.models]
@@ -218,42 +324,19 @@ class PlainWorlds:
                 share[self.numbers[id(queue)]] = shares[place]
                 of_share[self.numbers[id(queue)]] = sum(shares[place:])
         return self.code.Layout(
-            gpu_begin=_begins(len(gpu.queues) for gpu in self.gpus),
+            gpu_begin=_begins([len(gpu.queues) for gpu in self.gpus]),
             replica=np.array([self.numbers[id(queue)] for queues in by_model for queue in queues], dtype=np.int64),
-            replica_begin=_begins(map(len, by_model)),
+            replica_begin=_begins(list(map(len, by_model))),
             share=share,
             of_share=of_share,
             equal=np.array([len({self.replicas[id(queue)].share for queue in queues}) == 1 for queues in by_model]),
         )
 
-    def _asked(self, demand: Mapping[str, Demand]) -> Any:
-        """The requests of a world, one model after another."""
-        room, end = self.requests, 0
-        for number, one in enumerate(demand.values()):
-            begin, end = end, end + len(one.arrival_s)
-            room.arrival_s[begin:end] = one.arrival_s
-            room.begin[number + 1] = end
-        return room._replace(
-            arrival_s=room.arrival_s[:end],
-            start_s=room.start_s[:end],
-            finish_s=room.finish_s[:end],
-            outcome=room.outcome[:end],
-        )
-
-    def _set_speeds(self, seed: int) -> None:
-        """How long batches take, and what GPUs draw meanwhile; the same in all worlds where speeds are known."""
-        if self.known and not self.doubted:
-            return
-        self.known = True
-        costs = self.speeds.costs(seed if self.doubted else None)
-        self.columns.service_s[:] = costs.service_s
-        self.columns.longest_s[:] = costs.service_s.max(axis=1)
-        self.sums.watts[:] = costs.watts
-
-    def _serve(self, asked: Any, seed: int) -> None:
-        code, columns = self.code, self.columns
-        code.deal(self.layout, asked, columns)
-        noise = self._noise(seed) if self.noisy else {}
+    def _serve(self, columns: Any, requests: Any, seed: int) -> None:
+        """Where batches have noise, whose factors are drawn as they are used up."""
+        code = self.code
+        code.deal(self.layout, requests, columns)
+        noise = self._noise(seed)
         for number, factors in noise.items():
             code.draw_factors(columns, factors, number)
         gpu, now_s, last, empty = 0, 0.0, -1, -1
@@ -285,13 +368,13 @@ class PlainWorlds:
         queues, caps, places, rates = map(np.array, zip(*rows, strict=True))
         return queues, caps, places, rates
 
-    def _load(self) -> float:
+    def _load(self, service_s: Floats) -> float:
         """Share of its time that the busiest GPU computes in full batches."""
         queues, caps, places, batches_per_s = self._work
-        return float(np.bincount(places, batches_per_s * self.columns.service_s[queues, caps]).max())
+        return float(np.bincount(places, batches_per_s * service_s[queues, caps]).max())
 
-    def _summary(self) -> Summary:
-        sums, worlds = self.sums, self.worlds
+    def _summary(self, sums: Any) -> Summary:
+        worlds = self.worlds
         busy_s, energy_j = sums.busy_s.tolist(), sums.energy_j.tolist()
         batched, batches = sums.batched.tolist(), sums.batches.tolist()
         counts, values, quantiles_s = sums.counts.tolist(), sums.values.tolist(), sums.quantiles_s.tolist()
@@ -334,6 +417,6 @@ class PlainWorlds:
         return Summary(models, devices)
 
 
-def _begins(lengths: Iterator[int] | Sequence[int]) -> np.ndarray:
+def _begins(lengths: Sequence[int]) -> Counts:
     """Where each of several runs begins, and where the last ends."""
     return np.array([0, *accumulate(lengths)], dtype=np.int64)

@@ -18,7 +18,7 @@ from simulator.world.workload import Floats
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """By replica and batch size; the first column, of no size, is empty."""
+    """By world, replica and batch size; the first column, of no size, is empty."""
 
     service_s: Floats
     watts: Floats
@@ -62,32 +62,33 @@ class Speeds:
         self.limit_w = np.array([gpu.tdp_w for gpu in self.here])
         self.known_w = {row: p.busy_w for row, p in enumerate(profiles) if p.busy_w is not None}
 
-    def costs(self, seed: int | None = None) -> Costs:
-        """In the world of a seed; None: as they are known."""
-        run_s, point_s = self.run_s, self.point_s
-        if seed is not None:
-            errors, session = self._drawn(seed)
-            run_s = run_s * self.errs.of(errors) * session[self.row]
-            point_s = point_s * self.point_errs.of(errors) * session[self.point_row]
-        service_s = np.zeros((len(self.caps), int(self.caps.max()) + 1))
+    def costs(self, seeds: Sequence[int | None]) -> Costs:
+        """In the worlds of these seeds; None: as they are known."""
+        run_s, point_s = np.tile(self.run_s, (len(seeds), 1)), np.tile(self.point_s, (len(seeds), 1))
+        drawn = [world for world, seed in enumerate(seeds) if seed is not None]
+        if drawn:
+            errors, session = self._drawn([seed for seed in seeds if seed is not None])
+            run_s[drawn] = run_s[drawn] * self.errs.of(errors) * session[:, self.row]
+            point_s[drawn] = point_s[drawn] * self.point_errs.of(errors) * session[:, self.point_row]
+        service_s = np.zeros((len(seeds), len(self.caps), int(self.caps.max()) + 1))
         watts = np.zeros(service_s.shape)
-        service_s[self.row, self.size] = run_s
-        best = np.maximum.reduceat(self.point_size / np.maximum(point_s, SHORTEST_S), self.point_begin)
-        watts[self.row, self.size] = watts_at(
-            self.idle_w[self.row], self.limit_w[self.row], best[self.row], self.size, run_s
+        service_s[:, self.row, self.size] = run_s
+        best = np.maximum.reduceat(self.point_size / np.maximum(point_s, SHORTEST_S), self.point_begin, axis=1)
+        watts[:, self.row, self.size] = watts_at(
+            self.idle_w[self.row], self.limit_w[self.row], best[:, self.row], self.size, run_s
         )
         for row, known_w in self.known_w.items():
-            watts[row, 1:] = known_w
+            watts[:, row, 1:] = known_w
         for row in self.padded.tolist():
-            service_s[row, 1 : self.caps[row]] = service_s[row, self.caps[row]]
+            service_s[:, row, 1 : self.caps[row]] = service_s[:, row, self.caps[row], None]
         return Costs(service_s, watts)
 
-    def _drawn(self, seed: int) -> tuple[Floats, Floats]:
-        """Deviations by which each prediction errs, and by replica the factor of its GPU's session."""
-        draw = DrawnSpeeds(seed)
-        errors = [draw.error(*pair) if pair else 0.0 for pair in self.doubts]
-        sessions = [exp(draw.session(*session)) if session else 1.0 for session in self.sessions]
-        return np.array(errors), np.array(sessions)[self.session]
+    def _drawn(self, seeds: Sequence[int]) -> tuple[Floats, Floats]:
+        """By world: deviations by which each prediction errs, and by replica the factor of its GPU's session."""
+        draws = list(map(DrawnSpeeds, seeds))
+        errors = [[draw.error(*pair) if pair else 0.0 for pair in self.doubts] for draw in draws]
+        sessions = [[exp(draw.session(*one)) if one else 1.0 for one in self.sessions] for draw in draws]
+        return np.array(errors), np.array(sessions)[:, self.session]
 
 
 class _Factors:
@@ -100,8 +101,8 @@ class _Factors:
         self.doubt, self.sd = different[0].astype(np.int64), different[1]
 
     def of(self, errors: Floats) -> Floats:
-        """One for each that was named, by the error of each doubt."""
-        return _exp(errors[self.doubt] * self.sd)[self.place]
+        """By world, one for each that was named, by the error of each doubt."""
+        return _exp(errors[:, self.doubt] * self.sd)[:, self.place]
 
 
 def _error_of(profile: Profile) -> Curve | None:
@@ -135,7 +136,7 @@ def _at_its_points(profile: Profile) -> Sequence[float]:
 
 def _exp(values: Floats) -> Floats:
     """One by one: NumPy's own differs in the last bit."""
-    return np.array([exp(value) for value in values.tolist()])
+    return np.array([exp(value) for value in values.ravel().tolist()]).reshape(values.shape)
 
 
 def _flat(rows: Iterable[Sequence[float]]) -> Floats:

@@ -26,8 +26,8 @@ def opened(engine: EngineName, context: "Context", workers: int | None, address:
         case EngineName.LOCAL:
             if address:
                 raise InputError(f"--address {address} goes with --engine ray alone.")
-            from calibrate.io.process import cores
             from planner.questions.studies.local_engine import LocalEngine
+            from simulator.machine_code import cores
 
             return LocalEngine(context, workers or cores())
         case EngineName.RAY:

@@ -22,7 +22,7 @@ from calibrate.devices.doctor import (
     render,
 )
 from calibrate.devices.nvml import Nvml
-from calibrate.io.process import cores
+from simulator.machine_code import cores
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:

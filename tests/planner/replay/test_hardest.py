@@ -49,7 +49,7 @@ def seen(of: Question, hardest: HardestDraws | None = None) -> Replay:
 
 
 def timeless(one: Replay) -> Replay:
-    return replace(one, wall_s=0.0, latencies=(), timeline=None)
+    return replace(one, wall_s=0.0, latencies=(), first=None)
 
 
 def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:

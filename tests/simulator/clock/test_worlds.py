@@ -43,10 +43,13 @@ def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is
         deployment, workload = world(number)
         if is_doubted:
             deployment = doubted(deployment, number)
+        threads = 1 + number % 3
+        monkeypatch.setattr("simulator.clock.worlds.cores", lambda threads=threads: threads)
+        monkeypatch.setattr("simulator.clock.worlds.REQUESTS_FOR_THREADS", 0)
         monkeypatch.setattr(run.Compiled, "worth_requests", -1)
         monkeypatch.setattr(run.Compiled, "installed", True)
         many = worlds(deployment, workload)
-        figures = [many.seen(seed) for seed in SEEDS]
+        figures = list(many.seen(SEEDS))
         monkeypatch.setattr(run.Compiled, "installed", False)
         for seed, seen in zip(SEEDS, figures, strict=True):
             result = compare(seen, deployment, workload, seed)
@@ -58,7 +61,7 @@ def test_what_fails_is_replayed_on_the_clock(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(run.Compiled, "worth_requests", -1)
     deployment, workload = world(7)
     failing = replace(deployment, failures=Failures(mean_time_between_s=2.0, recovery_s=1.0))
-    compare(worlds(failing, workload).seen(1), failing, workload, 1)
+    compare(next(worlds(failing, workload).seen([1])), failing, workload, 1)
 
 
 @pytest.mark.parametrize("routing", [Routing.LEAST_OUTSTANDING, Routing.SHARED, "one that is new"])
@@ -84,5 +87,5 @@ def test_arrivals_are_drawn_once_while_they_are_kept() -> None:
     arrivals.of(other, DURATION_S, 1)
     again = arrivals.of(workload, DURATION_S, 1)
     assert again is not first
-    for model, asked in again.items():
-        np.testing.assert_array_equal(asked.arrival_s, first[model].arrival_s)
+    for model, asked in again.demand.items():
+        np.testing.assert_array_equal(asked.arrival_s, first.demand[model].arrival_s)
