@@ -214,6 +214,7 @@ def parser() -> argparse.ArgumentParser:
     timed.add_argument("--batches", required=True, help="e.g. 1,2,4")
     files = commands.add_parser("write", help="write the files of the zoo's models")
     files.add_argument("models", nargs="*", help="all, where none is named")
+    files.set_defaults(out=None)
     return made
 
 
@@ -228,11 +229,11 @@ def answer(given: argparse.Namespace) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 2 with one line where a model cannot be traced."""
     given = parser().parse_args(arguments)
-    if given.command == "write":
-        print(*write(given.models or (*MODELS, *HISTORIC, *named()), SHIPPED), sep="\n")
-        return 0
     code = 0
     try:
+        if given.command == "write":
+            print(*write(given.models or (*MODELS, *HISTORIC, *named()), SHIPPED), sep="\n")
+            return 0
         found = answer(given)
     except (ZooError, TracingError) as error:
         print(error, file=sys.stderr)

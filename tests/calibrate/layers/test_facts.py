@@ -183,6 +183,12 @@ def test_what_cannot_be_traced_says_why(own, capsys, factory, said):
     assert re.match(said, line)
 
 
+def test_a_file_of_layers_that_cannot_be_written_is_told_in_one_line(capsys):
+    assert main(["write", "nosuchnet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("nosuchnet: no such model.")
+
+
 def test_the_reason_comes_out_of_the_process(own):
     with pytest.raises(FactsError, match=r"^mine:picky: cannot be traced with input 4: RuntimeError: needs a GPU\."):
         traced("mine:picky", (4,))

@@ -24,6 +24,7 @@ from planner.model.plan import Bottleneck
 from planner.model.statement import Code, Statement
 from planner.words.candidates import subject_name
 from planner.words.statements import warning_line
+from simulator.world.hardware import GPU
 
 CATALOG = load_catalog()
 PRICED = {(instance.provider, instance.name): instance for instance in reversed(CATALOG.instances)}
@@ -128,6 +129,50 @@ def test_gpus_are_possible_and_sourced():
         assert gpu.source
     assert "calibrate" in CATALOG.gpus["A10G"].source
     assert "tensor_fp16_tflops" in CATALOG.gpus["A10G"].assumed
+
+
+# Operations of one multiprocessor in one clock, by compute capability: fp32 on vector units (CUDA C++ Programming Guide,
+# throughput of native arithmetic), dense fp16 on matrix units (vendors' papers on each architecture; AMD's of CDNA).
+OF_A_CLOCK = {
+    "3.7": (384, None),
+    "5.3": (256, None),
+    "6.0": (128, None),
+    "6.1": (256, None),
+    "7.0": (128, 1024),
+    "7.2": (128, 1024),
+    "7.5": (128, 1024),
+    "8.0": (128, 2048),
+    "8.6": (256, 1024),
+    "8.7": (256, 2048),
+    "8.9": (256, 1024),
+    "9.0": (256, 4096),
+    "10.0": (256, 8192),
+    "10.3": (256, 8192),
+    "11.0": (256, 8192),
+    "12.0": (256, 1024),
+    "12.1": (256, 1024),
+    "gfx90a": (128, 1024),
+    "gfx942": (256, 2048),
+    "gfx950": (256, 4096),
+}
+CLOCKS_GHZ = (0.6, 3.0)
+MATRIX_SHARES = (0.5, 1.0)
+"""Matrix units of boards for games take fp16 products at half the rate where they add up in fp32."""
+SAME_CLOCK = 0.2
+"""Matrix units may run at a boost of their own: 12 % lower on an H100. A sparse rate is twice the dense one."""
+READS_PER_SECOND_MAX = 84
+"""The quickest memory per byte is GDDR6X in chips of 1 GB: 32 lines of 21 Gb/s."""
+
+
+@pytest.mark.parametrize("gpu", [gpu for gpu in CATALOG.gpus.values() if gpu.sm_count], ids=lambda gpu: gpu.name)
+def test_rates_of_gpus_are_units_times_a_clock(gpu: GPU) -> None:
+    vector, matrix = OF_A_CLOCK[gpu.compute_capability]
+    clock_ghz = gpu.fp32_flops / (vector * gpu.sm_count) / 1e9
+    assert CLOCKS_GHZ[0] < clock_ghz < CLOCKS_GHZ[1]
+    assert gpu.memory_bytes_per_s / gpu.memory_bytes < READS_PER_SECOND_MAX
+    if matrix is not None:
+        share = gpu.tensor_fp16_flops / (matrix * gpu.sm_count) / 1e9 / clock_ghz
+        assert any(abs(share / usual - 1) < SAME_CLOCK for usual in MATRIX_SHARES)
 
 
 def test_idle_power_is_said_to_be_assumed():
