@@ -184,6 +184,9 @@ def test_what_cannot_be_traced_says_why(own, capsys, factory, said):
 
 
 def test_a_file_of_layers_that_cannot_be_written_is_told_in_one_line(capsys):
+    pytest.importorskip("torch")
+    from calibrate.layers.tracing import main
+
     assert main(["write", "nosuchnet"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("nosuchnet: no such model.")

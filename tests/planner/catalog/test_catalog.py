@@ -131,8 +131,8 @@ def test_gpus_are_possible_and_sourced():
     assert "tensor_fp16_tflops" in CATALOG.gpus["A10G"].assumed
 
 
-# Operations of one multiprocessor in one clock, by compute capability: fp32 on vector units (CUDA C++ Programming Guide,
-# throughput of native arithmetic), dense fp16 on matrix units (vendors' papers on each architecture; AMD's of CDNA).
+# Operations of one multiprocessor in one clock, by compute capability: fp32 on vector units (CUDA C++ Programming
+# Guide, throughput of native arithmetic), dense fp16 on matrix units (papers on each architecture; AMD's CDNA).
 OF_A_CLOCK = {
     "3.7": (384, None),
     "5.3": (256, None),
