@@ -43,7 +43,7 @@ bench: .venv/dev.stamp ## Measure the speed of simulator and planner
 	@$(BIN)/python -m benchmarks
 
 learn: .venv/plan.stamp ## Learn from all published points anew, for predictions (a few minutes)
-	@$(BIN)/python -m planner.prediction.learning
+	@$(BIN)/python -m benchmarks.making.learning
 
 gpu: .venv/dev.stamp ## Measure a GPU for the first time, about 40 minutes: make gpu OUT=gpu STEPS=smoke,regimes
 	@$(BIN)/python -m benchmarks.gpu --device $(GPU) --out $(OUT) $(if $(STEPS),--steps $(STEPS))
@@ -68,7 +68,7 @@ wheel-check: .venv/dev.stamp ## Build wheel and sdist, install the wheel alone, 
 	@build/wheel/bin/python -P tests/support/wheel_check.py README.md
 
 validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
-	@$(BIN)/python -m planner.show.text.validation docs/validation.md $(RECORDINGS)
+	@$(BIN)/python -m benchmarks.making.validation_page docs/validation.md $(RECORDINGS)
 
 .venv/venv.stamp:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Name a Python >= 3.11: make PYTHON=/path/to/python3"; exit 1; }

@@ -8,10 +8,10 @@ from statistics import median
 
 import numpy as np
 
+from benchmarks.making.fitting import Figure, Fit, Integers, Spreads, figures, fit
+from benchmarks.making.learning import LEFT_OUT, HeldOut, held_out, widening
 from planner.catalog.offers import load_catalog
 from planner.prediction.effects import chip
-from planner.prediction.fitting import Figure, Fit, Integers, Spreads, figures, fit
-from planner.prediction.learning import LEFT_OUT, HeldOut, held_out, widening
 from planner.prediction.learnt import SMALL_MAX, learnt, traits
 from planner.prediction.transfer import SPREAD_80
 

@@ -12,6 +12,8 @@ import numpy as np
 from scipy.stats import beta
 
 from benchmarks.learnt import whole_fit
+from benchmarks.making.fitting import Figure, Fit
+from benchmarks.making.learning import HeldOut, errors_of, parts, widening
 from calibrate.library.lookup import Library
 from calibrate.published import names
 from planner.catalog.offers import Catalog, load_catalog
@@ -22,8 +24,6 @@ from planner.model.parts.streams import StreamSpec
 from planner.model.progress import silent
 from planner.model.replications import RISK_SHARE
 from planner.model.scenario import Objective, Scenario
-from planner.prediction.fitting import Figure, Fit
-from planner.prediction.learning import HeldOut, errors_of, parts, widening
 from planner.prediction.learnt import Learnt, Seen, traits
 from planner.prediction.predict import BATCHES, PredictedPair, Predictor
 from planner.replay.run import replay

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from errno import EACCES, EDQUOT, EIO, ELOOP, ENAMETOOLONG, ENOSPC, EROFS, EXDEV
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NoReturn
 
 from simulator.errors import InputError
@@ -46,6 +47,7 @@ LONGEST_PART = 100
 GZIP = b"\x1f\x8b"
 ENDLESS = re.compile(rb"(?:^|[\s:,\[])-?(?:\d{100}|\d+(?:\.\d+)?[eE]\+?\d{3})")
 """Numbers that no figure has: of 100 digits or more."""
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 REFUSED = (EACCES, EDQUOT, EIO, ELOOP, ENAMETOOLONG, ENOSPC, EROFS, EXDEV)
@@ -111,7 +113,7 @@ def parse_json(raw: bytes) -> Any:
     """JSON of bytes; FileError with the place."""
     if held_bytes(raw) > LARGEST_HELD_BYTES:
         raise FileError(f"holds more values than fit into {_size(LARGEST_HELD_BYTES)}")
-    if found := ENDLESS.search(raw):
+    if found := ENDLESS.search(raw) and ENDLESS.search(STRING.sub(_blank, raw)):
         line = raw.count(b"\n", 0, found.end()) + 1
         column = found.end() - raw.rfind(b"\n", 0, found.end())
         raise FileError("holds a number beyond 1e100", line, column)
@@ -122,6 +124,11 @@ def parse_json(raw: bytes) -> Any:
         raise FileError(f"is not JSON: {end}", error.lineno, error.colno) from None
     except RecursionError:
         raise FileError("is nested too deeply") from None
+
+
+def _blank(text: re.Match[bytes]) -> bytes:
+    """As many blanks as a text has bytes: a digest in it is no number."""
+    return b"_" * len(text[0])
 
 
 def held_bytes(raw: bytes) -> int:
@@ -159,16 +166,26 @@ def demand_ours(path: Path, what: str) -> None:
 
 
 def unwritable(path: Path, error: OSError | None = None) -> str:
-    """Why a file cannot be written, as far as its place tells, else as the system says; empty where nothing is known.
+    """Why a file cannot be written: as its place tells, else as the system says; empty where it can be.
 
-    A folder that is not there is named: `No such file or directory` of a new file seems to be about the file.
+    A folder that is not there is named: `No such file or directory` of a new file seems to be about the file. Before
+    anything failed it is tried, for modes tell little: a disk may be mounted to be read only.
     """
     if os.path.isdir(path):  # not `is_dir`, which raises where a name is too long
         return "it is a folder"
-    folder = path.parent
+    target = Path(os.path.realpath(path))
+    folder = target.parent if os.path.islink(path) else path.parent
     if not os.path.isdir(folder):
         return f"{folder} is no folder" if os.path.exists(folder) else f"folder {folder} is not there"
-    return (error.strerror or str(error)) if error else ""
+    try:
+        if error:
+            raise error
+        if not target.exists() or target.is_file():  # a pipe or a device is written into
+            with TemporaryFile(dir=target.parent):
+                pass
+    except OSError as refused:
+        return refused.strerror or str(refused)
+    return ""
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrate.io.files import MADE, FileError, demand_ours, replacing_named
+from calibrate.io.files import MADE, FileError, demand_ours, replacing_named, unwritable
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ def check_picture(
         demand_ours(path, "picture")
     except FileError as error:
         raise PlotError(f"{option} {path}: {error}. Name another file, or remove this one.") from None
-    if not path.parent.is_dir() and (made is None or path.parent.resolve() != made.resolve()):
-        raise PlotError(f"{option} {path}: {path.parent} is no directory. Name a file in one that exists.")
+    if made and path.parent.resolve() == made.resolve():
+        return
+    if why := unwritable(path):
+        raise PlotError(f"{option} {path}: cannot be written: {why}. Name another file.")
 
 
 def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
@@ -59,4 +61,5 @@ def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
         with replacing_named(path) as file:
             figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata={SAYS_WHO[form]: MADE})
     except OSError as error:
-        raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with {option}.") from error
+        why = unwritable(path, error)
+        raise PlotError(f"{path}: cannot be written: {why}. Name another file with {option}.") from error

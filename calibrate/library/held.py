@@ -80,7 +80,7 @@ def counted(layers: Facts, name: str) -> names.Architecture:
 
 @cache
 def _traced() -> Mapping[str, Mapping[str, float]]:
-    """By architecture and input, as `calibrate.layers.holding` wrote them."""
+    """By architecture and input, as `benchmarks.making.holding` wrote them."""
     found: dict[str, dict[str, float]] = {}
     with (names.DATA / "held.csv").open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):

@@ -1,4 +1,4 @@
-"""Points: public measurements of inference, read from the files that `calibrate.published.collect` writes."""
+"""Points: public measurements of inference, read from the files that `benchmarks.making.points` writes."""
 
 import csv
 import gzip

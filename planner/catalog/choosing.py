@@ -1,9 +1,13 @@
 """What is asked to be listed: some profiles, machines or prices of all there are."""
 
 from collections.abc import Sequence
+from glob import escape
+from pathlib import Path
 
+from calibrate.io.reader import ProfileError
 from calibrate.layers import facts
-from calibrate.library.lookup import Library
+from calibrate.library.lookup import Library, profile_name
+from calibrate.library.reading import SCHEMA, parsed_json
 from calibrate.published.names import gpu_named
 from planner.catalog.offers import Catalog, near_gpu
 from planner.catalog.sold import Instance, Purchase
@@ -28,19 +32,36 @@ def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: st
     gpu = gpu and gpu_named(gpu, {p.gpu for p in of_model})
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
     if not chosen:
-        raise ListingError(
-            f"no profile of `{model}` on `{gpu}`. Known: {', '.join(sorted({p.gpu for p in of_model}))}."
-        )
+        known = ", ".join(sorted({p.gpu for p in of_model}))
+        raise ListingError(f"no profile of `{model}` on `{gpu}`. Known: {known}.{folders_near(library, model, gpu)}")
     return chosen
 
 
 def how_to_find(library: Library, model: str) -> str:
     """What may have been meant, or how it is measured, and where what was measured is looked for."""
-    own = "Profiles of your own: name their folder with `--profiles DIR`."
+    if found := folders_near(library, model):
+        return found
+    own = " Profiles of your own: name their folder with `--profiles DIR`."
     if model in facts.known():
-        return f" Measure it with `planner calibrate --models {model}`. {own}"
+        return f" Measure it with `planner calibrate --models {model}`.{own}"
     meant = perhaps(model, library.models()) or perhaps(model, facts.known())
-    return f"{meant} See `profiles list`. {own}"
+    return f"{meant} See `profiles list`.{own}"
+
+
+def folders_near(library: Library, model: str, gpu: str | None = None) -> str:
+    """Folders in the current one that hold profiles of a model and were not named; empty where there is none."""
+    named = {path.resolve() for path in library.paths.values()}
+    files = Path().glob(f"*/{escape(gpu) if gpu else '*'}/{escape(profile_name(model))}*.json")
+    found = [file for file in sorted(files) if file.resolve() not in named and _is_of(file, model)]
+    return f" Did you mean `--profiles {found[0].parts[0]}`? It has one on {found[0].parent.name}." if found else ""
+
+
+def _is_of(file: Path, model: str) -> bool:
+    try:
+        raw = parsed_json(file)
+    except ProfileError:
+        return False
+    return (raw.get("schema"), raw.get("model")) == (SCHEMA, profile_name(model))
 
 
 def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:

@@ -7,6 +7,9 @@ from planner.catalog.files import SaleStatus
 from planner.model.candidate import MachineType
 from planner.model.choices import PriceKind
 
+ANY_REGION = "any"
+"""Of a provider whose price is the same everywhere, or who does not say where."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:

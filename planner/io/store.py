@@ -103,10 +103,10 @@ def check_target(target: Path, scenario: Path | None = None, kind: str = "plan")
         raise StoreError(f"{target}: exists and is no {kind}. Name another file with -o, or remove this one.")
 
 
-def demand_place(target: Path) -> None:
+def demand_place(target: Path, option: str = "-o") -> None:
     """StoreError where no file can be at that place: asked before anything is worked out."""
     if why := unwritable(target):
-        raise StoreError(f"{target}: cannot be written: {why}. Name another file with -o.")
+        raise StoreError(f"{target}: cannot be written: {why}. Name another file with {option}.")
 
 
 def holds(path: Path, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Learnt: times of any model on any GPU, from the effects that `planner.prediction.learning` found in points."""
+"""Learnt: times of any model on any GPU, from the effects that `benchmarks.making.learning` found in points."""
 
 import gzip
 import json

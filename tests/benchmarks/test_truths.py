@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from benchmarks.making.fitting import Fit, Spreads, figures, fit
+from benchmarks.making.learning import HeldOut, parts, thinned
 from benchmarks.truths import LEFT_OUT, QUARTERS, Truth, interval, outcomes, shared_share, truths
 from planner.catalog.offers import load_catalog
-from planner.prediction.fitting import Fit, Spreads, figures, fit
-from planner.prediction.learning import HeldOut, parts, thinned
 from planner.prediction.learnt import Nearness, Software, learnt
 
 FIGURES, PLANS = 250, 1

@@ -199,7 +199,7 @@ def test_published_figures_can_be_drawn_too(here):
     assert (here / "out.png").read_bytes().startswith(PNG)
     ended = planner("profiles", "plot", "vgg16", "-o", "absent/out.png")
     assert ended.returncode == 2
-    assert "-o absent/out.png: absent is no directory" in ended.stderr
+    assert "-o absent/out.png: cannot be written: folder absent is not there" in ended.stderr
 
 
 ANY = """

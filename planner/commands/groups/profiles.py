@@ -8,7 +8,7 @@ import typer
 from planner import api
 from planner.catalog.knowledge import knowledge
 from planner.console.options import Catalogs, Form, Profiles, Verbose
-from planner.console.output import PLAIN, emit, quantity
+from planner.console.output import PLAIN, emit, note, quantity
 from planner.model.choices import MeasurementFormat, Picture
 from planner.units.writing import Format, stdout_screen
 
@@ -34,12 +34,14 @@ def profiles_show(
     verbose: Verbose = False,
 ) -> None:
     """Show all figures of a model, and where they come from; of many profiles a line each."""
-    from planner.catalog.choosing import choose
+    from planner.catalog.choosing import choose, folders_near
     from planner.show.text.listings.profiles import profile_show, speed_list
 
     _, library = knowledge(catalog, profiles)
     screen = stdout_screen()
     found = choose(library, model, gpu)
+    if more := folders_near(library, model, gpu):
+        note(more.strip())
     if len(found) > WHOLE_MAX and not verbose:
         emit(speed_list(found, screen))
         emit("\nAll of each: -v, or --gpu KIND for those of one kind.\n")

@@ -159,6 +159,8 @@ def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: 
 
 def known_network(model: str, written: str) -> names.Architecture | None:
     """What is known of the model at this input, by its own layers first, else at the usual one where none is said."""
+    if not model:
+        return None
     name = names.architecture(model)
     size = written or names.usual_input(name)
     found = (_of_package(model, name), names.facts_of(name, size))

@@ -7,6 +7,7 @@ from typing import Any
 from calibrate.io.files import FileError, parse_json, printable, read_bytes
 from planner.imports.measurements import documents, printed, tables, trtexec
 from planner.imports.measurements.record import MeasurementError, Measurements, Said
+from planner.imports.texts import BY_COMMAS, decoded, separation
 from planner.model.choices import MeasurementFormat
 
 LARGEST_BYTES = 64_000_000
@@ -34,11 +35,11 @@ MAPPINGS: Mapping[MeasurementFormat, Callable[[Said, dict[str, Any]], Measuremen
     MeasurementFormat.VLLM: documents.read_vllm,
     MeasurementFormat.GENAI_PERF: documents.read_genai_perf,
 }
-MARKS: Mapping[MeasurementFormat, str] = {
-    MeasurementFormat.TRTEXEC_LOG: "TensorRT.trtexec",
-    MeasurementFormat.MLPERF: "MLPerf Results Summary",
-    MeasurementFormat.ULTRALYTICS: "Inference time (ms/im)",
-    MeasurementFormat.TORCH_BENCHMARK: "Times are in ",
+MARKS: Mapping[MeasurementFormat, tuple[str, ...]] = {
+    MeasurementFormat.TRTEXEC_LOG: trtexec.MARKS,
+    MeasurementFormat.MLPERF: ("MLPerf Results Summary",),
+    MeasurementFormat.ULTRALYTICS: ("Inference time (ms/im)",),
+    MeasurementFormat.TORCH_BENCHMARK: ("Times are in ",),
 }
 COLUMNS: Mapping[MeasurementFormat, tuple[str, ...]] = {
     MeasurementFormat.PERF_ANALYZER: ("Inferences/Second", "Client Send"),
@@ -69,11 +70,7 @@ def read_measurements(path: Path, name: MeasurementFormat | None = None) -> tupl
         raw = read_bytes(path, LARGEST_BYTES)
         if raw[:1] == PICKLES[0] or raw[:4] == PICKLES[1]:
             raise FileError("is a pickle, which runs what is in it: not read. Save the table that is printed")
-        text = raw.decode("utf-8-sig")
-        said = Said(printable(str(path)), text.replace("\r\n", "\n"))
-        return _read(said, name), raw
-    except UnicodeDecodeError:
-        raise MeasurementError(f"{path}: is no text. Name what a tool wrote: {', '.join(MeasurementFormat)}.") from None
+        return _read(Said(printable(str(path)), decoded(raw)), name), raw
     except FileError as error:
         raise MeasurementError(f"{path}{error.place}: {error}. Name another file.") from None
 
@@ -99,6 +96,8 @@ def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
 def _unknown_table(said: Said) -> MeasurementError:
     if tables.columns_of(said.text)[:2] == GENAI_PERF_TABLE:
         return said.refuse("is a table of GenAI-Perf or AIPerf, which says neither clients nor batch", NAME_JSON)
+    if other := separation(said.text):
+        return said.refuse(other, BY_COMMAS, 1)
     return said.refuse("is of no format that is known by its content", KNOWN)
 
 
@@ -112,7 +111,7 @@ def name_of_text(said: Said, name: MeasurementFormat | None) -> bool:
 
 def _by_mark(said: Said) -> MeasurementFormat | None:
     head = said.text[:MARK_WITHIN] + said.text[-MARK_WITHIN:]
-    return next((name for name, mark in MARKS.items() if mark in head), None)
+    return next((name for name, marks in MARKS.items() if any(mark in head for mark in marks)), None)
 
 
 def _by_columns(said: Said) -> MeasurementFormat | None:
@@ -122,6 +121,8 @@ def _by_columns(said: Said) -> MeasurementFormat | None:
 
 def _demand_columns(said: Said, name: MeasurementFormat) -> None:
     columns = tables.columns_of(said.text)
+    if name in COLUMNS and (other := separation(said.text)):
+        raise said.refuse(other, BY_COMMAS, 1)
     if lacking := [column for column in COLUMNS.get(name, ()) if column not in columns]:
         raise said.refuse(f"has no column `{lacking[0]}`", f"A {name} file has {', '.join(COLUMNS[name])}", 1)
 

@@ -1,29 +1,38 @@
 """trtexec of TensorRT: its log, and what `--exportTimes` and `--exportProfile` write."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
-from pathlib import PurePosixPath
 from statistics import fmean, pstdev
 from typing import Any
 
 from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
+from planner.imports.serving.found import bare_name
 
-STARTED = re.compile(r"&&&& RUNNING TensorRT\.trtexec \[TensorRT v(\d+)\].*? # (.*)")
+STARTED = re.compile(r"^&&&& RUNNING TensorRT\.trtexec", re.MULTILINE)
 ENDED = re.compile(r"&&&& (PASSED|FAILED) TensorRT\.trtexec")
+COMMAND = re.compile(r"&&&& [A-Z]+ TensorRT\.trtexec(?: \[TensorRT v(\d+)\])?.*? # (.*)")
+"""Before TensorRT 8, without its version."""
 DAY = re.compile(r"^\[(\d\d)/(\d\d)/(\d{4})-", re.MULTILINE)
-COMPUTE = re.compile(r"GPU Compute Time: (?:min = \S+ ms, max = \S+ ms, )?mean = (\S+) ms")
+COMPUTE = re.compile(
+    r"GPU Compute Time: (?:min = \S+ ms, max = \S+ ms, )?mean = (\S+) ms"
+    r"|GPU Compute *\n(?:.*\n){2}.*\] mean: (\S+) ms"
+)
+"""Since TensorRT 8, and before."""
 AVERAGES = re.compile(r"Average on (\d+) runs - GPU latency: (\S+) ms")
 BINDING = re.compile(r"(?:Created input|Input) binding for .* with dimensions ([\dx]+)")
 """Of TensorRT up to 8.5, and since."""
-ASKED = re.compile(r"Input inference shapes?: \S+?=(\d+)x")
+ASKED = re.compile(r"Input inference shapes? ?: [^\s=]+=(\d+)x")
+SHAPES = re.compile(r"--shapes=[^\s:]+:(\d+(?:x\d+)*)")
 IMPLICIT = re.compile(r"\] Batch: (\d+)\s*$", re.MULTILINE)
 DEVICE = re.compile(r"Selected Device: (.+)")
 CAPABILITY = re.compile(r"Compute Capability: (\d+)\.")
 VERSION = re.compile(r"TensorRT version: ([\d.]+)")
-PRECISION = re.compile(r"Precision: (\S+)")
+PRECISION = re.compile(r"Precision: (FP32\S*)")
+"""Not where an engine is strongly typed, as all are since TensorRT 11: its network says what each layer runs at."""
 LOADED = re.compile(r"Load engine: *(\S+)")
-MODEL = re.compile(r"\] Model: *(\S+)")
+MODEL = re.compile(r"\] (?:Model|Prototxt): *(\S+)")
+FILE = re.compile(r"--(?:onnx|loadEngine|deploy|uff)=(\S+)")
 ENGINE_BYTES = re.compile(r"Loaded engine size: (\d+) (?:MiB|MB)")
 CONTEXT_BYTES = re.compile(r"allocation in IExecutionContext creation: CPU [+-]\d+, GPU \+(\d+)")
 ACTIVATION_BYTES = re.compile(r"Total Activation Memory: (\d+)")
@@ -34,37 +43,60 @@ FLAGS = (("int8", "--int8"), ("int8", "--best"), ("bf16", "--bf16"), ("fp16", "-
 TF32_SINCE = 8
 """Compute capability from which TensorRT computes in TF32 unless it is told not to."""
 OVERLAP = "Copies of inputs and outputs are not part of the times: another batch computes meanwhile."
+AS_ENGINE = "Weights are taken as large as the engine."
 LAYER_BY_LAYER = "Times are sums of layers timed one by one, which takes longer than a run of all."
-NOT_PASSED = "Let it run to its end"
+NOT_PASSED = "Let it run to its end, or leave it out"
+MARKS = ("TensorRT.trtexec", "=== Performance summary ===")
+"""In every log, and in the part of it that people keep."""
 
 
 def read_log(said: Said) -> Measurements:
-    """The mean GPU compute time of a whole run."""
-    started = STARTED.search(said.text)
-    ended = ENDED.search(said.text)
-    computed = COMPUTE.search(said.text)
-    if not started or not ended or ended[1] != "PASSED":
-        raise said.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED)
-    if not computed:
-        raise said.refuse("has no `GPU Compute Time`", "Let trtexec time the engine (not --buildOnly)")
-    if int(_first(STREAMS, said) or 1) > 1:
-        raise said.refuse("is of several streams at once, whose batches disturb each other", "Run it with --streams=1")
-    time_ms = number(said, computed[1], "GPU Compute Time")
-    _same_average(said, time_ms)
-    dimensions = (_first(BINDING, said) or "").split("x")
+    """The mean GPU compute time of each run: several may have written into one file."""
+    runs = list(_runs(said))
+    points = tuple(_point(run, line) for line, run in runs)
     return Measurements(
-        tool=f"trtexec {_version(said, started[1])}",
-        as_of=_day(said),
-        points=(
-            ToolMeasurement(
-                batch=_batch(said, dimensions),
-                latency_s=time_ms / 1e3,
-                facts=_facts(said, started[2], dimensions),
-                weight_bytes=_size(ENGINE_BYTES, said, MIB),
-                workspace_bytes=_size(CONTEXT_BYTES, said, MIB) or _size(ACTIVATION_BYTES, said),
-            ),
-        ),
-        assumptions=(OVERLAP, "Weights are taken as large as the engine."),
+        tool=f"trtexec {_version(runs[0][1])}".rstrip(),
+        as_of=max(_day(run) for _, run in runs),
+        points=points,
+        assumptions=(OVERLAP, AS_ENGINE) if any(point.weight_bytes for point in points) else (OVERLAP,),
+    )
+
+
+def _runs(said: Said) -> Iterator[tuple[int, Said]]:
+    """The line at which each run begins, and what it said; of a log that was cut out, what there is."""
+    begins = sorted({0, *(found.start() for found in STARTED.finditer(said.text))})
+    for begin, end in zip(begins, [*begins[1:], len(said.text)], strict=True):
+        text = said.text[begin:end]
+        if STARTED.match(text) or COMPUTE.search(text) or len(begins) == 1:
+            yield said.text.count("\n", 0, begin) + 1, Said(said.path, text)
+
+
+def _point(said: Said, line: int) -> ToolMeasurement:
+    """One run."""
+    ended = ENDED.search(said.text)
+    whole_log = STARTED.match(said.text) is not None
+    if (ended and ended[1] != "PASSED") or (whole_log and not ended):
+        raise said.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
+    computed = [one or other for one, other in COMPUTE.findall(said.text)]
+    if not computed:
+        raise said.refuse("has no `GPU Compute Time`", "Let trtexec time the engine (not --buildOnly)", line)
+    if len(computed) > 1:
+        raise said.refuse("has several summaries below each other", "Keep one, or whole logs with their commands", line)
+    if int(_first(STREAMS, said) or 1) > 1:
+        wrong = "is of several streams at once, whose batches disturb each other"
+        raise said.refuse(wrong, "Run it with --streams=1", line)
+    time_ms = number(said, computed[0], "GPU Compute Time", line)
+    _same_average(said, time_ms)
+    command = COMMAND.search(said.text)
+    words = command[2] if command else ""
+    dimensions = (_first(BINDING, said) or _first(SHAPES, said) or "").split("x")
+    return ToolMeasurement(
+        line=line,
+        batch=_batch(said, dimensions),
+        latency_s=time_ms / 1e3,
+        facts=_facts(said, words, dimensions),
+        weight_bytes=_size(ENGINE_BYTES, said, MIB),
+        workspace_bytes=_size(CONTEXT_BYTES, said, MIB) or _size(ACTIVATION_BYTES, said),
     )
 
 
@@ -83,14 +115,14 @@ def _batch(said: Said, dimensions: Sequence[str]) -> int | None:
     bound = dimensions[0] if len(dimensions) > 1 else ""
     if bound and asked and bound != asked and not implicit:
         raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
-    found = asked or bound
+    found = asked or bound or implicit
     return whole(said, found, "the batch") if found else None
 
 
 def _facts(said: Said, command: str, dimensions: Sequence[str]) -> dict[str, str]:
-    file = _first(MODEL, said) or _first(LOADED, said) or ""
+    files = (_first(pattern, said) for pattern in (MODEL, LOADED, FILE))
     facts = {
-        "model": PurePosixPath(file).stem,
+        "model": bare_name(next(filter(None, files), "")),
         "gpu": (_first(DEVICE, said) or "").strip(),
         "runtime": "tensorrt",
         "precision": _precision(said, command),
@@ -112,10 +144,15 @@ def _may_use_tf32(said: Said, command: str) -> bool:
     return int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
 
 
-def _version(said: Said, packed: str) -> str:
-    """`8.5.0`, also where an old log has `8001` alone."""
-    written = _first(VERSION, said) or packed
-    return written if "." in written else ".".join((written[0], str(int(written[1:-2] or 0)), str(int(written[-2:]))))
+def _version(said: Said) -> str:
+    """`8.5.0`, also where a log has `8500` alone, and `10.1.0` for `100100`; empty where it says none."""
+    if found := _first(VERSION, said):
+        return found
+    command = COMMAND.search(said.text)
+    packed = (command[1] or "") if command else ""
+    major = len(packed) - 4 if len(packed) > 4 else 1
+    parts = (packed[:major], packed[major:-2], packed[-2:])
+    return ".".join(str(int(part)) for part in parts if part)
 
 
 def _day(said: Said) -> str:

@@ -1,10 +1,11 @@
 """Documents: price lists in JSON, of AWS, Azure and Infracost."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from calibrate.io.files import parse_json
+from calibrate.io.files import parse_json, quoted
 from planner.imports.price_lists.readers import AZURE_PREFIX, count, gigabytes, listed, of_provider
 from planner.imports.price_lists.rows import GIB, ListedPrice, ListFile
 from planner.model.choices import PriceKind
@@ -88,13 +89,20 @@ def _aws_kind(facts: Mapping[str, str]) -> PriceKind | None:
     return TERMS.get(facts.get("LeaseContractLength", "")) if paid_by_hour else None
 
 
+def _demand_dollars(file: ListFile, currencies: Iterable[object], remedy: str) -> None:
+    """PriceListError where prices are in another currency."""
+    if other := next((one for one in currencies if one not in (None, "USD")), None):
+        raise file.refuse(f"has prices in {quoted(str(other))}, and plans are in US dollars", remedy)
+
+
 def azure(file: ListFile, data: dict[str, Any]) -> Iterator[ListedPrice | str]:
     """A page of the retail prices: Linux, on demand, spot, and reservations, whose price is of the whole term."""
-    for item in data["Items"]:
+    _demand_dollars(file, (item.get("currencyCode") for item in data["Items"]), "Leave out `currencyCode` when you ask")
+    for item in filter(partial(_holds, file), data["Items"]):
         name, sku = str(item.get("armSkuName", "")), str(item.get("skuName", ""))
         product = str(item.get("productName", ""))
         machine = product.startswith("Virtual Machines") and not WINDOWS.search(product)
-        if not machine or item.get("currencyCode") != "USD" or sku.endswith("Low Priority"):
+        if not machine or sku.endswith("Low Priority"):
             continue
         fleet = file.fitted("azure", name.removeprefix(AZURE_PREFIX))
         if fleet is None:
@@ -104,6 +112,12 @@ def azure(file: ListFile, data: dict[str, Any]) -> Iterator[ListedPrice | str]:
         if paid and usd:
             price_kind, hours = paid
             yield listed(file, str(item.get("armRegionName", "")), name, fleet, "", price_kind, usd / hours)
+
+
+def _holds(file: ListFile, item: Mapping[str, Any]) -> bool:
+    """Whether an item's price holds on the day of the list: Azure lists those to come, and those to end, beside it."""
+    begin, end = (DAY.match(str(item.get(f"effective{name}Date"))) for name in ("Start", "End"))
+    return not (begin and begin[0] > file.seen_on) and not (end and end[0] < file.seen_on)
 
 
 def _azure_kind(item: Mapping[str, Any], sku: str) -> tuple[PriceKind, int] | None:
@@ -117,6 +131,7 @@ def _azure_kind(item: Mapping[str, Any], sku: str) -> tuple[PriceKind, int] | No
 
 def infracost(file: ListFile, data: dict[str, Any]) -> Iterator[ListedPrice | str]:
     """`infracost breakdown --format json`: the hours of each instance, also of groups of them."""
+    _demand_dollars(file, [data.get("currency")], "Run `infracost configure set currency USD`, and Infracost again")
     for project in data["projects"]:
         for resource in project.get("breakdown", {}).get("resources", []):
             named = str(resource.get("name", ""))

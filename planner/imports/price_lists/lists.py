@@ -15,6 +15,7 @@ from planner.catalog.offers import Catalog
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists import documents, readers
 from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, PriceListError, instance_name, joined
+from planner.imports.texts import BY_COMMAS, decoded, separation
 from planner.model.choices import PriceKind, PriceListFormat
 
 TABLES: Mapping[PriceListFormat, tuple[tuple[str, ...], Callable[[ListFile, str], Any]]] = {
@@ -170,15 +171,18 @@ def _read(source: SourceFile, catalog: Catalog) -> Said:
         seen_on=source.as_of or source.written_on or "",
     )
     try:
-        text = source.raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise file.refuse("is no text", KNOWN) from None
-    form = source.form
-    if text.lstrip()[:1] in ("{", "["):
-        return _document(file, source, form)
-    found = form or _table_form(text)
+        text = decoded(source.raw)
+    except FileError as error:
+        raise file.refuse(str(error), "Save it as UTF-8, or name another file") from None
     if not text.strip():
         raise file.refuse("is empty", "Name a price list")
+    return (_document if text.lstrip()[:1] in ("{", "[") else _table)(file, text, source.form)
+
+
+def _table(file: ListFile, text: str, form: PriceListFormat | None) -> Said:
+    if other := separation(text):
+        raise file.refuse(other, BY_COMMAS, 1)
+    found = form or _table_form(text)
     if found is None:
         raise file.refuse("is of no format that is known by its content", KNOWN)
     if found not in TABLES:
@@ -198,8 +202,8 @@ def _table_form(text: str) -> PriceListFormat | None:
 KNOWN = f"Name its format with --format, one of {', '.join(PriceListFormat)}"
 
 
-def _document(file: ListFile, source: SourceFile, form: PriceListFormat | None) -> Said:
-    data = _parsed(file, source)
+def _document(file: ListFile, text: str, form: PriceListFormat | None) -> Said:
+    data = _parsed(file, text)
     keys = data.keys() if isinstance(data, dict) else set()
     found = form or next((name for name, (needed, _) in DOCUMENTS.items() if needed <= keys), None)
     if found is None:
@@ -217,9 +221,9 @@ def _document(file: ListFile, source: SourceFile, form: PriceListFormat | None) 
         raise file.refuse(f"is no {found} list: {type(error).__name__} at {error}", "Download it again") from None
 
 
-def _parsed(file: ListFile, source: SourceFile) -> Any:
+def _parsed(file: ListFile, text: str) -> Any:
     try:
-        return documents.whole(parse_json(source.raw))
+        return documents.whole(parse_json(text.encode()))
     except FileError as error:
         raise PriceListError(f"{file.path}{error.place}: {error}. Name another file.") from None
     except (KeyError, TypeError, AttributeError):

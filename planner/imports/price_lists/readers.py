@@ -15,6 +15,8 @@ from planner.model.choices import PriceKind
 Row = Mapping[str, str]
 SKYPILOT = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 GPUHUNT = ("instance_name", "location", "price", "gpu_count", "gpu_name", "spot")
+BOOKED = "gcp-dws-calendar-mode"
+"""Flag of gpuhunt's for capacity that is booked ahead, at a price of its own."""
 PLAIN = ("instance", "gpu", "gpu_count", "usd_per_hour")
 AZURE_PREFIX = "Standard_"
 """Before every name of Azure's; the catalog leaves it out."""
@@ -106,7 +108,7 @@ def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
     """`<provider>.csv` of a catalog of gpuhunt."""
     for line, row in table_rows(file, text, GPUHUNT):
         gpus = count(file, row["gpu_count"], line)
-        if not gpus:
+        if not gpus or BOOKED in (row.get("flags") or "").split():
             continue
         size = gigabytes(file, row.get("gpu_memory"), line)
         kind = file.kind(row["gpu_name"], float(size) if size else None)

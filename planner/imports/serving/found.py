@@ -170,7 +170,7 @@ def distinct_names(names: list[str]) -> list[str]:
 
 ENGINE = re.compile(r"(?P<file>.+?)(_b\d+)?(_gpu\d+)?(_(?P<precision>fp32|fp16|int8))?\.(engine|plan|trt)")
 """An engine's file, as DeepStream and Savant name it: `detector.onnx_b4_gpu0_fp16.engine`."""
-MODEL_FILES = re.compile(r"\.(onnx|etlt|tlt|uff|caffemodel|cfg|pt|pth|torchscript|engine|plan|trt|txt)$")
+MODEL_FILES = re.compile(r"\.(onnx|etlt|tlt|uff|caffemodel|prototxt|cfg|pt|pth|torchscript|engine|plan|trt|txt)$")
 
 
 def bare_name(file: str) -> str:

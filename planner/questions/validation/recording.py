@@ -13,7 +13,7 @@ import numpy as np
 from calibrate.io.files import FileError, quoted, read_json
 from calibrate.serving.served import Actions, HeldMemory
 from planner.io.sound import UnsoundError, sound
-from planner.io.store import StoreError, write_bytes
+from planner.io.store import StoreError, demand_place, write_bytes
 from planner.questions.validation.written import (
     CURVES,
     TICK_S,
@@ -84,16 +84,13 @@ def write_recording(recording: Recording, path: Path) -> None:
 
 def check_target(target: Path, scenario: Path) -> None:
     """StoreError where a recording would replace its own scenario, or a file that is none, or cannot be written."""
-    if target.is_dir():
-        raise StoreError(f"{target}: is a folder. Name a file with --record.")
     if target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with --record.")
     if not target.name.endswith(SUFFIXES):
         raise StoreError(f"{target}: a recording is named .json or .json.gz. Name it so with --record.")
     if target.is_file() and target.stat().st_size:
         read_recording(target)
-    if not target.parent.is_dir():
-        raise StoreError(f"{target}: its folder is not there. Make it, or name another file with --record.")
+    demand_place(target, "--record")
 
 
 def read_recording(path: Path) -> Recording:

@@ -1,15 +1,12 @@
-"""Validation for people: measured beside simulated as tables and JSON, and the page that gathers all recordings."""
+"""Validation for people: measured beside simulated as tables and JSON."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import isfinite
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from planner.io.store import StoreError, write_text
 from planner.questions.validation.answer import (
     ROUNDING,
     SAME,
@@ -22,16 +19,12 @@ from planner.questions.validation.answer import (
     Timing,
     Validation,
 )
-from planner.questions.validation.comparison import validate
-from planner.questions.validation.recording import Recording, read_recording
-from planner.questions.validation.simulating import of_sessions
 from planner.questions.validation.speed import RehearsedSpeed
 from planner.show.document import Column, Document, Rows, Section, Table, Text, Tone
 from planner.show.forms import written
 from planner.show.terminal import plain
 from planner.units.writing import Format, Screen, counted, markdown, per_second, seconds, share
 
-BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
 DISTURBING_CORES = 0.2
 """What other programs may use of the processor without being mentioned."""
 
@@ -83,8 +76,6 @@ PROFILE_AGAIN = (
     "Profiles are of another state of this device: serve with the threads and beside the load that they were measured "
     "with, or measure anew into another --profiles DIR."
 )
-SESSIONS = (3, 4)
-"""Sessions of a calibration whose worth the page shows."""
 PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
 
 
@@ -318,7 +309,7 @@ def action_columns(answer: Validation) -> list[Column]:
     ]
 
 
-# The page
+# Runs of one machine
 
 
 def rows_markdown(answers: Sequence[Validation]) -> list[str]:
@@ -443,40 +434,3 @@ def section(folder: Folder) -> list[str]:
         *("Measured / simulated, and the error:", "", *rows_markdown(answers), ""),
         *device_rows_markdown(answers),
     ]
-
-
-def page(directory: Path) -> list[str]:
-    """A section for each folder of recordings, a folder for each machine."""
-    lines: list[str] = []
-    for path in sorted(path for path in directory.glob("*") if path.is_dir()):
-        recordings = [read_recording(file) for file in sorted(path.glob("*.json*"))]
-        lines += ["", *section(folder_of(path.name, recordings))] if recordings else []
-    return lines
-
-
-def folder_of(name: str, recordings: Sequence[Recording]) -> Folder:
-    """All runs of one machine in all ways."""
-    in_time = sorted(recordings, key=lambda recording: recording.created_at)
-    joined = {
-        count: [
-            validate(of_sessions(in_time[number], in_time[number - count + 1 : number]), by_profiles=True, causes=False)
-            for number in range(count - 1, len(in_time))
-        ]
-        for count in SESSIONS
-    }
-    alone = [validate(recording, by_profiles=True, causes=False) for recording in recordings]
-    return Folder(name, list(map(validate, recordings)), alone, joined)
-
-
-def renew(file: Path, recordings: Path) -> None:
-    """Write the part of the document between its marks anew."""
-    before, begin, rest = file.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise StoreError(f"{file}: has no `{BEGIN}` and `{END}`. Put both on lines of their own.")
-    made = "\n".join([BEGIN, *page(recordings), "", END])
-    write_text(f"{before}{made}{after}", file)
-
-
-if __name__ == "__main__":
-    renew(Path(sys.argv[1]), Path(sys.argv[2]))

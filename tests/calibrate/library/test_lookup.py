@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrate.io.files import FileError, read_json
 from calibrate.io.reader import ProfileError
 from calibrate.library.fit import fit_latency
 from calibrate.library.lookup import SHIPPED, Library, find_kinds, find_profiles, read_profile
@@ -320,6 +321,16 @@ def test_bad_text(case, tmp_path):
     path = tmp_path / "bad.json"
     path.write_bytes(raw)
     assert refusal(path) == message
+
+
+def test_a_digest_is_no_number(tmp_path):
+    """Of SHA-256 in hexadecimal digits one in forty begins like a number beyond all bounds."""
+    source = 'trtexec: a \\"b\\" (sha256 5e1234567890abcd)'
+    (path := tmp_path / "p.json").write_text(f'{{"source": "{source}", "latency_cv": 0.1}}')
+    assert read_json(path)["latency_cv"] == 0.1
+    path.write_text(f'{{"source": "{source}", "latency_cv": 5e1234}}')
+    with pytest.raises(FileError, match="beyond 1e100"):
+        read_json(path)
 
 
 def test_missing_file(tmp_path):

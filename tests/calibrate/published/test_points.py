@@ -5,8 +5,9 @@ import gzip
 import pytest
 from support.paths import PUBLIC
 
+from benchmarks.making import points as collecting
 from calibrate.io.tables import csv_text
-from calibrate.published import collect, names
+from calibrate.published import names
 from calibrate.published.points import COLUMNS, DATA, points, sources
 
 TABLES = pytest.mark.skipif(not (PUBLIC / "published").is_dir(), reason="the published tables are not here")
@@ -14,11 +15,11 @@ TABLES = pytest.mark.skipif(not (PUBLIC / "published").is_dir(), reason="the pub
 
 @TABLES
 def test_the_shipped_points_are_those_of_the_tables():
-    figures = collect.collect(PUBLIC)
+    figures = collecting.collect(PUBLIC)
     with gzip.open(DATA / "points.csv.gz", "rt", encoding="utf-8", newline="") as file:
         assert file.read() == csv_text(COLUMNS, figures)
     assert (DATA / "architectures.csv").read_text(encoding="utf-8") == csv_text(
-        collect.ARCHITECTURE_COLUMNS, collect.architectures(PUBLIC, figures)
+        collecting.ARCHITECTURE_COLUMNS, collecting.architectures(PUBLIC, figures)
     )
 
 

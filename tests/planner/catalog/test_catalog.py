@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import PUBLIC
 
+from benchmarks.making.prices import collect, day
 from calibrate.io.tables import csv_text, table
 from calibrate.published import names as identity
-from planner.catalog import collect
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, offers, own_left_out, stale, usual_days
 from planner.catalog.price_table import COLUMNS
@@ -652,7 +652,7 @@ FACTS = PUBLIC.parent / "facts"
 @pytest.mark.skipif(not (FACTS / "prices-2026.csv").exists(), reason="the table of prices is not here")
 def test_the_table_of_prices_follows_from_what_was_found():
     text = (SHIPPED / "prices.csv").read_text(encoding="utf-8")
-    assert text == csv_text(COLUMNS, collect.collect(table(FACTS / "prices-2026.csv")))
+    assert text == csv_text(COLUMNS, collect(table(FACTS / "prices-2026.csv")))
 
 
 @pytest.mark.skipif(not (FACTS / "gpus-2026.csv").exists(), reason="the table of GPUs is not here")
@@ -678,7 +678,7 @@ def test_of_conflicting_prices_the_dearer_counts():
 
 
 @pytest.mark.parametrize(
-    ("written", "day"),
+    ("written", "earliest"),
     [
         ("2026-07-20", "2026-07-20"),
         ("by 2026-08-19", "2026-08-19"),
@@ -688,8 +688,8 @@ def test_of_conflicting_prices_the_dearer_counts():
         ("about 2020", "2020-01-01"),
     ],
 )
-def test_a_date_counts_from_its_earliest_day(written, day):
-    assert collect.day(written) == day
+def test_a_date_counts_from_its_earliest_day(written, earliest):
+    assert day(written) == earliest
 
 
 BAD_TABLES = {

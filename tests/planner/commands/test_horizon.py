@@ -67,10 +67,10 @@ def test_json_and_picture(small: str, tmp_path: Path) -> None:
 
 
 def test_a_picture_that_cannot_be_written_costs_no_answer(small: str, tmp_path: Path) -> None:
-    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    """That a device is full shows only when it is written to."""
     pytest.importorskip("matplotlib")
-    (tmp_path / "week.png").symlink_to(tmp_path / "absent" / "week.png")
-    for picture, said, answered in (("week.png", "cannot be written", True), ("absent/a.png", "no directory", False)):
+    (tmp_path / "week.png").symlink_to("/dev/full")
+    for picture, said, answered in (("week.png", "cannot be written", True), ("absent/a.png", "is not there", False)):
         done = CliRunner().invoke(app, ["horizon", small, "--quiet", "--plot", str(tmp_path / picture)])
         assert isinstance(done.exception, PlotError)
         assert said in str(done.exception)

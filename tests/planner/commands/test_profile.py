@@ -213,7 +213,7 @@ def test_measured_on_this_machine(planner):
         (["resnet50", "--measure"], "--measure runs the model: write --device cpu or --device cuda:0."),
         (["resnet50", "--format", "csv"], "must be table, json or md, got csv."),
         (["resnet50", "--plot", "a.jpg"], "--plot a.jpg: must end in .png or .svg."),
-        (["resnet50", "--plot", "no/a.png"], "--plot no/a.png: no is no directory."),
+        (["resnet50", "--plot", "no/a.png"], "--plot no/a.png: cannot be written: folder no is not there."),
         (["m:f", "--input", "3xx8"], "--input 3xx8: must be sizes with x between. Write e.g. 3x224x224, or 384"),
         (["resnet50", "--batch", "0"], "--batch 0: must be at least 1."),
     ],

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from support import paths
 from support.commands import planner
+from support.imports import imported, refused
 
 from calibrate.io.files import lines_json
 from calibrate.io.tables import csv_text
@@ -36,24 +37,6 @@ gpus:
      idle_w: 20, pcie_gb_per_s: 16}
 """
 CATALOG = load_catalog()
-
-
-def imported(tmp_path: Path, *words: object) -> dict[str, object]:
-    """The JSON of the profile that an import makes."""
-    out = tmp_path / "made"
-    code, _, said = planner("profiles", "import", *words, "--out", out)
-    assert (code, said) == (0, "")
-    [path] = out.rglob("*.json")
-    read: dict[str, object] = json.loads(path.read_text())
-    return read
-
-
-def refused(tmp_path: Path, *words: object) -> str:
-    """The one line of an import that makes nothing."""
-    out = tmp_path / "none"
-    code, shown, said = planner("profiles", "import", *words, "--out", out)
-    assert (code, shown, said.count("\n"), out.exists()) == (2, "", 1, False), said
-    return said
 
 
 @pytest.fixture
@@ -461,6 +444,21 @@ def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
     sizes = ("--weights", "80 MB", "--memory", "4 MB") if b"memory" not in content else ("--weights", "80 MB")
     facts = (*RESNET, "--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt", "--batch", 1, "--gpu-count", 1)
     refused(tmp_path, file, *facts, *sizes)
+
+
+@pytest.mark.parametrize("name", ["plain.csv", "perf_analyzer.csv", "timm.csv"])
+@pytest.mark.parametrize(("between", "shown"), [(";", "';'"), ("\t", "'\\t'")])
+def test_tables_as_spreadsheets_save_them(tmp_path: Path, name: str, between: str, shown: str) -> None:
+    (file := tmp_path / name).write_text((DATA / name).read_text().replace(".", ",").replace(",", between))
+    assert f"{name}:1: separates columns by {shown}. Save it as CSV with commas" in refused(tmp_path, file)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_tables_as_other_systems_save_them(tmp_path: Path, encoding: str, end: str) -> None:
+    (file := tmp_path / "own.csv").write_bytes((DATA / "plain.csv").read_text().replace("\n", end).encode(encoding))
+    made = imported(tmp_path, file, *RESNET, *SERIES, "--weights", "50 MB")
+    assert made["latency_s"] == pytest.approx({"1": 0.0041, "2": 0.006, "4": 0.0101, "8": 0.0187})
 
 
 def test_cut_short_anywhere(tmp_path: Path, catalog: Path) -> None:

@@ -1,6 +1,8 @@
 """Files as tools write them become profiles, and plans rest on those; what is no time of a batch ends in a line.
 
-`aiperf-embeddings.json` is cut from what AIPerf 0.13.0 wrote here, of a server on a processor. Other figures are of:
+`aiperf-embeddings.json` is cut from what AIPerf 0.13.0 wrote here, of a server on a processor; GENAI_PERF from what
+GenAI-Perf 0.0.16 wrote of requests that we recorded in perf_analyzer's form, for its program is not to be had alone.
+Other figures are of:
 - results/benchmark-infer-* in huggingface/pytorch-image-models (Apache-2.0), on an RTX 4090 and an RTX 5090;
 - docs/measurements_metrics.md and the columns of src/report_writer.cc in triton-inference-server/perf_analyzer at
   263c5f6e (BSD);
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 from support import paths
 from support.commands import planner
+from support.imports import imported, refused
 
 DATA = paths.DATA / "imports"
 TIMM = (
@@ -43,6 +46,18 @@ TORCH = """y = model(x): batch_size 1 method pre-ln
 
 Times are in milliseconds (ms).
 """
+GENAI_PERF = {
+    "request_throughput": {"unit": "requests/sec", "avg": 40.60045787328769},
+    "request_latency": {"unit": "ms", "avg": 24.59378935, "p50": 24.352207, "p99": 30.75734656, "std": 2.8630021},
+    "request_count": {"unit": "count", "avg": 20.0},
+    "input_config": {
+        "model_names": ["bge-small"],
+        "analyze": {"sweep_parameters": {"concurrency": {"min": 1, "max": 1024}}},
+        "endpoint": {"type": "embeddings", "custom": "v1/embeddings"},
+        "perf_analyzer": {"stimulus": {"concurrency": 1}, "measurement": {"mode": "interval", "num": 2000}},
+        "input": {"batch_size": 8, "audio": {"batch_size": 1}, "image": {"batch_size": 1}},
+    },
+}
 RECORDS = {
     "records": {
         "ttft": {"tag": "ttft", "unit": "ms", "avg": 2343.219436988764},
@@ -56,22 +71,6 @@ RECORDS_TABLE = (
     "220.22\n"
     "\nMetric,Value\nRequest Count,89.00\n"
 )
-
-
-def imported(tmp_path: Path, *words: object) -> dict[str, object]:
-    """The JSON of the profile that an import makes."""
-    code, _, said = planner("profiles", "import", *words, "--out", tmp_path / "made")
-    assert (code, said) == (0, "")
-    [path] = (tmp_path / "made").rglob("*.json")
-    read: dict[str, object] = json.loads(path.read_text())
-    return read
-
-
-def refused(tmp_path: Path, *words: object) -> str:
-    """The one line of an import that makes nothing."""
-    code, shown, said = planner("profiles", "import", *words, "--out", tmp_path / "none")
-    assert (code, shown, said.count("\n"), (tmp_path / "none").exists()) == (2, "", 1, False), said
-    return said
 
 
 def planned(tmp_path: Path, made: dict[str, object], rate: float) -> int:
@@ -114,6 +113,17 @@ def test_aiperf_of_several_clients_or_with_failures(tmp_path: Path) -> None:
     run["input_config"]["phases"][0]["concurrency"] = 16
     file.write_text(json.dumps(run))
     assert "is of 16 clients at once" in refused(tmp_path, file, *words, *sizes)
+
+
+def test_genai_perf_of_embeddings(tmp_path: Path) -> None:
+    """8 texts in 24.6 ms on average, not at a percentile: 325 a second at most."""
+    (run := tmp_path / "profile_export_genai_perf.json").write_text(json.dumps(GENAI_PERF))
+    words = ("--gpu", "T4", "--precision", "fp16", "--runtime", "onnxruntime", "--input", "seq32")
+    made = imported(tmp_path, run, *words, "--weights", "67 MB", "--memory", "40 MB")
+    assert (made["model"], made["latency_s"]) == ("bge-small", {"8": pytest.approx(0.02459378935)})
+    assert [planned(tmp_path, made, rate) for rate in (150, 450)] == [1, 2]
+    run.write_text(json.dumps(GENAI_PERF).replace('"stimulus": {"concurrency": 1}', '"stimulus": {"concurrency": 4}'))
+    assert "is of 4 clients at once" in refused(tmp_path, run, *words)
 
 
 def test_aiperf_of_a_language_model_in_the_form_of_its_first_versions(tmp_path: Path) -> None:

@@ -124,6 +124,66 @@ def test_azure_items_without_their_page(tmp_path: Path, windows: str) -> None:
     assert planned(tmp_path, "H100-NVL-94GB", "NCC40ads_H100_v5", "azure")[1] == pytest.approx(6.98)
 
 
+def test_prices_in_another_currency_are_no_dollars(tmp_path: Path) -> None:
+    """Infracost converts where it is told to, and Azure where it is asked to."""
+    text = (DATA / "infracost.json").read_text()
+    (file := tmp_path / "euros.json").write_text(text.replace('"currency": "USD"', '"currency": "EUR"'))
+    assert "euros.json: has prices in `EUR`" in planner("prices", "import", file, "--out", tmp_path / "none")[2]
+    item = {"currencyCode": "EUR", "armSkuName": "Standard_NC8as_T4_v3", "retailPrice": 0.7, "type": "Consumption"}
+    file.write_text(json.dumps({"BillingCurrency": "EUR", "Items": [item]}))
+    said = planner("prices", "import", file, "--out", tmp_path / "none")[2]
+    assert "has prices in `EUR`, and plans are in US dollars. Leave out `currencyCode`" in said
+
+
+def test_azure_lists_prices_to_come_and_to_end(tmp_path: Path) -> None:
+    """Keys as in snapshot/2022-06-06 of joelverhagen/az-retail-prices, where one price ends as another begins."""
+    item = {
+        "armSkuName": "Standard_NC8as_T4_v3",
+        "armRegionName": "eastus",
+        "currencyCode": "USD",
+        "type": "Consumption",
+        "productName": "Virtual Machines NCasT4_v3 Series",
+        "skuName": "NC8as T4 v3",
+    }
+    dates = (
+        {"effectiveStartDate": "2021-11-01T00:00:00Z", "effectiveEndDate": "2022-07-31T23:59:00Z", "retailPrice": 0.9},
+        {"effectiveStartDate": "2022-08-01T00:00:00Z", "retailPrice": 0.752},
+    )
+    (file := tmp_path / "page.json").write_text(json.dumps({"Items": [item | dated for dated in dates]}))
+    key = ("azure", "NC8as_T4_v3", PriceKind.ON_DEMAND)
+    assert imported(tmp_path, file, "--as-of", "2022-06-06")[key] == ("T4", 1, 0.9)
+    assert imported(tmp_path, file, "--as-of", "2022-08-01")[key] == ("T4", 1, 0.752)
+
+
+def test_gpuhunt_leaves_capacity_that_is_booked_ahead(tmp_path: Path) -> None:
+    """Flags as gpuhunt 0.1.34 writes those of GCP; its names of GPUs are told by memory."""
+    columns = "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,gpu_vendor,flags"
+    rows = (
+        "a3-ultragpu-8g,us-central1,84.8,224,2952.0,8,H200,141.0,False,,nvidia,",
+        "a3-ultragpu-8g,us-central1,59.3,224,2952.0,8,H200,141.0,False,,nvidia,gcp-dws-calendar-mode",
+        "a4-highgpu-8g,us-central1,64.0,224,3968.0,8,B200,180.0,False,,nvidia,gcp-dws-calendar-mode gcp-a4",
+    )
+    (file := tmp_path / "gcp.csv").write_text("\n".join((columns, *rows)) + "\n")
+    assert imported(tmp_path, file) == {("gcp", "a3-ultragpu-8g", PriceKind.ON_DEMAND): ("H200", 8, 84.8)}
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "said"),
+    [
+        ("x.csv", b"instance;gpu;gpu_count;usd_per_hour\na;T4;1;0,5\n", "x.csv:1: separates columns by ';'. Save it"),
+        ("x.csv", b"instance,gpu,gpu_count,usd_per_hour\na,T4,1,0,5\n", "x.csv:2: is not as long as the first line"),
+        ("x.csv", b"instance,gpu,gpu_count,usd_per_hour\na,T4,1,nan\n", "x.csv:2: a price must be a number above 0"),
+        ("x.csv", "instance,gpu\né".encode("latin-1"), "x.csv: is no text in UTF-8: byte 0xe9"),
+        ("x.json", '{"Items": []}'.encode("utf-16-le"), "x.json: is no text in UTF-8: byte 0x00"),
+    ],
+)
+def test_tables_in_other_forms_end_in_a_line(tmp_path: Path, name: str, raw: bytes, said: str) -> None:
+    (file := tmp_path / name).write_bytes(raw)
+    code, shown, error = planner("prices", "import", file, "--out", tmp_path / "none")
+    assert (code, shown, error.count("\n"), (tmp_path / "none").exists()) == (2, "", 1, False), error
+    assert said in error
+
+
 @pytest.mark.parametrize(
     ("provider", "row", "found"),
     [

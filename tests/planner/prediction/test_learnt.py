@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from support.planning import CATALOG
 
+from benchmarks.making.fitting import DesignMatrices, Figure, Spreads, figures, fit
+from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
 from calibrate.published.points import points
 from planner import api
 from planner.prediction.effects import PredictedCase
-from planner.prediction.fitting import DesignMatrices, Figure, Spreads, figures, fit
-from planner.prediction.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
 from planner.prediction.learnt import Learnt, Nearness, Software, learnt, traits
 from planner.prediction.queries import QueryError, answers
 from planner.prediction.transfer import SPREAD_80

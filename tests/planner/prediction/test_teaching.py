@@ -5,11 +5,11 @@ from math import exp, log
 
 import pytest
 
+from benchmarks.making.fitting import Figure, figures
 from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published.points import points
 from planner.catalog.offers import load_catalog
 from planner.prediction.effects import least_s, style
-from planner.prediction.fitting import Figure, figures
 
 GPUS = load_catalog().gpus
 FIGURES = figures(GPUS)

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 
-from planner.catalog.collect import ANY_REGION
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, stale, usual_days
-from planner.catalog.sold import Instance, Price, Purchase
+from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase
 from planner.model.choices import PriceKind
 from planner.show.document import Column, Rows
 from planner.show.terminal import listed

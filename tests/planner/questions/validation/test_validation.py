@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from support import worlds
 from support.paths import SCENARIOS
 
+from benchmarks.making.validation_page import BEGIN, END, folder_of, renew
 from calibrate.serving.served import Actions, HeldMemory
 from planner.io.load import load_scenario, schema
 from planner.io.store import StoreError
@@ -33,16 +34,12 @@ from planner.questions.validation.simulating import expected_slowdown, of_sessio
 from planner.questions.validation.speed import RehearsedSpeed, of_size, speed_of
 from planner.questions.validation.takes import actions_joined, in_sequence, lengths, starts
 from planner.show.text.validation import (
-    BEGIN,
     DISTURBING_CORES,
-    END,
     METRICS,
     Folder,
-    folder_of,
     likely_cause,
     pooled,
     render,
-    renew,
     speed_line,
     spoilt_by,
 )
@@ -935,7 +932,7 @@ def test_every_run_is_rehearsed_and_undisturbed(committed: Sequence[Validation])
 
 
 def test_the_page_shows_what_the_committed_recordings_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.show.text.validation.folder_of", lambda name, _: machine(name))
+    monkeypatch.setattr("benchmarks.making.validation_page.folder_of", lambda name, _: machine(name))
     page = tmp_path / "validation.md"
     page.write_text(Path("docs/validation.md").read_text())
     renew(page, RECORDINGS)

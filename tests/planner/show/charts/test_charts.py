@@ -405,7 +405,7 @@ def invoke(study, out, picture):
     ("picture", "said"),
     [
         ("a.svg", "must end in .png"),
-        ("absent/a.png", "is no directory"),
+        ("absent/a.png", "is not there"),
         (".png", "must end in"),
         ("d.png", "is a directory"),
     ],
@@ -426,9 +426,9 @@ def test_without_matplotlib_nothing_is_worked_out(alone, tmp_path, monkeypatch):
 
 
 def test_the_answer_is_printed_even_where_its_picture_fails(alone, tmp_path):
-    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    """That a device is full shows only when it is written to."""
     picture = tmp_path / "a.png"
-    picture.symlink_to(tmp_path / "absent" / "a.png")
+    picture.symlink_to("/dev/full")
     done = invoke(alone, tmp_path / "out", picture)
     assert "cannot be written" in str(done.exception)
     assert "What matters most" in done.stdout
@@ -442,7 +442,7 @@ def test_a_picture_may_lie_with_the_results(alone, tmp_path):
 
 def test_a_picture_that_cannot_be_written_is_one_line(tmp_path):
     pytest.importorskip("matplotlib")
-    with pytest.raises(PlotError, match=r"cannot be written .* Name another file with --plot"):
+    with pytest.raises(PlotError, match=r"cannot be written: .* Name another file with --plot"):
         png.draw(tmp_path / "absent" / "study.png", [[GRAPH]])
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from calibrate.library.lookup import find_profiles
 from planner import cli
-from planner.catalog.choosing import ListingError, choose, choose_instances
+from planner.catalog.choosing import ListingError, choose, choose_instances, folders_near
 from planner.catalog.offers import load_catalog
 from planner.model.choices import PriceKind
 from planner.prediction.queries import QueryAnswer
@@ -96,6 +96,19 @@ def test_a_device_tells_what_was_probed_and_nothing_else():
     assert "50 GB/s within main memory" in text
     assert "launch" not in text.casefold()
     assert "operation" not in text
+
+
+@pytest.mark.parametrize(("model", "gpu"), [("mine", None), ("mine", "T4"), ("resnet50", "my-card")])
+def test_a_folder_that_was_measured_just_now_is_named(tmp_path, monkeypatch, model, gpu):
+    monkeypatch.chdir(tmp_path)
+    for name, schema in (("mine", "planner.profile/v1"), ("resnet50", "planner.profile/v1"), ("other", "else/v1")):
+        (tmp_path / name / "my-card").mkdir(parents=True)
+        (tmp_path / name / "my-card" / f"{name}.json").write_text(f'{{"schema": "{schema}", "model": "{name}"}}')
+    with pytest.raises(ListingError) as refused:
+        choose(LIBRARY, model, gpu)
+    assert f"Did you mean `--profiles {model}`? It has one on my-card." in str(refused.value)
+    assert folders_near(LIBRARY, model, "my-card")
+    assert not folders_near(LIBRARY, "other")
 
 
 def test_what_is_not_known_is_refused_with_what_is():

@@ -1,6 +1,6 @@
 """Collecting: a table of prices as they were found becomes the `prices.csv` that is shipped.
 
-`python -m planner.catalog.collect FILE` writes it anew; a test does the same and compares.
+`python -m benchmarks.making.prices FILE` writes it anew; a test does the same and compares.
 """
 
 import re
@@ -11,13 +11,13 @@ from pathlib import Path
 from calibrate.io.tables import csv_text, table
 from calibrate.published import names
 from planner.catalog.files import SaleStatus
+from planner.catalog.offers import SHIPPED
 from planner.catalog.price_table import COLUMNS
+from planner.catalog.sold import ANY_REGION
 from planner.model.choices import PriceKind
 
 Row = Mapping[str, str]
 
-ANY_REGION = "any"
-"""Of a provider whose price is the same everywhere, or who does not say where."""
 WITHOUT_FACTS = (
     "M60",
     "T4G",
@@ -113,5 +113,4 @@ def _chosen(rows: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    to = Path(__file__).parent / "data" / "prices.csv"
-    to.write_text(csv_text(COLUMNS, collect(table(Path(sys.argv[1])))), encoding="utf-8")
+    (SHIPPED / "prices.csv").write_text(csv_text(COLUMNS, collect(table(Path(sys.argv[1])))), encoding="utf-8")

@@ -1,6 +1,6 @@
 """Holding: the most numbers that networks hold at once for one picture, for memory that nobody published.
 
-`python -m calibrate.layers.holding` writes `calibrate/published/data/held.csv`. It needs timm and computes nothing:
+`python -m benchmarks.making.holding` writes `calibrate/published/data/held.csv`. It needs timm and computes nothing:
 tensors on torch's meta device have sizes and no values.
 """
 

@@ -20,11 +20,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from benchmarks.making.fitting import Figure, Fit, Floats, Integers, Spreads, figures, fit, likeliest, series_name
 from calibrate.published.points import DATA as POINTS
 from calibrate.published.points import sources
 from planner.catalog.offers import load_catalog
 from planner.prediction.effects import chip, family
-from planner.prediction.fitting import Figure, Fit, Floats, Integers, Spreads, figures, fit, likeliest, series_name
 from planner.prediction.learnt import FILE, SCHEMA, Nearness, Seen, Software, learnt, traits
 from planner.prediction.transfer import SPREAD_80
 

@@ -1,17 +1,19 @@
 """Collecting: tables of published measurements become the points, sources and architectures that are shipped.
 
-`python -m calibrate.published FOLDER` writes them anew; a test does the same and compares.
+`python -m benchmarks.making.points FOLDER` writes them anew; a test does the same and compares.
 """
 
 import gzip
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from benchmarks.making import mlperf
 from calibrate.io.tables import csv_text, table
-from calibrate.published import mlperf, names
-from calibrate.published.points import COLUMNS, FULL, sources
+from calibrate.published import names
+from calibrate.published.points import COLUMNS, DATA, FULL, sources
 
 Row = Mapping[str, str]
 Figure = tuple[str, ...]
@@ -303,3 +305,7 @@ READERS: Mapping[str, Callable[[Row], Figure | None]] = {
     "triton-concurrency.csv": _triton,
     "mlperf-inference.csv": _mlperf,
 }
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), DATA)

@@ -1,0 +1,52 @@
+"""The page of all recorded runs, measured beside simulated: `make validation` writes it into docs/validation.md."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from planner.io.store import StoreError, write_text
+from planner.questions.validation.comparison import validate
+from planner.questions.validation.recording import Recording, read_recording
+from planner.questions.validation.simulating import of_sessions
+from planner.show.text.validation import Folder, section
+
+BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
+SESSIONS = (3, 4)
+"""Sessions of a calibration whose worth the page shows."""
+
+
+def page(directory: Path) -> list[str]:
+    """A section for each folder of recordings, a folder for each machine."""
+    lines: list[str] = []
+    for path in sorted(path for path in directory.glob("*") if path.is_dir()):
+        recordings = [read_recording(file) for file in sorted(path.glob("*.json*"))]
+        lines += ["", *section(folder_of(path.name, recordings))] if recordings else []
+    return lines
+
+
+def folder_of(name: str, recordings: Sequence[Recording]) -> Folder:
+    """All runs of one machine in all ways."""
+    in_time = sorted(recordings, key=lambda recording: recording.created_at)
+    joined = {
+        count: [
+            validate(of_sessions(in_time[number], in_time[number - count + 1 : number]), by_profiles=True, causes=False)
+            for number in range(count - 1, len(in_time))
+        ]
+        for count in SESSIONS
+    }
+    alone = [validate(recording, by_profiles=True, causes=False) for recording in recordings]
+    return Folder(name, list(map(validate, recordings)), alone, joined)
+
+
+def renew(file: Path, recordings: Path) -> None:
+    """Write the part of the document between its marks anew."""
+    before, begin, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise StoreError(f"{file}: has no `{BEGIN}` and `{END}`. Put both on lines of their own.")
+    made = "\n".join([BEGIN, *page(recordings), "", END])
+    write_text(f"{before}{made}{after}", file)
+
+
+if __name__ == "__main__":
+    renew(Path(sys.argv[1]), Path(sys.argv[2]))
