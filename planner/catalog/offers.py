@@ -22,7 +22,7 @@ from planner.catalog.files import (
 from planner.catalog.hosts import host_cores, host_network
 from planner.catalog.mig import SLICE, slices
 from planner.catalog.price_table import Key, read_table
-from planner.catalog.sold import Instance, Price, Purchase
+from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, OwnMachine
@@ -410,7 +410,47 @@ def _layer(place: Path, files: Sequence[CatalogFile], gpus: Collection[str], err
     known = [_instances(file) for file in files if file.path.parent == place]
     table = place / "prices.csv"
     listed = read_table(table, gpus, errors) if table.exists() else {}
-    return _with_newer(_first_wins(known), listed)
+    return _as_asked_since(_with_newer(_first_wins(known), listed))
+
+
+def _as_asked_since(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
+    """The same, but an old price gives way to a newer and dearer one of the same machine, or of as many such GPUs where
+    the provider's list has no machine (`unclear`: an average, or where it starts).
+
+    Who plans with what was asked two years ago cannot buy at it.
+    """
+    alike: dict[tuple[str, str, int], list[Instance]] = {}
+    for one in known.values():
+        alike.setdefault((one.provider, one.gpu, one.gpu_count), []).append(one)
+    return {
+        key: replace(
+            one,
+            prices={
+                kind: _asked_since(one, kind, price, alike[one.provider, one.gpu, one.gpu_count])
+                for kind, price in one.prices.items()
+            },
+        )
+        for key, one in known.items()
+    }
+
+
+def _asked_since(one: Instance, kind: PriceKind, price: Price, alike: Sequence[Instance]) -> Price:
+    """The price of a machine, or what its provider asks since for the like."""
+    if one.status is not SaleStatus.ACTIVE:
+        return price
+    since = [
+        other.prices[kind]
+        for other in alike
+        if kind in other.prices
+        if other.status is SaleStatus.UNCLEAR or (other.name == one.name and other.status is SaleStatus.ACTIVE)
+        if other.region == one.region or ANY_REGION in (one.region, other.region)
+    ]
+    newest = max(since, key=lambda other: other.as_of, default=price)
+    old = stale(price.as_of, date.fromisoformat(newest.as_of), usual_days(one.provider))
+    if not old or newest.usd_per_hour <= price.usd_per_hour:
+        return price
+    was = f"{one.name} itself was ${price.usd_per_hour:g}/h on {price.as_of}"
+    return replace(newest, source=f"{newest.source}; {was}")
 
 
 def _with_newer(known: dict[Key, Instance], table: Mapping[Key, Instance]) -> dict[Key, Instance]:

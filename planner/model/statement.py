@@ -85,7 +85,6 @@ class Code(StrEnum):
     DOUBT = "doubt"
     STALE_PRICE = "stale-price"
     STALE_PRICES = "stale-prices"
-    DEARER_SINCE = "dearer-since"
     SPOT = "spot"
     RETIRED = "retired"
     OWN_LEFT_OUT = "own-left-out"

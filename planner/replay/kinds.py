@@ -1,14 +1,11 @@
 """Kinds of GPU side by side: what the cheapest fleet of each costs, at which prices, and how sure it is."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from planner.catalog.files import SaleStatus
-from planner.catalog.offers import Catalog, Offer, stale, usual_days
-from planner.catalog.sold import Instance, Price
-from planner.model.plan import OfOneKind, PlanWarning, Searched
-from planner.model.statement import Code, Statement
+from planner.catalog.offers import Catalog
+from planner.catalog.sold import Instance
+from planner.model.plan import OfOneKind, Searched
 from planner.replay.trial import Trial, evidence
 from simulator.world.profile import weakest
 
@@ -48,31 +45,3 @@ def _by_price(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> di
         return {}
     kinds = set.intersection(*(set(prices) for prices, _ in priced))
     return {kind.value: sum(n * prices[kind].usd_per_hour for prices, n in priced) for kind in sorted(kinds)}
-
-
-def dearer_since(trials: Iterable[Trial], catalog: Catalog, today: date) -> Iterator[PlanWarning]:
-    """Old prices of machines for whose like their provider asks more since, each machine once."""
-    for offer in dict.fromkeys(offer for trial in trials for offer in trial.bought):
-        newer = _newest(catalog, offer) if stale(offer.as_of, today, usual_days(offer.provider)) else None
-        if newer is None or newer[1].usd_per_hour <= offer.usd_per_hour:
-            continue
-        instance, price = newer
-        names = (offer.instance, offer.as_of, offer.provider, offer.gpu.name, instance.name, price.as_of)
-        figures = {"usd_per_hour": offer.usd_per_hour, "now_usd_per_hour": price.usd_per_hour}
-        yield PlanWarning(what=Statement(code=Code.DEARER_SINCE, subjects=names, figures=figures))
-
-
-def _newest(catalog: Catalog, offer: Offer) -> tuple[Instance, Price] | None:
-    """The last price of the same machine after the offer's own, or an average or the like (`unclear`) of what the
-    provider asks for as many such GPUs: another machine of its has another price."""
-    like = (offer.provider, offer.gpu.name, offer.gpu_count)
-    found = [
-        (one, price)
-        for one in catalog.instances
-        if (one.provider, one.gpu, one.gpu_count) == like
-        if one.status is SaleStatus.UNCLEAR or (one.name == offer.instance and one.status is not SaleStatus.RETIRED)
-        if one.region == offer.region or "any" in (one.region, offer.region)
-        for kind, price in one.prices.items()
-        if kind is offer.price_kind and price.as_of > offer.as_of
-    ]
-    return max(found, key=lambda pair: pair[1].as_of, default=None)

@@ -19,7 +19,7 @@ from planner.placing.fleets import Fleet, cost_usd_per_hour, gpu_count
 from planner.placing.sizing import Kind, Profiles
 from planner.prediction.predict import Predictor
 from planner.replay.answer import policies, recommend
-from planner.replay.kinds import dearer_since, of_each_kind
+from planner.replay.kinds import of_each_kind
 from planner.replay.timeline import histograms
 from planner.replay.trial import Trial
 from planner.replay.warnings import assumptions
@@ -201,7 +201,6 @@ def _answered(
         warnings=(
             *([PlanWarning(what=Statement(code=Code.INTERRUPTED))] if found.interrupted else []),
             *plan.warnings,
-            *dearer_since((shown, *found.alone), catalog, today),
             *search.warnings_of(shown, today),
         ),
         latency=histograms(slo_s, shown.replay.latencies),

@@ -24,11 +24,10 @@ def doubts(plan: Plan) -> Items:
 
 
 def one_a_date(warnings: Sequence[PlanWarning]) -> list[PlanWarning]:
-    """Prices of one date take one warning, before all others; those that were asked since have one of their own."""
-    since = {one.what.subjects[0] for one in warnings if one.what.code is Code.DEARER_SINCE}
+    """Prices of one date take one warning, before all others."""
     dated: dict[str, list[PlanWarning]] = {}
     for one in warnings:
-        if one.what.code is Code.STALE_PRICE and one.what.subjects[0] not in since:
+        if one.what.code is Code.STALE_PRICE:
             dated.setdefault(one.what.subjects[1], []).append(one)
     prices = [
         replace(those[0], what=replace(those[0].what, subjects=(names([one.what.subjects[0] for one in those]), date)))

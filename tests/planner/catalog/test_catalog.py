@@ -646,6 +646,42 @@ def test_smaller_clouds_change_within_weeks():
     assert stale("2026-07-20", day, usual_days("runpod"))
 
 
+OLD_ROW = "runpod,any,mine,T4,1,,active,on-demand,1.0,1.0,2025-01-01,a list,"
+
+
+@pytest.mark.parametrize(
+    ("row", "usd_per_hour"),
+    [
+        ("runpod,any,average,T4,1,,unclear,on-demand,2.0,2.0,2026-06-01,a list,", 2.0),
+        ("runpod,eu,mine,T4,1,,active,on-demand,2.0,2.0,2026-06-01,a list,", 2.0),
+        ("runpod,any,average,T4,1,,unclear,on-demand,0.5,0.5,2026-06-01,a list,", 1.0),  # cheaper
+        ("runpod,any,average,T4,1,,unclear,on-demand,2.0,2.0,2025-01-20,a list,", 1.0),  # hardly newer
+        ("runpod,any,average,T4,1,,unclear,spot,2.0,2.0,2026-06-01,a list,", 1.0),
+        ("runpod,any,average,T4,4,,unclear,on-demand,2.0,2.0,2026-06-01,a list,", 1.0),
+        ("vast,any,average,T4,1,,unclear,on-demand,2.0,2.0,2026-06-01,a list,", 1.0),
+        ("runpod,any,other,T4,1,,active,on-demand,2.0,2.0,2026-06-01,a list,", 1.0),  # more processors, maybe
+        ("runpod,eu,mine,T4,1,,retired,on-demand,2.0,2.0,2026-06-01,a list,", 1.0),
+    ],
+)
+def test_an_old_price_gives_way_to_what_is_asked_since(tmp_path, row, usd_per_hour):
+    header = (SHIPPED / "prices.csv").read_text(encoding="utf-8").split("\n", 1)[0]
+    (tmp_path / "prices.csv").write_text("\n".join([header, OLD_ROW, row, ""]), encoding="utf-8")
+    wish = BuySpec(providers=("runpod",), instances=("mine",), regions=("any",))
+    ((offer,), _) = offers(load_catalog([tmp_path]), wish)
+    assert offer.usd_per_hour == usd_per_hour
+    assert ("mine itself was $1/h on 2025-01-01" in offer.source) is (usd_per_hour == 2.0)
+
+
+def test_what_others_ask_since_moves_no_price_of_ones_own(tmp_path):
+    header = (SHIPPED / "prices.csv").read_text(encoding="utf-8").split("\n", 1)[0]
+    name, usd_per_hour = "gpu-h200-sxm_1gpu", 1.5
+    row = f"nebius,any,{name},H200,1,,active,on-demand,{usd_per_hour},{usd_per_hour},2025-01-01,our contract,"
+    (tmp_path / "prices.csv").write_text("\n".join([header, row, ""]), encoding="utf-8")
+    own, shipped = (offers(load_catalog(place), BuySpec(instances=(name,)))[0][0] for place in ([tmp_path], []))
+    assert own.usd_per_hour == usd_per_hour
+    assert (shipped.usd_per_hour, shipped.as_of) == (5.4, "2026-10-24")
+
+
 FACTS = PUBLIC.parent / "facts"
 
 
