@@ -9,46 +9,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from calibrate.devices.device import Cpu, Cuda, Device
 from calibrate.devices.nvml import of_cuda
 from calibrate.io.points import Settings
+from calibrate.io.tables import table
 from simulator.machine_code import cores
 
 GB = 1_000_000_000
 KINDS: Mapping[str, tuple[str, float]] = {
-    "K80": ("K80", 12),
-    "P100-PCIE-16GB": ("P100", 16),
-    "P100-SXM2-16GB": ("P100-SXM2", 16),
-    "V100-SXM2-16GB": ("V100", 16),
-    "V100-SXM2-32GB": ("V100-32GB", 32),
-    "T4": ("T4", 16),
-    "A2": ("A2", 16),
-    "A10": ("A10", 24),
-    "A10G": ("A10G", 24),
-    "A16": ("A16", 16),
-    "A30": ("A30", 24),
-    "A40": ("A40", 48),
-    "L4": ("L4", 24),
-    "L40": ("L40", 48),
-    "L40S": ("L40S", 48),
-    "A100-SXM4-40GB": ("A100-40GB", 40),
-    "A100-PCIE-40GB": ("A100-40GB-PCIe", 40),
-    "A100-SXM4-80GB": ("A100-80GB", 80),
-    "A100 80GB PCIe": ("A100-80GB-PCIe", 80),
-    "H100 PCIe": ("H100-PCIe", 80),
-    "H100 NVL": ("H100-NVL-94GB", 94),
-    "H100 80GB HBM3": ("H100", 80),
-    "H200": ("H200", 141),
-    "H200 NVL": ("H200-NVL", 141),
-    "B200": ("B200", 180),
-    "RTX 3090": ("RTX3090", 24),
-    "RTX 4090": ("RTX4090", 24),
-    "RTX 5090": ("RTX5090", 32),
-    "GTX 580": ("GTX580", 3),
+    row["name"]: (row["kind"], float(row["memory_gb"])) for row in table(Path(__file__).parent / "data" / "kinds.csv")
 }
-"""Catalog kind and memory (GB) by the name a GPU gives itself, without its maker and series. A GPU that is not here,
+"""Catalog kind and memory (GB) by the name a GPU gives itself, without its maker and series. A GPU that is not there,
 such as one of the same chip on PCIe where the catalog has the SXM board, has other rates: it becomes its own kind."""
 MAKERS = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|AMD)\s+", re.IGNORECASE)
 NOT_A_MODEL = re.compile(r"\((R|TM)\)|\b(CPU|Processor)\b", re.IGNORECASE)

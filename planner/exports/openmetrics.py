@@ -1,9 +1,11 @@
 """OpenMetrics: the figures of a plan as gauges, to be drawn and alarmed on beside what is measured."""
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from operator import attrgetter
+from pathlib import Path
 
 from planner.model.plan import Plan
 from planner.words.candidates import candidate_name
@@ -17,9 +19,8 @@ class Gauge:
     """A metric, and the figures of a plan's part that it shows."""
 
     name: str
-    """Where it has a unit, it ends in it."""
-    unit: str
     help: str
+    unit: str = ""
     figure: str = ""
     """Name of the only figure; a tuple counts as its length."""
     label: str = ""
@@ -36,56 +37,12 @@ class Gauge:
                 yield {**labels, **({self.label: value} if self.label else {})}, number
 
 
-INFO = Gauge("planner_plan_info", "", "Which plan these figures are of.")
-OF_PLAN = (
-    Gauge("planner_feasible", "", "1 where every SLO is surely met.", "feasible"),
-    Gauge("planner_gpus", "", "GPUs of the fleet.", "gpu_count"),
-    Gauge("planner_cost_per_hour_usd", "usd", "Price of an hour of all machines.", "cost_usd_per_hour"),
-    Gauge("planner_cost_lower_bound_per_hour_usd", "usd", "Price that no fleet can beat.", "lower_bound_usd_per_hour"),
-    Gauge("planner_power_watts", "watts", "Mean power of all GPUs.", "energy_w"),
-)
-OF_MACHINES = (Gauge("planner_machines", "", "Machines of each type.", "count"),)
-OF_MODELS = (
-    Gauge("planner_model_slo_seconds", "seconds", "Longest time to an answer that counts as on time.", "slo_s"),
-    Gauge(
-        "planner_model_slo_attainment_target_ratio",
-        "ratio",
-        "Share of requests that must be on time.",
-        "slo_attainment_target",
-    ),
-    Gauge(
-        "planner_model_slo_attainment_ratio",
-        "ratio",
-        "Share of requests on time in replays: mean, and the ends of its 95 % interval.",
-        label="estimate",
-        figures={end: f"slo_attainment.{end}" for end in ("mean", "low", "high")},
-    ),
-    Gauge(
-        "planner_model_latency_seconds",
-        "seconds",
-        "Quantiles of the time from a request to its answer.",
-        label="quantile",
-        figures={"0.5": "p50_s", "0.9": "p90_s", "0.95": "p95_s", "0.99": "p99_s"},
-    ),
-    Gauge("planner_model_offered_requests_per_second", "", "Requests a second that arrive.", "offered_rps"),
-    Gauge("planner_model_throughput_requests_per_second", "", "Requests a second that are answered.", "throughput_rps"),
-    Gauge(
-        "planner_model_goodput_requests_per_second",
-        "",
-        "Requests a second that are answered on time.",
-        "goodput_rps",
-    ),
-    Gauge("planner_model_batch_size_max", "", "Most requests in one batch.", "batch_size"),
-    Gauge("planner_model_replicas", "", "Loaded copies.", "replicas"),
-)
-OF_GPUS = (
-    Gauge("planner_gpu_utilization_ratio", "ratio", "Share of time that a batch runs.", "utilization"),
-    Gauge("planner_gpu_load_ratio", "ratio", "Share of time that full batches would take.", "offered_load"),
-    Gauge("planner_gpu_peak_memory_bytes", "bytes", "Memory in use at most.", "peak_memory_bytes"),
-    Gauge("planner_gpu_memory_bytes", "bytes", "Memory that may be used.", "memory_bytes"),
-    Gauge("planner_gpu_power_watts", "watts", "Mean power.", "mean_power_w"),
-    Gauge("planner_gpu_swaps_per_second", "", "Loads of weights a second.", "swaps_per_s"),
-)
+GAUGES = {
+    part: [Gauge(**gauge) for gauge in listed]
+    for part, listed in tomllib.loads(Path(__file__).with_name("gauges.toml").read_text(encoding="utf-8")).items()
+}
+"""By the part of a plan that they are of."""
+INFO = Gauge("planner_plan_info", "Which plan these figures are of.")
 
 
 def metrics(plan: Plan) -> str:
@@ -106,10 +63,10 @@ def metrics(plan: Plan) -> str:
     gpus = [({"gpu": gpu.id, "kind": gpu.kind, "machine": gpu.host}, gpu) for gpu in best.gpus]
     lines = [
         *lines_of(INFO, [(about, 1.0)]),
-        *group(OF_PLAN, [({}, best)]),
-        *group(OF_MACHINES, machines),
-        *group(OF_MODELS, models),
-        *group(OF_GPUS, gpus),
+        *group(GAUGES["plan"], [({}, best)]),
+        *group(GAUGES["machine"], machines),
+        *group(GAUGES["model"], models),
+        *group(GAUGES["gpu"], gpus),
     ]
     return "\n".join([*lines, "# EOF", ""])
 
