@@ -34,7 +34,7 @@ SAME_USD = 0.005
 
 
 @dataclass(frozen=True)
-class Way:
+class MergingWay:
     """A way of merging, with the plan that came of it."""
 
     option: Option
@@ -102,7 +102,7 @@ def weigh(
     The simplest way comes first. One that cannot beat the best so far even at its lower bound is not planned: it is
     only compared, on the fleet that the others need. InterruptedSearch at Ctrl-C, with the best of what was found.
     """
-    tried: list[Way] = []
+    tried: list[MergingWay] = []
     unmergeable: list[str] = []
     objective = loaded.scenario.objective
 
@@ -112,7 +112,7 @@ def weigh(
                 own, catalog, library, created_at=created_at, progress=progress, shared=option.merged
             )
         except InterruptedSearch as stop:
-            tried.append(Way(option, question, stop.plan))
+            tried.append(MergingWay(option, question, stop.plan))
             raise
 
     try:
@@ -125,14 +125,14 @@ def weigh(
             question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
             least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
             pays = not question.served or best_rank(question, option) < least
-            tried.append(Way(option, question, planned(own, option, question) if pays else None))
+            tried.append(MergingWay(option, question, planned(own, option, question) if pays else None))
         best = min(tried, key=lambda way: way.rank(objective))
         return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
     except KeyboardInterrupt as stop:
         raise until_then(stop, tried, objective) from None
 
 
-def until_then(stop: KeyboardInterrupt, tried: Sequence[Way], objective: Objective) -> KeyboardInterrupt:
+def until_then(stop: KeyboardInterrupt, tried: Sequence[MergingWay], objective: Objective) -> KeyboardInterrupt:
     """The same with the best plan of the ways that were tried until then, where one is feasible."""
     best = min(tried, key=lambda way: way.rank(objective), default=None)
     if best is None or best.plan is None or not best.feasible:
@@ -143,7 +143,9 @@ def until_then(stop: KeyboardInterrupt, tried: Sequence[Way], objective: Objecti
     return InterruptedSearch(replace(best.plan, recommendation=answer, warnings=warnings))
 
 
-def joined(best: Way, tried: Sequence[Way], rows: tuple[WayOfServing, ...], unmergeable: Sequence[str]) -> Plan:
+def joined(
+    best: MergingWay, tried: Sequence[MergingWay], rows: tuple[WayOfServing, ...], unmergeable: Sequence[str]
+) -> Plan:
     """The best way's plan, with the others' answers among the alternatives and their rejections after its own."""
     plan = best.plan
     assert plan is not None  # the first way is always planned, and an unplanned one never ranks before it
@@ -169,7 +171,7 @@ def joined(best: Way, tried: Sequence[Way], rows: tuple[WayOfServing, ...], unme
     )
 
 
-def feasible_answers(tried: Sequence[Way]) -> list[Recommendation]:
+def feasible_answers(tried: Sequence[MergingWay]) -> list[Recommendation]:
     """Answers that meet every SLO, each with its way."""
     return [named(way.best, way.option) for way in tried if way.best and way.best.feasible]
 
@@ -189,7 +191,7 @@ def places_among(
     return tuple(place for place in places if place is not None)
 
 
-def rejections_of(way: Way) -> Iterator[Rejection]:
+def rejections_of(way: MergingWay) -> Iterator[Rejection]:
     """What was rejected on the way, with the way in its candidates."""
     merging = way.option.way
     for no in way.plan.rejections if way.plan else ():
@@ -221,7 +223,7 @@ def warnings_of(option: Option) -> Iterator[PlanWarning]:
 
 
 def ways(
-    best: Way, tried: Sequence[Way], loaded: Loaded, catalog: Catalog, library: Profiles
+    best: MergingWay, tried: Sequence[MergingWay], loaded: Loaded, catalog: Catalog, library: Profiles
 ) -> Iterator[WayOfServing]:
     """Each way on the smallest fleet that any of them needs, then each way's own plan, then one more GPU."""
     answers = [way.best for way in tried if way.best]
@@ -239,7 +241,7 @@ def ways(
             yield row(alone, answer, chosen=False, more=answer.gpu_count - base.gpu_count)
 
 
-def rows_of(way: Way, base: Recommendation, *, chosen: bool) -> Iterator[WayOfServing]:
+def rows_of(way: MergingWay, base: Recommendation, *, chosen: bool) -> Iterator[WayOfServing]:
     """A way on that fleet, and its own plan where that buys another."""
     own = way.answer_on(base)
     answer = own or on_fleet(way.question, base, 0)
@@ -249,10 +251,10 @@ def rows_of(way: Way, base: Recommendation, *, chosen: bool) -> Iterator[WayOfSe
         yield row(way, way.best, chosen=chosen, more=way.best.gpu_count - base.gpu_count)
 
 
-def unmerged(loaded: Loaded, catalog: Catalog, library: Profiles) -> Way:
+def unmerged(loaded: Loaded, catalog: Catalog, library: Profiles) -> MergingWay:
     """Every model on its own, to compare with; not planned for, because the scenario forbids it."""
     question, _ = ask(loaded.scenario, workload(loaded), catalog, library)
-    return Way(NOTHING_MERGED, question, None)
+    return MergingWay(NOTHING_MERGED, question, None)
 
 
 def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendation | None:
@@ -306,7 +308,7 @@ def replayed(question: Question, deployment: Deployment, *, screen: bool) -> Rep
     return replay(scenario, question.workload, question.needs, deployment, screen=screen)
 
 
-def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> WayOfServing:
+def row(way: MergingWay, answer: Recommendation, *, chosen: bool, more: int = 0) -> WayOfServing:
     """One line of the table."""
     option, merged = way.option, way.option.merged
     offered_rps = sum(m.offered_rps for m in answer.models)

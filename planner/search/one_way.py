@@ -26,7 +26,7 @@ from planner.replay.warnings import assumptions
 from planner.search.budgets import check_fastest, designed
 from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.question import Question, ask, predictor_of
-from planner.search.search import FleetSearch, Found, goal_of
+from planner.search.search import BestFound, FleetSearch, goal_of
 from simulator.world.sharing import NOTHING_SHARED, Merged
 
 DIGITS = 6
@@ -145,7 +145,7 @@ def plan_of_one_way(
         check_fastest(loaded, question, offers(catalog, asked.buy)[0], rejections)
         return FleetSearch(designed(question), progress or silent, rejections)
 
-    def answered(search: FleetSearch, found: Found) -> Plan:
+    def answered(search: FleetSearch, found: BestFound) -> Plan:
         plan = Plan(
             scenario=scenario.name or loaded.path.stem,
             scenario_sha256=loaded.sha256,
@@ -177,7 +177,7 @@ def plan_of_one_way(
 
 
 def _answered(
-    plan: Plan, scenario: Scenario, search: FleetSearch, found: Found, catalog: Catalog, predictor: Predictor | None
+    plan: Plan, scenario: Scenario, search: FleetSearch, found: BestFound, catalog: Catalog, predictor: Predictor | None
 ) -> Plan:
     """The plan with what was found, and all that is said of the fleet that is shown."""
     shown, feasible = found.shown, found.best is not None
@@ -228,12 +228,12 @@ class _Ways:
         self.searches.append(search)
         return search
 
-    def so_far(self) -> "tuple[FleetSearch, Found] | None":
+    def so_far(self) -> "tuple[FleetSearch, BestFound] | None":
         """The best that was found until now, and where: confirmed, else seen at a glance; None where there is none."""
         for seen in ([one.tried for one in self.searches], [one.glanced for one in self.searches]):
             if ready := _ready(zip(self.searches, seen, strict=True)):
                 search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
-                return search, Found(None if best.replay.screened else best, best, [], [], interrupted=True)
+                return search, BestFound(None if best.replay.screened else best, best, [], [], interrupted=True)
         return None
 
     def _best(self, asked: Scenario) -> Trial | None:

@@ -114,7 +114,7 @@ def _bought(offered: Sequence[Offer], fleet: Fleet) -> tuple[tuple[Offer, ...], 
 
 
 @dataclass(frozen=True)
-class Found:
+class BestFound:
     """Fleets for the answer."""
 
     best: Trial | None
@@ -338,7 +338,7 @@ class FleetSearch:
             if offer.count_max is not None and n > offer.count_max:
                 self.rejections.append(too_few_machines(candidate, offer, n, cost))
 
-    def found(self, best: Trial | None) -> Found:
+    def found(self, best: Trial | None) -> BestFound:
         """The best of all fleets with the others beside it, each with its spares; else the closest."""
         shown = best or self.closest()
         if shown and shown.met:
@@ -351,7 +351,7 @@ class FleetSearch:
             self.reject_spares(shown)
             best = None
         others = self.spared(self.others(best, alone)) if best else []
-        return Found(best, shown, alone, others)
+        return BestFound(best, shown, alone, others)
 
     def _with_spares(self, best: Trial, alone: Sequence[Trial]) -> tuple[Trial, list[Trial]]:
         """The best with its spares, or another with its own that is better then and stands the last look; and of those

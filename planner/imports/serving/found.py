@@ -90,7 +90,7 @@ SECRET = re.compile("token|secret|passw|pwd|pin|credential|auth|key", re.IGNOREC
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServingSettings:
     """Names and values that a server is told: options, arguments, variables of its environment."""
 
     places: tuple[Mapping[str, str], ...]

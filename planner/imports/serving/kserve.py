@@ -10,7 +10,7 @@ from planner.imports.serving.found import (
     FoundModel,
     FoundStream,
     ServingError,
-    Settings,
+    ServingSettings,
     bare_name,
     distinct_names,
     shown_address,
@@ -150,7 +150,7 @@ def _source(document: Part) -> str:
     return bare_name(VERSION.sub("", uri.rstrip("/"))) or source_of(told.named)
 
 
-def _settings(document: Part) -> Settings:
+def _settings(document: Part) -> ServingSettings:
     """Options and variables of the environment that the server gets."""
     server = _server(document)
     variables = {one.at("name").word(): one.at("value").word() for one in server.at("env").items()}
@@ -160,7 +160,7 @@ def _settings(document: Part) -> Settings:
         key, equals, value = option.partition("=")
         if option.startswith("-"):
             options[key] = value if equals or after.startswith("-") else after
-    return Settings((options, variables))
+    return ServingSettings((options, variables))
 
 
 def _unread(document: Part) -> str:

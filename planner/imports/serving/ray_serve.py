@@ -10,7 +10,7 @@ from planner.imports.serving.found import (
     FoundModel,
     FoundStream,
     ServingError,
-    Settings,
+    ServingSettings,
     distinct_names,
     source_of,
 )
@@ -97,11 +97,11 @@ def _model(name: str, application: Part, deployment: Part) -> FoundModel:
     )
 
 
-def _settings(application: Part, deployment: Part) -> Settings:
+def _settings(application: Part, deployment: Part) -> ServingSettings:
     """What the deployment is told, by itself first, then by its application, then by variables of the environment."""
     own, application_env = deployment.at("ray_actor_options", "runtime_env"), application.at("runtime_env")
     environment = {**_said(application_env.at("env_vars")), **_said(own.at("env_vars"))}
-    return Settings((_said(deployment.at("user_config")), _said(application.at("args")), environment))
+    return ServingSettings((_said(deployment.at("user_config")), _said(application.at("args")), environment))
 
 
 def _said(part: Part) -> dict[str, str]:

@@ -39,7 +39,7 @@ from planner.questions.training.scenario import (
 )
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S, MachineSource, counts, sources
 from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass, PassSpeed, SpeedRule
-from planner.questions.training.step import Interruptions, StepTimes, interruptions, run_time
+from planner.questions.training.step import RunInterruptions, StepTimes, interruptions, run_time
 from planner.search.names import spelt
 from planner.units.errors import Wrong
 from planner.units.writing import counted, names, ranges
@@ -93,7 +93,7 @@ class TrainingOption:
     time_s: Range
     time_parts_s: Mapping[str, float] = field(default_factory=dict)
     """The middle of `time_s` by what takes it; empty in answers of before that was told apart."""
-    interruptions: Interruptions | None = None
+    interruptions: RunInterruptions | None = None
     """None where nothing interrupts the run."""
     cost_usd: Range
     commitment_usd: float

@@ -252,7 +252,7 @@ def nearest(speeds: Sequence[SpeedSpec], gpu: GPU, gpu_count: int) -> SpeedSpec 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interruptions:
+class RunInterruptions:
     """Interruptions of a run, in seconds."""
 
     between_s: float
@@ -324,13 +324,13 @@ def over_steps_s(layout: TrainingLayout, speed: PassSpeed, step: Step, work_s: R
     return work_s * RUN_OVER_STEPS
 
 
-def interruptions(layout: TrainingLayout) -> Interruptions | None:
+def interruptions(layout: TrainingLayout) -> RunInterruptions | None:
     """What interrupts a run, and what is done against it."""
     between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
     spot = layout.source.price_kind == PriceKind.SPOT
     if math.isinf(between_s):
         return None
-    return Interruptions(
+    return RunInterruptions(
         between_s=between_s,
         checkpoint_s=checkpoint_interval_s(spec.write, between_s),
         write_s=spec.write,

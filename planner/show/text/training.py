@@ -8,7 +8,7 @@ from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER
 from planner.questions.training.memory import Fits
 from planner.questions.training.plan import BITS_OF_GBYTE, TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit, SpeedRule
-from planner.questions.training.step import Interruptions
+from planner.questions.training.step import RunInterruptions
 from planner.show.text.reasons import sentence
 from planner.units.writing import counted, dollars, gigabytes, names
 from planner.words.statements import warning
@@ -225,7 +225,7 @@ def interruption_lines(shown: Sequence[TrainingOption]) -> list[str]:
     return [interruption_line(o, cause) for cause, o in reversed(found.items())]
 
 
-def interruption_line(o: TrainingOption, cause: Interruptions) -> str:
+def interruption_line(o: TrainingOption, cause: RunInterruptions) -> str:
     """`... interrupted every 24 h (60 s to write, 5 min to restart); a checkpoint every 53 min costs least.`"""
     assumed = "assumed; write `interruptions.spot_mean_time_between`; " if cause.assumed else ""
     price = f"{length(cause.write_s)} to write, {length(cause.restart_s)} to restart"

@@ -15,7 +15,7 @@ from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.sharing import NOTHING_MERGED
 from planner.search import merged
-from planner.search.merged import Way, until_then
+from planner.search.merged import MergingWay, until_then
 from planner.search.plan import plan
 from planner.show.text.plan import headline
 from planner.units.reading import HOURS_PER_MONTH
@@ -72,7 +72,7 @@ def test_it_has_its_spares() -> None:
 def test_ways_that_were_weighed_before_are_not_lost() -> None:
     stop = KeyboardInterrupt()
     assert until_then(stop, [], Objective.COST) is stop
-    way = Way(option=NOTHING_MERGED, question=None, plan=PLAN)  # type: ignore[arg-type]
+    way = MergingWay(option=NOTHING_MERGED, question=None, plan=PLAN)  # type: ignore[arg-type]
     kept = until_then(stop, [way], Objective.COST)
     assert isinstance(kept, InterruptedSearch)
     assert kept.plan.interrupted
