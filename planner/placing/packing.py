@@ -164,6 +164,10 @@ class Slot(NamedTuple):
     """Number of the set of stages that stay there; 0: none."""
 
 
+KNOWN_MAX = 100_000
+"""Scores and exchanges that are kept for the next fleet: some 50 MB."""
+SEARCHES_MAX = 4
+"""Models and rules of which these are kept: those of one search, and of what it asks beside."""
 SLIVER = 0.02
 """Share of a model on one kind of GPU that is given to its other kinds: too little to be worth a copy there."""
 SHARE_SAME = 1e-9
@@ -173,6 +177,43 @@ LOOKED_MAX = 4_000
 """Kicks, and partners of strained GPUs looked at after them, in search of a better optimum than the first."""
 APART = 8.0
 """How many times its work a model counts that gets GPUs of its own; they are busy to about an eighth of the others."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was found out about GPUs that hold whole models, and nothing else, under the same rules."""
+
+    sized: SizedModels
+    strains: Strains
+    scores: dict[Slot, dict[Content, float]] = field(default_factory=lambda: defaultdict(dict))
+    best_changes: dict[tuple[Slot, Content, Slot, Content], Change | None] = field(default_factory=dict)
+    """The best that two GPUs can exchange, by what is on them."""
+    contents: dict[tuple[Slot, tuple[int, ...]], list[Content]] = field(default_factory=dict)
+    """All sets of models that one GPU can hold, by the parts that each model comes in."""
+
+    def without_much(self) -> "Known":
+        """The same, forgotten where it has become too much."""
+        if len(self.best_changes) + sum(map(len, self.scores.values())) > KNOWN_MAX:
+            self.scores.clear()
+            self.best_changes.clear()
+        return self
+
+
+_KNOWN: dict[tuple[object, ...], Known] = {}
+"""The last few, the oldest first."""
+
+
+def known_of(models: Sequence[str], sized: SizedModels, rules: Rules) -> Known:
+    """What other packings of the same models found out; fleets of one search ask much the same."""
+    of_rules = (rules.headroom, rules.swap, rules.prefetch, rules.source, rules.padded)
+    key = (*models, id(sized), *of_rules, *sorted(rules.tightness.items()))
+    known = _KNOWN.pop(key, None) or Known(
+        sized, Strains(models, sized, rules)
+    )  # it holds `sized`, whose id stays its own
+    _KNOWN[key] = known.without_much()
+    if len(_KNOWN) > SEARCHES_MAX:
+        del _KNOWN[next(iter(_KNOWN))]
+    return known
 
 
 def places_of(devices: Sequence[FleetGpu]) -> dict[Kind, list[int]]:
@@ -208,9 +249,7 @@ class Packer:
         """Replicas that are cut over several GPUs; where not given, of the models that no single GPU holds."""
         self.work: Mapping[tuple[str, Kind], float] = {}
         """GPUs that all requests of a model keep busy on each kind, by which `even` goes; else the least."""
-        self.scores: dict[Slot, dict[Content, float]] = defaultdict(dict)
-        self.best_changes: dict[tuple[Slot, Content, Slot, Content], Change | None] = {}
-        """The best that two GPUs can exchange, by what is on them."""
+        self.known = known_of(models, sized, rules)
         self.looked_at = 0
         """Pairs of GPUs of which the best exchange was looked for."""
         self.exchanges: dict[tuple[Kind, ...], Exchanges] = {}
@@ -243,6 +282,8 @@ class Packer:
         for span in spans:
             for device, part in zip(span.devices, parts_of(span.sized, len(span.devices)), strict=True):
                 here[device.id].append(Portion(span.sized, span.share, part))
+        if here:  # what stands on a slot then is this packer's own
+            self.known = Known(self.sized, self.known.strains)
         for name, portions in here.items():
             self.pinned.append(tuple(portions))
             self.slots[name] = Slot(kinds[name], len(self.pinned) - 1)
@@ -377,40 +418,37 @@ class Packer:
         whole = [Portion(self.sized[model, slot.kind], share) for model, share in content]
         return [*whole, *self.pinned[slot.pinned]]
 
-    @cached_property
-    def strains(self) -> Strains:
-        """Judges many ways to fill a GPU at once."""
-        return Strains(self.models, self.sized, self.rules)
-
     def score(self, content: Content, slot: Slot) -> float:
         """Lower is better; grows steeply with strain, so that the sum over GPUs is ruled by the worst."""
-        known = self.scores[slot]
+        known = self.known.scores[slot]
         if content not in known:
             known[content] = self._score(content, slot)
         return known[content]
 
     def scores_of(self, places: Sequence[tuple[Slot, Content]]) -> list[float]:
         """Of many at once: of whole models that fit, new ones are scored together."""
-        new = [one for one in dict.fromkeys(places) if one[1] not in self.scores[one[0]] and self._is_in_numbers(*one)]
+        scores = self.known.scores
+        new = [one for one in dict.fromkeys(places) if one[1] not in scores[one[0]] and self._is_in_numbers(*one)]
         fills = [self._in_numbers(*one) for one in new]
-        for (slot, content), found in zip(new, self.strains.scores(fills), strict=True):
-            self.scores[slot][content] = found
+        for (slot, content), found in zip(new, self.known.strains.scores(fills), strict=True):
+            scores[slot][content] = found
         return [self.score(content, slot) for slot, content in places]
 
     def _is_in_numbers(self, slot: Slot, content: Content) -> bool:
         """Whether `strains` knows all that stands there: no stages, no shared layers, nothing that does not fit."""
-        known = self.strains.numbers.get(slot.kind)
-        return (
-            known is not None and not slot.pinned and self.strains.exact and all(model in known for model, _ in content)
-        )
+        strains = self.known.strains
+        fitting = strains.numbers.get(slot.kind)
+        if fitting is None or slot.pinned or not strains.exact:
+            return False
+        return all(model in fitting for model, _ in content)
 
     def _in_numbers(self, slot: Slot, content: Content) -> Filled:
-        numbers = self.strains.numbers[slot.kind]
+        numbers = self.known.strains.numbers[slot.kind]
         return [(numbers[model], share) for model, share in content]
 
     def _score(self, content: Content, slot: Slot) -> float:
         if self._is_in_numbers(slot, content):
-            return self.strains.scores([self._in_numbers(slot, content)])[0]
+            return self.known.strains.scores([self._in_numbers(slot, content)])[0]
         if not all(self.fits(model, slot.kind) for model, _ in content):
             return HARD * HARD
         portions = self.portions(content, slot)
@@ -444,7 +482,7 @@ class Packer:
 
     def _laid_by_code(self, slots: Sequence[Slot], parts: Sequence[tuple[str, Kind, float]]) -> list[Content]:
         """The same by machine code."""
-        numbers = self.strains.numbers
+        numbers = self.known.strains.numbers
         return self._named(self._exchanges(slots).laid([(numbers[kind][m], share) for m, kind, share in parts]))
 
     def _parts(self, model: str, kind: Kind, share: float) -> list[tuple[float, str, Kind, float]]:
@@ -561,6 +599,12 @@ class Packer:
 
         Any part of such a set can be held too, so sets are grown.
         """
+        key = slot, tuple(parts.values())
+        if key not in self.known.contents:
+            self.known.contents[key] = self._grown(slot, parts)
+        return self.known.contents[key]
+
+    def _grown(self, slot: Slot, parts: Mapping[str, int]) -> list[Content]:
         if self._holds_too_many(slot, parts):
             return []
         contents: list[Content] = []
@@ -627,7 +671,7 @@ class Packer:
 
     def _is_for_code(self, slots: Sequence[Slot]) -> bool:
         """Whether machine code is at hand, and knows all there is of such GPUs with nothing on them."""
-        return self.strains.is_compiled and all(self._is_in_numbers(slot, ()) for slot in set(slots))
+        return self.known.strains.is_compiled and all(self._is_in_numbers(slot, ()) for slot in set(slots))
 
     def _improved(self, slots: Sequence[Slot], contents: Sequence[Content]) -> list[Content]:
         """The same steps by machine code."""
@@ -638,11 +682,11 @@ class Packer:
     def _exchanges(self, slots: Sequence[Slot]) -> Exchanges:
         kinds = tuple(slot.kind for slot in slots)
         if kinds not in self.exchanges:
-            self.exchanges[kinds] = Exchanges(self.strains, kinds)
+            self.exchanges[kinds] = Exchanges(self.known.strains, kinds)
         return self.exchanges[kinds]
 
     def _named(self, fills: Iterable[Filled]) -> list[Content]:
-        return [tuple((self.strains.names[number], share) for number, share in fill) for fill in fills]
+        return [tuple((self.known.strains.names[number], share) for number, share in fill) for fill in fills]
 
     def _step(self, devices: Sequence[FleetGpu], contents: list[Content]) -> bool:
         """Take the best change that relieves the most strained GPU for which there is one."""
@@ -668,7 +712,7 @@ class Packer:
                 others.setdefault((self.slot(device), there), b)
         self._compare(mine, here, others)
         for (slot, there), b in others.items():
-            if change := self.best_changes[mine, here, slot, there]:
+            if change := self.known.best_changes[mine, here, slot, there]:
                 yield change.gain, b, change.here, change.there
 
     def _compare(self, mine: Slot, here: Content, others: Iterable[tuple[Slot, Content]]) -> None:
@@ -676,7 +720,7 @@ class Packer:
         ways = {
             (slot, there): list(neighbours(here, there))
             for slot, there in others
-            if (mine, here, slot, there) not in self.best_changes
+            if (mine, here, slot, there) not in self.known.best_changes
         }
         lefts = [(mine, left) for pairs in ways.values() for left, _ in pairs]
         rights = [(slot, right) for (slot, _), pairs in ways.items() for _, right in pairs]
@@ -688,7 +732,7 @@ class Packer:
             gains = [both - now - then for both in islice(sums, len(pairs))]
             least = min(gains, default=0.0)
             best = Change(least, *pairs[gains.index(least)]) if gains else None
-            self.best_changes[mine, here, slot, there] = best
+            self.known.best_changes[mine, here, slot, there] = best
 
 
 def wrapped(works: Sequence[float], count: int) -> Iterator[tuple[int, int, float]]:
