@@ -142,7 +142,8 @@ def _unknown_model(model: ModelSpec, stands: Steps, known: set[str]) -> tuple[St
         return place, f"`{model.known_as}` may be {' or '.join(candidates)}. Write one of them as its `model`."
     wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."
     near = perhaps(model.known_as, known) or perhaps_of(meant(model.known_as))
-    remedy = near or f" With `model`: {how_to_name(model.known_as)}"
+    beside = " Write it as its `model`." if ":" in near else ""
+    remedy = f"{near}{beside}" if near else f" With `model`: {how_to_name(model.known_as)}"
     return place, f"{wrong}{remedy} Or measure it with `planner calibrate` and name the folder with `--profiles DIR`."
 
 

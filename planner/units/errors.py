@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from calibrate.io.files import quoted
+from calibrate.io.files import printable, quoted
 from planner.units.reading import did_you_mean
 
 Steps = tuple[str | int, ...]
@@ -95,8 +95,18 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "too_long":
             return f"must have at most {context['max_length']} items, got {context['actual_length']}."
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
-            return f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
+            rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
+            return rule + _as_model(path, str(detail["input"]))
     return f"must be {WANTED.get(kind, 'of another kind')}, got {got}."
+
+
+def _as_model(path: Steps, written: str) -> str:
+    """Where a model's source is written, of what stands as its name: `timm:resnet50`."""
+    if not re.fullmatch(r"[\w.-]+[:/]\S+", written):
+        return ""
+    if path[0] == "models" and path[-1] == "name":
+        return f" Give it a short name, and write `model: {printable(written)}` beside it."
+    return " Write the short name that it has under `models`." if path[-1] == "model" else ""
 
 
 def shown(value: object) -> str:

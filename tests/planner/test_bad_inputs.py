@@ -98,6 +98,15 @@ TABLE = {
         changed("providers: [azure]", "gpus: [Tesla V100]"),
         ["s.yaml:11:10: buy.gpus[0]: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `Tesla V100`."],
     ),
+    "a model's source as its name": (
+        "models: [{name: timm:resnet50, slo: 50 ms}]\nstreams: [{model: timm:resnet50, rate: 1/s}]",
+        [
+            "models[0].name: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `timm:resnet50`. Give it"
+            " a short name, and write `model: timm:resnet50` beside it.",
+            "streams[0].model: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `timm:resnet50`. Write"
+            " the short name that it has under `models`.",
+        ],
+    ),
     "unknown unit": (
         changed("100 ms,", "100 msec,"),
         ["s.yaml:4:20: models[0].slo.latency: unknown unit `msec` for a duration. Did you mean `ms`? Known: us, "],

@@ -56,6 +56,12 @@ def test_names_are_checked_in_their_place(scenario):
     assert "yolov3" not in str(caught.value)
 
 
+def test_a_source_that_may_be_meant_is_to_be_written_as_the_model(scenario):
+    scenario.write_text(SCENARIO.replace("yolov8s", "yolo11xl"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"Did you mean `ultralytics:yolo11l`\? Write it as its `model`\."):
+        api.plan(scenario)
+
+
 def test_an_ambiguous_name_lists_the_candidates():
     with pytest.raises(InputError, match=r"may be timm:convnext_base\S* or torchvision:convnext_base"):
         api.profile("convnext_base")
