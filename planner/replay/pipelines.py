@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import floor
-from statistics import fmean
 
 from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck, ReplicaAnswer, ResourceAnswer, StageAnswer
@@ -43,8 +42,6 @@ def _stage(trial: Trial, pipeline: PipelineSpec, stage: StageSpec) -> StageAnswe
 
     sizes = [summary.models[name].mean_batch_size for summary in trial.replay.summaries]
     mean_batch = mean_of_known(sizes) if placed else 1.0
-    done_per_s = mean(lambda one: one.items_per_s * (1 - one.lost_fraction))
-    run_s = fmean(p.latency(mean_batch) for p in profiles) if placed else mean(lambda one: one.service.mean_s)
     return StageAnswer(
         name=stage.name,
         kind=kind_of(stage) or "model",
@@ -60,7 +57,7 @@ def _stage(trial: Trial, pipeline: PipelineSpec, stage: StageSpec) -> StageAnswe
         service_p50_s=mean(lambda one: one.service.p50_s),
         service_p99_s=mean(lambda one: one.service.p99_s),
         lost_fraction=mean(lambda one: one.lost_fraction),
-        utilization=min(1.0, done_per_s / mean_batch * run_s / _places(trial, stage, placed)),
+        utilization=min(1.0, mean(lambda one: one.busy) / _places(trial, stage, placed)),
         mode=mode_of(placed),
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),

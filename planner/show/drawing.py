@@ -9,9 +9,13 @@ from planner.units.writing import percent, seconds, share
 
 WIDE, HIGH = 0.42, 0.46
 """Half of a box; its place is one unit wide and high."""
+BAR = 0.09
+"""Height of the bar at its foot."""
+COLUMNS_SHORT = 5
+"""Stages one after another, but for the first, from which on boxes are too narrow for what is lost: a table has it."""
 NOTE = (
-    "Frames go from left to right. In each box: the stage, the median of waiting and service, and what is lost there. "
-    "The darker part is the share of time that it works."
+    "Frames go from left to right. In each box: the stage, the median of waiting and service, the share of time that "
+    "it works, which the bar draws, and the share of its items that is lost, where there is any."
 )
 
 
@@ -27,7 +31,7 @@ def drawing(pipeline: ModelAnswer) -> Graph:
     rows = max(y for _, y in places.values())
     marks: list[Mark] = [*ways(pipeline.stages, places)]
     for stage in pipeline.stages:
-        marks += box(stage, *places[stage.name])
+        marks += box(stage, *places[stage.name], short=columns >= COLUMNS_SHORT)
     about = f"Stages of {pipeline.name}: {', '.join(map(about_stage, pipeline.stages))}"
     x, y = ChartAxis(-0.5, columns + 0.5), ChartAxis(-0.5, rows + 0.5)
     return Graph(pipeline.name, x, y, marks, NOTE, about)
@@ -63,17 +67,17 @@ def ways(stages: Sequence[StageAnswer], places: dict[str, tuple[float, float]]) 
             yield Line([(from_x + WIDE, from_y), (x - WIDE, y)], "off")
 
 
-def box(stage: StageAnswer, x: float, y: float) -> Iterator[Mark]:
+def box(stage: StageAnswer, x: float, y: float, *, short: bool) -> Iterator[Mark]:
     """One stage: its name, its time and its loss, over the share of time that it works."""
     busy = min(1.0, stage.utilization) if stage.utilization == stage.utilization else 0.0
     top, floor = y + HIGH, y - HIGH
     title = about_stage(stage)
     yield Box(x - WIDE, x + WIDE, floor, top, "band", title)
-    yield Box(x - WIDE, x - WIDE + 2 * WIDE * busy, floor, top, "fill", title, pale=True)
-    yield Label(x, y + 0.14, stage.name, strong=True)
-    yield Label(x, y - 0.16, seconds(stage.waiting_p50_s + stage.service_p50_s), strong=True)
-    if stage.lost_fraction > 0:
-        yield Label(x, y - 0.42, f"-{percent(stage.lost_fraction, up=True)} %")
+    yield Box(x - WIDE, x - WIDE + 2 * WIDE * busy, floor, floor + BAR, "fill", title)
+    yield Label(x, y + 0.2, stage.name, strong=True)
+    yield Label(x, y - 0.03, seconds(stage.waiting_p50_s + stage.service_p50_s))
+    lost = f", {percent(stage.lost_fraction, up=True)} % lost" if stage.lost_fraction > 0 else " busy"
+    yield Label(x, y - 0.26, share(busy) if short else f"{share(busy)}{lost}")
 
 
 def about_stage(stage: StageAnswer) -> str:

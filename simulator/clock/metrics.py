@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.clock.records import Batches, Outcome, Requests, SimulationResult
+from simulator.clock.records import Batches, Outcome, Requests, SimulationResult, StationUse
 from simulator.flow.figures import StageMetrics, StationMetrics, times
 from simulator.rules.latencies import quantiles_of
 from simulator.world.deployment import Deployment
@@ -126,7 +126,9 @@ def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
     return Summary(
         models={model: tally.metrics(end_s - warmup_s) for model, tally in tallies.items()},
         devices={name: _device(result, gpus[name], name, worked) for name, worked in by_device.items()},
-        stages={name: _stage(result, name, warmup_s) for name in result.frames if name in result.requests},
+        stages={
+            name: _stage(result, name, warmup_s, by_model[name]) for name in result.frames if name in result.requests
+        },
         stations={station.id: _station(result, station) for station in deployment.stations},
     )
 
@@ -153,8 +155,9 @@ def slos_s(deployment: Deployment) -> dict[str, float]:
     return of_stages | of_pipelines | of_services
 
 
-def _stage(result: SimulationResult, name: str, warmup_s: float) -> StageMetrics:
+def _stage(result: SimulationResult, name: str, warmup_s: float, worked: "Sequence[_Worked]") -> StageMetrics:
     items, frame = result.requests[name], result.frames[name]
+    busy_s = sum(one.busy_s for one in worked) if worked else _worked_until(result.duration_s, items)
     first = int(items.arrival_s.searchsorted(warmup_s))
     items, frame = items.since(first), frame[first:]
     done = items.outcome == FINISHED
@@ -166,6 +169,7 @@ def _stage(result: SimulationResult, name: str, warmup_s: float) -> StageMetrics
         waiting=times(start_s - came_s),
         service=times(finish_s - start_s),
         since_arrival=times(finish_s - frame_came_s),
+        busy=busy_s / result.duration_s,
     )
 
 
@@ -175,8 +179,14 @@ def _pipeline_of(deployment: Deployment, name: str) -> str:
 
 def _station(result: SimulationResult, station: Station) -> StationMetrics:
     use, end_s = result.stations[station.id], result.duration_s
-    worked_s = total((np.minimum(use.finish_s, end_s) - np.minimum(use.start_s, end_s)).tolist())
-    return StationMetrics(utilization=worked_s / (station.servers * end_s), items=len(use.start_s))
+    return StationMetrics(utilization=_worked_until(end_s, use) / (station.servers * end_s), items=len(use.start_s))
+
+
+def _worked_until(end_s: float, done: Requests | StationUse) -> float:
+    """Seconds of all items at servers until then; of those that never began none."""
+    begun = ~np.isnan(done.start_s)
+    worked_s = np.fmin(done.finish_s[begun], end_s) - np.minimum(done.start_s[begun], end_s)
+    return total(worked_s.tolist())
 
 
 @dataclass(frozen=True, slots=True)

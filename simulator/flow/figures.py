@@ -32,6 +32,8 @@ class StageMetrics:
     """From there until it is done."""
     since_arrival: Times
     """From the arrival of the frame until it is done."""
+    busy: float
+    """GPUs, or servers of its stations, that work at it, on average over the whole of the replication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

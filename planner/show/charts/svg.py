@@ -80,7 +80,7 @@ class Plane:
             case Dot():
                 return self.dot(mark)
             case Label():
-                return words(self.across(mark.x), self.up(mark.y), mark.text, "strong" if mark.strong else "")
+                return words(self.across(mark.x), self.up(mark.y), mark.text, "bold" if mark.strong else "plain")
 
     def line(self, line: Line) -> Markup:
         """Through points, or around an area; nothing where there is no point."""

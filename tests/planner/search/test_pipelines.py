@@ -115,6 +115,9 @@ def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:
     assert stages["detect"].items_per_s == pytest.approx(80.0, rel=0.02)
     assert sum(stages[name].budget_s or 0.0 for name in ("detect", "classify")) <= 0.2
     assert all(0 < stage.utilization <= 1 for stage in model.stages)
+    places = {name: len({gpu for one in stages[name].replicas for gpu in one.gpus}) for name in ("detect", "classify")}
+    worked = sum(stages[name].utilization * count for name, count in places.items())
+    assert worked == pytest.approx(sum(gpu.utilization for gpu in found.gpus)), "GPUs do nothing else"
     assert {one.kind for one in found.resources} == {Bottleneck.COMPUTE, Bottleneck.HOST_CORES}
     assert all(one.load <= one.limit + 1e-9 for one in found.resources)
     cores = next(one for one in found.resources if one.kind is Bottleneck.HOST_CORES)

@@ -292,6 +292,8 @@ def test_figures_say_where_the_time_goes() -> None:
     }
     assert summary.stations["decode-0"].utilization == pytest.approx(0.1)
     assert summary.devices["g0"].utilization == pytest.approx(0.34)
+    busy = {name: one.busy for name, one in summary.stages.items()}
+    assert busy == pytest.approx({"p.decode": 0.1, "p.detect": 0.2, "p.crops": 0.14, "p.answer": 0.0})
     energy_j = summary.models["p"].joules_per_inference
     assert energy_j == pytest.approx(
         summary.models["p.detect"].joules_per_inference + 3 * summary.models["p.crops"].joules_per_inference
