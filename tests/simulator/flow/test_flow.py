@@ -301,7 +301,7 @@ def test_figures_say_where_the_time_goes() -> None:
 
 
 def test_worlds_of_a_pipeline_are_those_of_simulate() -> None:
-    figures = Worlds(crossing(), CAMERA, 10.0, 1.0, {"p": 10.0}).seen(3)
+    (figures,) = Worlds(crossing(), CAMERA, 10.0, 1.0, {"p": 10.0}).seen([3])
     assert repr(figures.summary) == repr(summarise(simulate(crossing(), CAMERA, 10.0, 3), 1.0))
     assert figures.requests == 100
 
