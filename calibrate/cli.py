@@ -10,9 +10,10 @@ from calibrate.io.points import OPTIMIZERS, PRECISIONS
 from calibrate.layers.facts import shipped
 from calibrate.sweep import request
 from calibrate.sweep.agenda import PROBES
-from calibrate.sweep.request import Request, RequestError
+from calibrate.sweep.request import Request
 from calibrate.sweep.sweep import run
 from calibrate.zoo import zoo
+from simulator.errors import InputError
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """`unrecognized arguments: --sed` becomes a refusal like all others."""
-        raise RequestError(f"calibrate: {message}. {self.prog} --help lists all options.")
+        raise InputError(f"calibrate: {message}. {self.prog} --help lists all options.")
 
 
 def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
@@ -73,14 +74,14 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
 
 
 def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrate") -> Request:
-    """The request that `arguments` make; RequestError where they make none."""
+    """The request that `arguments` make; InputError where they make none."""
     given = parser(prog).parse_args(arguments)
     modes = request.some("--mode", given.mode, request.MODES)
     probes = request.some("--what", given.what, PROBES) if given.what else ()
     if probes:
         modes = ("device",)
     if given.cuda_graph and ({"training", "swapping"} & set(modes) or given.device == "cpu"):
-        raise RequestError("--cuda-graph: captures inference on a GPU alone. Write --mode inference --device cuda:0.")
+        raise InputError("--cuda-graph: captures inference on a GPU alone. Write --mode inference --device cuda:0.")
     return Request(
         models=request.models(given.models, given.model, expand, needed=modes != ("device",)),
         device=request.device(given.device),
@@ -115,25 +116,25 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
 
 
 def expand(name: str) -> Sequence[str] | None:
-    """The models that a name stands for, as plans know it; RequestError where it may be one of several."""
+    """The models that a name stands for, as plans know it; InputError where it may be one of several."""
     found = zoo.expand(name) or shipped(name)
     if name not in zoo.GROUPS and len(found) > 1:
-        raise RequestError(f"--models: {name} may be {' or '.join(found)}. Write one of them.")
+        raise InputError(f"--models: {name} may be {' or '.join(found)}. Write one of them.")
     return found or None
 
 
 def cluster(given: argparse.Namespace) -> str | None:
-    """Address of the cluster that is to measure; RequestError where that does not go with the other options."""
+    """Address of the cluster that is to measure; InputError where that does not go with the other options."""
     if given.engine == "local":
         if given.address:
-            raise RequestError(f"--address: {given.address} goes with --engine ray alone.")
+            raise InputError(f"--address: {given.address} goes with --engine ray alone.")
         return None
     if given.memory_log:
-        raise RequestError(f"--memory-log: {given.memory_log} is of one machine. Leave it out with --engine ray.")
+        raise InputError(f"--memory-log: {given.memory_log} is of one machine. Leave it out with --engine ray.")
     if "swapping" in request.some("--mode", given.mode, request.MODES):
-        raise RequestError("--mode: swapping is measured on this machine alone. Leave it out with --engine ray.")
+        raise InputError("--mode: swapping is measured on this machine alone. Leave it out with --engine ray.")
     if given.device not in ("cpu", "cuda", "cuda:0"):
-        raise RequestError(f"--device: {given.device} is chosen by Ray with --engine ray. Write cuda or cpu.")
+        raise InputError(f"--device: {given.device} is chosen by Ray with --engine ray. Write cuda or cpu.")
     return given.address or "auto"
 
 

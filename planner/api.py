@@ -479,7 +479,7 @@ def profiles_list(profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
 
 
 def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
-    """All figures of a model; ListingError where nothing is known."""
+    """All figures of a model; InputError where nothing is known."""
     from planner.catalog.choosing import choose
 
     return list(choose(knowledge(catalog, profiles)[1], model, gpu))

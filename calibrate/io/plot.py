@@ -30,36 +30,32 @@ SAYS_WHO = {"png": "Software", "svg": "Creator"}
 """Where a picture says what made it."""
 
 
-class PlotError(InputError):
-    """A picture that cannot be drawn; the text says why and what to do, in one line."""
-
-
 def check_picture(
     path: Path, suffixes: Sequence[str] = (".png",), option: str = "--plot", made: Path | None = None
 ) -> None:
-    """PlotError where no picture can be written there, before anything is worked out; the folder `made` will be."""
+    """InputError where no picture can be written there, before anything is worked out; the folder `made` will be."""
     if find_spec("matplotlib") is None:
-        raise PlotError(
+        raise InputError(
             "matplotlib is not installed: nothing can be drawn. pip install matplotlib, or ask for no picture."
         )
     if path.suffix.lower() not in suffixes:
-        raise PlotError(f"{option} {path}: must end in {' or '.join(suffixes)}. Name such a file.")
+        raise InputError(f"{option} {path}: must end in {' or '.join(suffixes)}. Name such a file.")
     try:
         demand_ours(path, "picture")
     except FileError as error:
-        raise PlotError(f"{option} {path}: {error}. Name another file, or remove this one.") from None
+        raise InputError(f"{option} {path}: {error}. Name another file, or remove this one.") from None
     if made and path.parent.resolve() == made.resolve():
         return
     if why := unwritable(path):
-        raise PlotError(f"{option} {path}: cannot be written: {why}. Name another file.")
+        raise InputError(f"{option} {path}: cannot be written: {why}. Name another file.")
 
 
 def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
-    """Write a picture, as PNG or SVG by its name; PlotError where it cannot be written."""
+    """Write a picture, as PNG or SVG by its name; InputError where it cannot be written."""
     form = path.suffix.lower().removeprefix(".")
     try:
         with replacing_named(path) as file:
             figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata={SAYS_WHO[form]: MADE})
     except OSError as error:
         why = unwritable(path, error)
-        raise PlotError(f"{path}: cannot be written: {why}. Name another file with {option}.") from error
+        raise InputError(f"{path}: cannot be written: {why}. Name another file with {option}.") from error

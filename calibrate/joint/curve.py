@@ -18,10 +18,6 @@ LARGEST_SIZE = 10**15
 """Bytes that no model has."""
 
 
-class CurveError(InputError):
-    """A curve that cannot be used, in one line with the remedy."""
-
-
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     """One sharing that was trained."""
@@ -49,7 +45,7 @@ class SharedCurve:
 
 
 def read_curve(path: Path) -> SharedCurve:
-    """A file of schema `planner.sharing/v1`; CurveError, in one line, where it is none.
+    """A file of schema `planner.sharing/v1`; InputError, in one line, where it is none.
 
     `models`: by name `weight_bytes` and `accuracy` alone. `groups`: all that were tried, in order: `signature`, `copy`,
     `layer_bytes`, `models`. `points`: each sharing that was trained: `groups` (numbers of those shared), `saved_bytes`,
@@ -58,9 +54,9 @@ def read_curve(path: Path) -> SharedCurve:
     try:
         raw = read_json(path)
     except FileError as error:
-        raise CurveError(f"{path}{error.place}: {error}. Name a curve that `planner merge train` wrote.") from None
+        raise InputError(f"{path}{error.place}: {error}. Name a curve that `planner merge train` wrote.") from None
     if not isinstance(raw, dict) or raw.get("schema") != CURVE_SCHEMA:
-        raise CurveError(f"{path}: is no curve of schema {CURVE_SCHEMA}. `planner merge train` writes one.")
+        raise InputError(f"{path}: is no curve of schema {CURVE_SCHEMA}. `planner merge train` writes one.")
     try:
         listed = [replace(read_group(group), layer_bytes=_size(group["layer_bytes"])) for group in raw["groups"]]
         curve = SharedCurve(
@@ -69,7 +65,7 @@ def read_curve(path: Path) -> SharedCurve:
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise CurveError(f"{path}: is not as {CURVE_SCHEMA} has it ({what}). Train again.") from None
+        raise InputError(f"{path}: is not as {CURVE_SCHEMA} has it ({what}). Train again.") from None
     for number, point in enumerate(curve.points):
         _possible(f"{path}: points[{number}]", point, raw["points"][number], curve)
     return curve
@@ -92,11 +88,11 @@ def _point(raw: Mapping[str, Any], listed: Sequence[Group]) -> CurvePoint:
 def _possible(where: str, point: CurvePoint, raw: Mapping[str, Any], curve: SharedCurve) -> None:
     """Refuses a point that contradicts itself."""
     if not all(0 <= value < math.inf for value in point.accuracy.values()):
-        raise CurveError(f"{where}.accuracy: must be numbers, got {dict(point.accuracy)}. Look at the task's metric.")
+        raise InputError(f"{where}.accuracy: must be numbers, got {dict(point.accuracy)}. Look at the task's metric.")
     if unknown := {m for g in point.sharing for m in g.models} - curve.models.keys():
-        raise CurveError(f"{where}.groups: shares layers of {min(unknown)}, which is not in `models`. Train again.")
+        raise InputError(f"{where}.groups: shares layers of {min(unknown)}, which is not in `models`. Train again.")
     if int(raw["saved_bytes"]) != point.saved_bytes:
-        raise CurveError(
+        raise InputError(
             f"{where}.saved_bytes: must be (models - 1) x layer_bytes added up, {point.saved_bytes}, got "
             f"{raw['saved_bytes']}. Train again."
         )

@@ -32,10 +32,6 @@ TYPICAL: Mapping[str, Callable[[Sequence[float]], float]] = {"wall_s": fmean}
 """What is made of a series of samples, by its name; of all others the median."""
 
 
-class JoinError(InputError):
-    """Sessions that cannot be joined; one line."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """What one profile's file holds of one session."""
@@ -97,7 +93,7 @@ class JoinedProfile:
 def join(folders: Sequence[Path], out: Path) -> list[JoinedProfile]:
     """The profiles of all sessions under `folders`, joined by kind of GPU, model and setting, under `out`.
 
-    JoinError, before anything is written, where sessions cannot stand together or `out` holds other profiles.
+    InputError, before anything is written, where sessions cannot stand together or `out` holds other profiles.
     """
     by_kind: dict[str, dict[str, list[Session]]] = {}
     for session in (one for folder in folders for one in _sessions(folder)):
@@ -133,10 +129,10 @@ def _of_kind(by_file: Mapping[str, Sequence[Session]], folder: Path) -> OfKind:
 def _sessions(folder: Path) -> list[Session]:
     """All that a calibration left under a folder."""
     if not folder.is_dir():
-        raise JoinError(f"{folder}: is not a directory. Name one that `planner calibrate` wrote.")
+        raise InputError(f"{folder}: is not a directory. Name one that `planner calibrate` wrote.")
     found = [s for path in sorted(folder.rglob("*.json")) if path.name != DEVICE_FILE for s in _of_file(path)]
     if not found:
-        raise JoinError(f"{folder}: holds no profile of a calibration. Name one that `planner calibrate` wrote.")
+        raise InputError(f"{folder}: holds no profile of a calibration. Name one that `planner calibrate` wrote.")
     return found
 
 
@@ -153,7 +149,7 @@ def _of_file(path: Path) -> Iterator[Session]:
             ratios = raw.get("after_load", {}) if one is measured else one.get("after_load", {})
             yield Session(path=path, raw=raw, provenance=one["provenance"], outcomes=tuple(outcomes), after_load=ratios)
     except BROKEN as error:
-        raise JoinError(broken(path, error)) from None
+        raise InputError(broken(path, error)) from None
 
 
 def _probes(sessions: Sequence[Session]) -> dict[str, PointOutcome]:
@@ -165,7 +161,7 @@ def _probes(sessions: Sequence[Session]) -> dict[str, PointOutcome]:
             for outcome in outcomes_of({What.PROBE: raw.get("probes", {})}, "", Settings()):
                 found.setdefault(outcome.point.probe, []).append(outcome)
         except BROKEN as error:
-            raise JoinError(broken(path, error)) from None
+            raise InputError(broken(path, error)) from None
     return {name: _pooled_values(outcomes, median) for name, outcomes in found.items()}
 
 
@@ -189,7 +185,7 @@ def _made(
     measured = Measured(newest.raw["model"], settings, newest.provenance, _pooled(sessions, spread.levels), probes)
     raw = profile_json(measured)
     if raw is None:
-        raise JoinError(f"{newest.path}: its sessions together make no profile. Measure it anew.")
+        raise InputError(f"{newest.path}: its sessions together make no profile. Measure it anew.")
     kept = [_session_json(session, level) for session, level in zip(sessions, spread.levels, strict=True)]
     raw |= named
     raw["session_cv"] = round(spread.session_cv, 5)
@@ -224,32 +220,32 @@ def _after_load(sessions: Sequence[Session]) -> dict[str, Any]:
 
 
 def _demand_new(path: Path) -> None:
-    """JoinError where the file holds a profile that was not joined: it would be lost."""
+    """InputError where the file holds a profile that was not joined: it would be lost."""
     try:
         raw = read(path) or {}
     except BROKEN as error:
-        raise JoinError(broken(path, error)) from None
+        raise InputError(broken(path, error)) from None
     if raw and "sessions" not in raw.get("measured", {}):
-        raise JoinError(f"{path}: holds a profile of one session. Name another --out.")
+        raise InputError(f"{path}: holds a profile of one session. Name another --out.")
 
 
 def _demand_comparable(sessions: Sequence[Session], times: Sequence[SessionTimes]) -> None:
-    """JoinError where two are the same session, were measured in another way, or share no batch size."""
+    """InputError where two are the same session, were measured in another way, or share no batch size."""
     first = sessions[0]
     for number, one in enumerate(sessions[1:], 1):
         if any(one.outcomes == other.outcomes for other in sessions[:number]):
-            raise JoinError(f"{one.path}: is a session that is there already. Name each once.")
+            raise InputError(f"{one.path}: is a session that is there already. Name each once.")
         for key in set(MUST_AGREE) - set(MAY_DIFFER):
             was, now = first.provenance.get(key), one.provenance.get(key)
             if was != now:
                 differs = f"{key} is {now}, in {first.path} it is {was}"
-                raise JoinError(f"{one.path}: {differs}: such figures are not joined. Leave one of them out.")
+                raise InputError(f"{one.path}: {differs}: such figures are not joined. Leave one of them out.")
     if not set.intersection(*(set(one.mean_s) for one in times)):
-        raise JoinError(f"{first.path}: no batch size was measured in all sessions. Measure one in each.")
+        raise InputError(f"{first.path}: no batch size was measured in all sessions. Measure one in each.")
 
 
 def _demand_agreeing(sessions: Sequence[Session], levels: Sequence[float]) -> dict[str, Sequence[str]]:
-    """What may differ and does; JoinError where the figures differ with it."""
+    """What may differ and does; InputError where the figures differ with it."""
     found: dict[str, Sequence[str]] = {}
     for key in MAY_DIFFER:
         of_value: dict[str, list[float]] = {}
@@ -260,7 +256,7 @@ def _demand_agreeing(sessions: Sequence[Session], levels: Sequence[float]) -> di
         if apart > AGREE:
             values = " and ".join(of_value)
             wrong = f"{key} is {values}, and times differ by {apart:.3g} times, more than {AGREE:g}"
-            raise JoinError(f"{sessions[0].path}: {wrong}: such figures are not joined. Leave one of them out.")
+            raise InputError(f"{sessions[0].path}: {wrong}: such figures are not joined. Leave one of them out.")
         if len(of_value) > 1:
             found[key] = [value[:40] for value in of_value]
     return found

@@ -20,10 +20,6 @@ BYTES |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 T = TypeVar("T")
 
 
-class RequestError(InputError):
-    """A request that cannot be measured; the text names the option, its value, the rule and the remedy."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The models and devices to measure, for how long, and where the figures go."""
@@ -159,14 +155,14 @@ def models(
     names = _parts("--models", listed, "resnet50,vgg16", empty=True)
     known = [model for name in names for model in groups(name) or _unknown(name, groups("all") or ())]
     if needed and not known and not own:
-        raise RequestError("--models: nothing to measure. Write e.g. --models resnet50, or --mode device alone.")
+        raise InputError("--models: nothing to measure. Write e.g. --models resnet50, or --mode device alone.")
     return tuple(dict.fromkeys([*known, *own]))
 
 
 def _unknown(name: str, known: Sequence[str]) -> NoReturn:
     close = near_names(name, known)
     remedy = f"Did you mean {' or '.join(close)}?" if close else f"Write all, lecture, or some of {', '.join(known)}."
-    raise RequestError(f"--models: {name} is not known. {remedy}")
+    raise InputError(f"--models: {name} is not known. {remedy}")
 
 
 def _parts(option: str, text: str, example: str, *, empty: bool = False) -> list[str]:
@@ -192,4 +188,4 @@ def _whole(option: str, text: str, largest: int) -> int:
 
 
 def _refuse(option: str, value: str, wrong: str, remedy: str) -> NoReturn:
-    raise RequestError(f"{option}: {value} {wrong}. {remedy}.")
+    raise InputError(f"{option}: {value} {wrong}. {remedy}.")

@@ -16,24 +16,20 @@ from simulator.errors import InputError
 from simulator.world.profile import Profile
 
 
-class ListingError(InputError):
-    """Something asked for that is not known, in one line."""
-
-
 def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
-    """Profiles of a model on a GPU, or on all there are, and what was published; ListingError where there is none."""
+    """Profiles of a model on a GPU, or on all there are, and what was published; InputError where there is none."""
     return chosen_of((*library.for_model(model), *library.published_of(model)), library, model, gpu)
 
 
 def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
-    """Those of some profiles of a model that are on a GPU; ListingError where there is none."""
+    """Those of some profiles of a model that are on a GPU; InputError where there is none."""
     if not of_model:
-        raise ListingError(f"no profile of `{model}`.{how_to_find(library, model)}")
+        raise InputError(f"no profile of `{model}`.{how_to_find(library, model)}")
     gpu = gpu and gpu_named(gpu, {p.gpu for p in of_model})
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
     if not chosen:
         known = ", ".join(sorted({p.gpu for p in of_model}))
-        raise ListingError(f"no profile of `{model}` on `{gpu}`. Known: {known}.{folders_near(library, model, gpu)}")
+        raise InputError(f"no profile of `{model}` on `{gpu}`. Known: {known}.{folders_near(library, model, gpu)}")
     return chosen
 
 
@@ -71,7 +67,7 @@ def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) ->
 
 
 def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
-    """Instances with a GPU, of a provider; ListingError where there is none."""
+    """Instances with a GPU, of a provider; InputError where there is none."""
     gpu = gpu and gpu_named(gpu, catalog.gpus)
     chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
     if not chosen and not choose_purchases(catalog, gpu, provider):
@@ -79,10 +75,10 @@ def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) ->
     return chosen
 
 
-def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> ListingError:
+def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> InputError:
     """Says what is known."""
     kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
     providers = sorted({i.provider for i in catalog.instances})
     asked = " ".join(filter(None, (gpu, provider)))
     hint = near_gpu(gpu, catalog.gpus) if gpu else ""
-    return ListingError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")
+    return InputError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
 from planner.compare.answers import BANDS, METRICS, SERVING, Answer, Attributes, Key, Side, exactly
-from planner.compare.gate import INFEASIBLE, ConditionError, GateCondition
+from planner.compare.gate import INFEASIBLE, GateCondition
 from planner.io.store import StoreError
 from planner.model.candidate import Candidate
 from planner.model.plan import Interval, Plan, Recommendation, Rejection
@@ -16,6 +16,7 @@ from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.training.plan import SCHEMA as TRAINING
 from planner.units.writing import dollars, names
 from planner.words.candidates import candidate_name
+from simulator.errors import InputError
 
 DIFF = "planner.diff/v2"
 ASKED_APART = 0.01
@@ -360,12 +361,12 @@ def lost_feasibility(diff: Diff) -> str:
 
 
 def crossings(diff: Diff, condition: GateCondition) -> list[str]:
-    """The figures for which a condition holds; ConditionError where it cannot be checked."""
+    """The figures for which a condition holds; InputError where it cannot be checked."""
     figures = concerned(diff, condition)
     if not figures:
-        raise ConditionError(f"--fail-on {condition.text}: {diff.new.path} has no {condition.name} to check.")
+        raise InputError(f"--fail-on {condition.text}: {diff.new.path} has no {condition.name} to check.")
     if not condition.relative and any(f.name == "cost_usd" for f in figures):
-        raise ConditionError(f"--fail-on {condition.text}: a training has no cost by the hour. Write e.g. `cost>+5%`.")
+        raise InputError(f"--fail-on {condition.text}: a training has no cost by the hour. Write e.g. `cost>+5%`.")
     lines = [crossing(f, condition) for f in figures]
     return [line for line in lines if line]
 

@@ -49,10 +49,6 @@ METRICS = {
 """Dollars an hour, GPUs, and of the worst model the 99th percentile and the share on time."""
 
 
-class ConditionError(InputError):
-    """A condition nobody can check, in one line."""
-
-
 INFEASIBLE = "infeasible"
 """The condition that an answer which was feasible no longer is."""
 
@@ -96,11 +92,11 @@ def parts(text: str, examples: str) -> tuple[str, str, str]:
     """Metric, comparison and limit of a condition."""
     match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|>|<)\s*(.+?)\s*", text)
     if match is None:
-        raise ConditionError(f"--fail-on {text}: is no condition. Write e.g. {examples}.")
+        raise InputError(f"--fail-on {text}: is no condition. Write e.g. {examples}.")
     name, sign, limit = match.groups()
     if name not in METRICS:
         hint = did_you_mean(name, list(METRICS))
-        raise ConditionError(f"--fail-on {text}: unknown metric `{name}`.{hint} Known: {', '.join(METRICS)}.")
+        raise InputError(f"--fail-on {text}: unknown metric `{name}`.{hint} Known: {', '.join(METRICS)}.")
     return name, sign, limit
 
 
@@ -108,11 +104,11 @@ def parse_condition(text: str) -> GateCondition:
     """`cost>5`, `gpus>=3`, `p99>80 ms`, `attainment<99 %`."""
     name, sign, limit = parts(text, "`cost>5` or `attainment<0.99`")
     if re.fullmatch(r"[+-].*%", limit):
-        raise ConditionError(f"--fail-on {text}: a change needs an older answer. `planner diff` takes such conditions.")
+        raise InputError(f"--fail-on {text}: a change needs an older answer. `planner diff` takes such conditions.")
     try:
         return GateCondition(text, name, OPERATORS[sign], METRICS[name].read(limit))
     except ValueError as error:
-        raise ConditionError(f"--fail-on {text}: {error}") from None
+        raise InputError(f"--fail-on {text}: {error}") from None
 
 
 def parse_change(text: str) -> GateCondition:
@@ -129,7 +125,7 @@ def parse_change(text: str) -> GateCondition:
     try:
         size = magnitude(name, limit[signed:].strip(), relative)
     except ValueError as error:
-        raise ConditionError(f"--fail-on {text}: {error}") from None
+        raise InputError(f"--fail-on {text}: {error}") from None
     return GateCondition(text, name, OPERATORS[comparison], -size if limit[0] == "-" else size, signed, relative)
 
 

@@ -510,7 +510,7 @@ def knowledge(loaded: Loaded, models: Models) -> Known:
 
 
 def stated(loaded: Loaded) -> SharedCurve | Rows | None:
-    """What the file holds that the scenario names; CurveError or MergeError where that is nothing of use."""
+    """What the file holds that the scenario names; InputError or MergeError where that is nothing of use."""
     spec, directory = loaded.scenario.sharing, loaded.path.parent
     if spec.curve is not None:
         return read_curve(directory / spec.curve)

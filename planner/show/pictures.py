@@ -6,7 +6,7 @@ from typing import Any
 
 from calibrate.io.plot import check_picture
 from calibrate.library.lookup import Library
-from planner.catalog.choosing import ListingError, chosen_of
+from planner.catalog.choosing import chosen_of
 from planner.model.choices import Picture
 from planner.show.charts import png
 from planner.show.charts.profiles import device_charts, profile_charts
@@ -15,7 +15,7 @@ from simulator.world.profile import Profile
 
 
 def draw(library: Library, model: str, gpu: str | None, precision: str | None, what: str, path: Path) -> Profile:
-    """The profile that was drawn to `path`; ListingError where none is meant, PlotError where it cannot be drawn."""
+    """The profile that was drawn to `path`; InputError where none is meant, InputError where it cannot be drawn."""
     check_picture(path, option="-o")
     profile = choose_one(library, model, gpu, precision)
     try:
@@ -25,31 +25,29 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         file = library.paths.get((profile.model, profile.gpu, profile.precision), profile.source)
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
-        raise ListingError(
-            f"{file}: measured: is not as `planner calibrate` writes it ({why}). Measure again."
-        ) from None
+        raise InputError(f"{file}: measured: is not as `planner calibrate` writes it ({why}). Measure again.") from None
     title = f"{profile.model} on {profile.gpu}, {profile.precision}"
     png.draw(path, charts, title, wide_in=9 if what == Picture.LAYERS else png.WIDTH_IN, option="-o")
     return profile
 
 
 def draw_device(found: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """What was probed of a device, as a picture; ListingError where there are several, PlotError as above."""
+    """What was probed of a device, as a picture; InputError where there are several, InputError as above."""
     check_picture(path, png.FORMS)
     names = [str(raw.get("gpu", {}).get("name")) for raw in found]
     if len(names) > 1:
-        raise ListingError(f"--plot: {', '.join(names)} were measured. Name one.")
+        raise InputError(f"--plot: {', '.join(names)} were measured. Name one.")
     png.draw(path, device_charts(found[0]), names[0])
 
 
 def choose_one(library: Library, model: str, gpu: str | None, precision: str | None) -> Profile:
-    """The one profile that is meant; ListingError where that is none or, on several GPUs, not said."""
+    """The one profile that is meant; InputError where that is none or, on several GPUs, not said."""
     of_model = library.for_model(model) or library.published_of(model)
     on_gpu = chosen_of(of_model, library, model, gpu)
     chosen = [p for p in on_gpu if precision in (None, p.precision)]
     if not chosen:
         known = sorted({p.precision for p in on_gpu})
-        raise ListingError(f"no profile of `{model}` at `{precision}`. Known: {', '.join(known)}.")
+        raise InputError(f"no profile of `{model}` at `{precision}`. Known: {', '.join(known)}.")
     if len(kinds := {p.gpu for p in chosen}) > 1:
-        raise ListingError(f"`{model}` has profiles on {', '.join(sorted(kinds))}. Name one with --gpu.")
+        raise InputError(f"`{model}` has profiles on {', '.join(sorted(kinds))}. Name one with --gpu.")
     return chosen[0]

@@ -14,9 +14,9 @@ from support.paths import ROOT
 
 from calibrate.cli import parser, read
 from calibrate.library.lookup import find_kinds, find_profiles
-from calibrate.sweep.request import RequestError
 from planner.catalog.offers import load_catalog
 from planner.cli import main
+from simulator.errors import InputError
 from simulator.world.profile import Evidence
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -251,5 +251,5 @@ def test_models_of_two_inputs_and_what_can_only_be_called_are_calibrated(here):
 def test_models_go_by_the_names_that_plans_know():
     asked = ["--device", "cpu", "--models"]
     assert read([*asked, "yolo11s,lenet"]).models == ("ultralytics:yolo11s", "lenet")
-    with pytest.raises(RequestError, match=r"convnext_base may be timm:convnext_base\S* or torchvision:convnext_base"):
+    with pytest.raises(InputError, match=r"convnext_base may be timm:convnext_base\S* or torchvision:convnext_base"):
         read([*asked, "convnext_base"])

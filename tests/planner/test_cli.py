@@ -21,10 +21,11 @@ from support.paths import ROOT
 from support.shown import SHOWN, chains
 
 from planner import cli
-from planner.compare.gate import ConditionError, crossed, parse_condition, weak
+from planner.compare.gate import crossed, parse_condition, weak
 from planner.io.store import read_plan, write_answer
 from planner.search.plan import plan
 from planner.show.text.plan import headline
+from simulator.errors import InputError
 
 VIDEO = "scenarios/video.yaml"
 TRACE = "scenarios/trace.yaml"
@@ -481,7 +482,7 @@ def test_conditions(condition, holds):
 def test_several_conditions_are_all_checked():
     said = crossed(PLAN, [*map(parse_condition, ["cost>5", "gpus>5", "p99>=80 ms"])])
     assert said == ["--fail-on cost>5: it is $6.12/h.", "--fail-on p99>=80 ms: it is 81.2 ms."]
-    with pytest.raises(ConditionError):
+    with pytest.raises(InputError):
         parse_condition("cost=5")
 
 

@@ -12,7 +12,7 @@ from calibrate.published.accuracy import PublishedAccuracy, accuracies
 from planner.model.plan import Prediction
 from planner.prediction.predict import Predictor, is_alike
 from planner.prediction.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
-from planner.questions.profiling.systolic import ArrayError, ArrayLayer, Dataflow, SystolicArray, arrays, map_model
+from planner.questions.profiling.systolic import ArrayLayer, Dataflow, SystolicArray, arrays, map_model
 from planner.questions.profiling.whatif import (
     ChangedModel,
     Checkpointing,
@@ -25,6 +25,7 @@ from planner.questions.profiling.whatif import (
 from planner.questions.profiling.working_set import Knee, MemoryLevel, cpu_levels, gpu_levels, knee_of, knees
 from planner.questions.training.memory import TrainingMemory
 from planner.units.reading import did_you_mean
+from simulator.errors import InputError
 from simulator.world.hardware import GPU
 
 CPU = "cpu"
@@ -111,7 +112,7 @@ class Anatomy:
 
 
 def look(wish: Wish, library: Library, gpus: Mapping[str, GPU], directories: Sequence[Path] = ()) -> Anatomy:
-    """The anatomy of a model; FactsError, PrecisionError or ArrayError where that cannot be known."""
+    """The anatomy of a model; FactsError, PrecisionError or InputError where that cannot be known."""
     array = _array(wish.device)
     own = facts(wish.model, wish.input_shape)
     layers = own if wish.resolution is None else own.at(wish.resolution)
@@ -162,7 +163,7 @@ def _array(device: str | None) -> SystolicArray | None:
     known = arrays()
     if device not in known:
         hint = did_you_mean(device, list(known)) or f" Write cpu, cuda:0 or {', '.join(known)}."
-        raise ArrayError(f"--device {device}: is not known.{hint} A kind of GPU is named with --gpu.")
+        raise InputError(f"--device {device}: is not known.{hint} A kind of GPU is named with --gpu.")
     return known[device]
 
 

@@ -18,10 +18,6 @@ from simulator.near import near_names
 from simulator.world.profile import Evidence, Profile, WeightSource
 
 
-class CostError(InputError):
-    """A model or a GPU that is not known; one line."""
-
-
 class Origin(StrEnum):
     """Where costs come from."""
 
@@ -142,7 +138,7 @@ def _demand_known(name: str | None, known: Sequence[str], what: str) -> None:
         return
     close = near_names(name, known)
     hint = f"Did you mean {' or '.join(close)}?" if close else "See `planner profiles list`."
-    raise CostError(f"no {what} `{name}` is known. {hint}")
+    raise InputError(f"no {what} `{name}` is known. {hint}")
 
 
 def _rows(

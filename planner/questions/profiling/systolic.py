@@ -12,7 +12,6 @@ from pathlib import Path
 import yaml
 
 from calibrate.layers.facts import Facts, LayerWork, Product
-from simulator.errors import InputError
 
 CATALOG = Path(__file__).parent / "systolic_arrays.yaml"
 
@@ -26,10 +25,6 @@ class Dataflow(StrEnum):
     """Inputs stay."""
     OS = "os"
     """Outputs stay, and are added up in place."""
-
-
-class ArrayError(InputError):
-    """A device that is not known; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,10 +28,6 @@ CASES_MAX = 12
 """Cases that are replayed: each takes seconds, and those after it leave the models more."""
 
 
-class WhatIfError(InputError):
-    """Circumstances that cannot be; the text names the option, the rule and the remedy."""
-
-
 def whatif(
     loaded: Loaded,
     catalog: Catalog,
@@ -46,12 +42,12 @@ def whatif(
 ) -> WhatIf:
     """What a plan does with `lose` machines away, at `load` times the rates; `loaded` has the overrides already."""
     if not 0 < load < inf:
-        raise WhatIfError(f"--load {load:g}: must be above 0. Write e.g. 2.")
+        raise InputError(f"--load {load:g}: must be above 0. Write e.g. 2.")
     if not kept.recommendation.models:
-        raise WhatIfError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
+        raise InputError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
     planned = as_planned(with_load(loaded, load), catalog, library, kept)
     if not 0 <= lose <= len(planned.hosts):
-        raise WhatIfError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan.")
+        raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan.")
     found = losses(planned, lose)
     asked = [_case(planned, one, progress) for one in found[:CASES_MAX]]
     best = kept.recommendation

@@ -65,7 +65,7 @@ def check(
 ) -> Check:
     """Trains for real, in a process of its own. **Runs the model's code.**
 
-    ScenarioError or RequestError where that cannot be.
+    ScenarioError or InputError where that cannot be.
     """
     scenario = loaded.scenario
     train = scenario.train

@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
-from calibrate.io.plot import STYLE, PlotError, save
+from calibrate.io.plot import STYLE, save
 from planner.show.charts.axes import ChartAxis
 from planner.show.charts.blocks import (
     AREAS,
@@ -26,6 +26,7 @@ from planner.show.charts.blocks import (
     colour,
     moved,
 )
+from simulator.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,12 +68,12 @@ DARK = 40
 def draw(
     path: Path, rows: Sequence[Sequence[Chart]], title: str = "", wide_in: float = WIDTH_IN, option: str = "--plot"
 ) -> None:
-    """Charts in rows; PlotError where they cannot be drawn or written."""
+    """Charts in rows; InputError where they cannot be drawn or written."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.") from None
+        raise InputError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.") from None
     columns = max(map(len, rows))
     heights_in = [max(map(height_in, row)) for row in rows]
     with matplotlib.rc_context(STYLE | {"text.parse_math": False}):  # dollars are money

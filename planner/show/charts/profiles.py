@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from calibrate.io.plot import PlotError
 from calibrate.io.points import COPIED_BYTES, OPTIMIZERS, PASSED_BYTES, WORKERS_MAX
 from planner.io.raw import numbers_in, part_of
 from planner.model.choices import Picture
@@ -12,6 +11,7 @@ from planner.show.charts.axes import ChartAxis, axis_around, plain
 from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
 from planner.show.charts.profiling import bars
 from planner.units.writing import share
+from simulator.errors import InputError
 from simulator.world.profile import FitQuality, Profile
 
 STEPS = 100
@@ -36,7 +36,7 @@ Raw = Mapping[str, Any]
 
 
 def profile_charts(profile: Profile, measured: Raw, what: Picture) -> list[list[Chart]]:
-    """One of the pictures of a profile; PlotError where its layers are not known."""
+    """One of the pictures of a profile; InputError where its layers are not known."""
     match what:
         case Picture.LATENCY:
             return [[time(profile, measured), rate(profile, measured)]]
@@ -145,7 +145,7 @@ def layers(profile: Profile, measured: Raw) -> list[Graph]:
     known = measured.get("layers") or []
     if not known:
         remedy = f"Measure it: planner calibrate --models {profile.model}"
-        raise PlotError(f"{profile.model} on {profile.gpu}: its layers are not known. {remedy}.")
+        raise InputError(f"{profile.model} on {profile.gpu}: its layers are not known. {remedy}.")
     names = [str(layer["name"]) for layer in known]
     operations = [{"operations": layer.get("flops", 0) / 1e6} for layer in known]
     held = [{name: layer.get(key, 0) / 1e6 for name, key in LAYER_PARTS.items()} for layer in known]
@@ -159,13 +159,13 @@ def layers(profile: Profile, measured: Raw) -> list[Graph]:
 
 
 def device_charts(raw: Mapping[str, Any]) -> list[list[Chart]]:
-    """All that can be drawn of a device's file; PlotError where that is nothing."""
+    """All that can be drawn of a device's file; InputError where that is nothing."""
     probes = {name: part_of(raw, "probes", name) for name in ("knees", "copy", "loader")}
     graphs = [passes(probes["knees"]), copies(part_of(probes["copy"], "samples")), loading(probes["loader"])]
     drawn: list[Chart] = [graph for graph in graphs if graph]
     if not drawn:
         remedy = "Measure it: planner calibrate --what knees,copy,loader"
-        raise PlotError(f"of {part_of(raw, 'gpu').get('name')} nothing was probed that can be drawn. {remedy}.")
+        raise InputError(f"of {part_of(raw, 'gpu').get('name')} nothing was probed that can be drawn. {remedy}.")
     return [drawn]
 
 

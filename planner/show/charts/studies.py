@@ -6,7 +6,6 @@ from itertools import compress
 from math import isfinite, nan
 from operator import not_
 
-from calibrate.io.plot import PlotError
 from planner.questions.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
 from planner.questions.studies.scenario import Design, Label
 from planner.show.charts.axes import ChartAxis, axis_around
@@ -32,6 +31,7 @@ from planner.show.charts.blocks import (
 from planner.show.charts.plan import WIDE, letter
 from planner.show.document import PAGE, Block, Text, Tone
 from planner.show.text.studies import MONEY, SHOWN_LONG_S, name_of, number, numeric, title
+from simulator.errors import InputError
 
 BOUND = "lower_bound_usd_per_hour"
 """A figure that nobody can choose."""
@@ -52,13 +52,13 @@ Row = Sequence[tuple[float, PointAnswer]]
 
 
 def picture(answer: StudyAnswer) -> list[list[Chart]]:
-    """A row for each figure, and the Pareto chart; PlotError where there is nothing to draw."""
+    """A row for each figure, and the Pareto chart; InputError where there is nothing to draw."""
     charts = Charts(answer)
     rows = [charts.of(output) for output in charts.outputs[:FIGURES_MAX]]
     rows.append([*charts.unbeaten()])
     found = [row for row in rows if row]
     if not found:
-        raise PlotError(f"{answer.name}: no figure that can be drawn. Keep a number among `outputs`.")
+        raise InputError(f"{answer.name}: no figure that can be drawn. Keep a number among `outputs`.")
     return found
 
 

@@ -46,7 +46,7 @@ def document(horizon: Horizon) -> Document:
 
 
 def draw(horizon: Horizon, path: Path) -> None:
-    """Load and GPUs by the hour as a picture; PlotError where it cannot be drawn or written."""
+    """Load and GPUs by the hour as a picture; InputError where it cannot be drawn or written."""
     png.draw(path, [list(charts_of(by_hour(horizon)))], horizon.scenario, wide_in=10)
 
 

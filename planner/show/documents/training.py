@@ -130,7 +130,7 @@ def others(plan: TrainingPlan, shown: Sequence[TrainingOption], where: str) -> s
 
 
 def draw(plan: TrainingPlan, path: Path) -> None:
-    """The options as a picture, with the letters of the table; PlotError where it cannot be drawn or written."""
+    """The options as a picture, with the letters of the table; InputError where it cannot be drawn or written."""
     png.draw(path, [graphs(plan, plan.options, chosen(plan))], plan.name, wide_in=10)
 
 

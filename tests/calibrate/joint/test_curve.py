@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from calibrate.io.reader import ProfileError
-from calibrate.joint.curve import CurveError, CurvePoint, SharedCurve, curve_document, read_curve
+from calibrate.joint.curve import CurvePoint, SharedCurve, curve_document, read_curve
 from simulator.world.sharing import Group, group_document, read_group
 from simulator.world.signature import Signature, WeightShape
 
@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from calibrate.joint.state import SCHEMA, Progress, state_of  # noqa: E402
 from calibrate.joint.training import ended, hopeless, loss_factors, met  # noqa: E402
+from simulator.errors import InputError  # noqa: E402
 
 MODELS = ("a", "b", "c")
 SIGNATURES = st.sampled_from(
@@ -95,7 +96,7 @@ def test_what_no_training_wrote_is_refused_in_one_line(tmp_path: Path, place: tu
     for step in place[:-1]:
         inside = inside[step]
     inside[place[-1]] = value
-    with pytest.raises(CurveError) as caught:
+    with pytest.raises(InputError) as caught:
         read_curve(written(tmp_path, document))
     assert "\n" not in str(caught.value)
     assert str(tmp_path / "curve.json") in str(caught.value)

@@ -12,11 +12,12 @@ from support.calibrated import PROVENANCE, TIMES_S, WEIGHTS, outcomes, session
 from calibrate.assembling.runs import counted_runs
 from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.library.lookup import find_profiles
-from calibrate.sessions.join import JoinError, _pooled_point, join
+from calibrate.sessions.join import _pooled_point, join
 from calibrate.sessions.spread import SessionTimes, spread_of
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import Header
 from planner.catalog.offers import load_catalog
+from simulator.errors import InputError
 
 GPUS = load_catalog().gpus
 
@@ -70,28 +71,28 @@ def test_cards_and_drivers_may_differ_where_figures_agree_and_are_named(tmp_path
     assert joined.spread is not None
     assert list(joined.spread.cv) == ["gpus"], "one session on each GPU cannot tell both apart"
     slow = session(tmp_path / "slow", 1.5, 7, gpu_uuid_sha256="gpu-7")
-    with pytest.raises(JoinError, match="gpu_uuid_sha256"):
+    with pytest.raises(InputError, match="gpu_uuid_sha256"):
         join([*gpus, slow], tmp_path / "other")
 
 
 @pytest.mark.parametrize(("key", "value"), [("torch", "2.9.0"), ("power_limit_w", 40.0)])
 def test_what_moves_figures_must_agree(tmp_path, key, value):
     first, other = session(tmp_path / "1", 1.0, 1), session(tmp_path / "2", 1.0, 2, **{key: value})
-    with pytest.raises(JoinError, match=key):
+    with pytest.raises(InputError, match=key):
         join([first, other], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_session_counts_once_and_no_other_profile_is_replaced(tmp_path):
     first, second = sessions(tmp_path, 1.0, 1.1)
-    with pytest.raises(JoinError, match="Name each once"):
+    with pytest.raises(InputError, match="Name each once"):
         join([first, first], tmp_path / "out")
-    with pytest.raises(JoinError, match="Name another --out"):
+    with pytest.raises(InputError, match="Name another --out"):
         join([first, second], first)
     join([first, second], tmp_path / "out")
     join([first, second], tmp_path / "out")  # what was joined may be joined anew
     for folder in (tmp_path / "absent", tmp_path / "out" / "T4" / "none"):
-        with pytest.raises(JoinError, match="is not a directory"):
+        with pytest.raises(InputError, match="is not a directory"):
             join([folder], tmp_path / "other")
 
 

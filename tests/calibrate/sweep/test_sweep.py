@@ -16,9 +16,10 @@ from calibrate.cli import main, read
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.sweep.agenda import PointGroup, agenda, groups
 from calibrate.sweep.journal import read_journal
-from calibrate.sweep.request import Request, RequestError
+from calibrate.sweep.request import Request
 from calibrate.sweep.supervisor import StoppedError
 from calibrate.sweep.sweep import COMPILING_S, Sweep
+from simulator.errors import InputError
 
 MODELS = """
 import os, sys, time
@@ -346,5 +347,5 @@ def test_a_dry_run_knows_what_compiling_takes() -> None:
 
 def test_a_graph_is_of_inference_on_a_gpu_alone() -> None:
     for asked in (["--device", "cpu"], ["--mode", "training"]):
-        with pytest.raises(RequestError, match=r"^--cuda-graph: captures"):
+        with pytest.raises(InputError, match=r"^--cuda-graph: captures"):
             read(["--models", "lenet", "--cuda-graph", *asked])

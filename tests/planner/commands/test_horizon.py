@@ -9,12 +9,12 @@ import pytest
 from support.paths import ROOT
 from typer.testing import CliRunner
 
-from calibrate.io.plot import PlotError
 from planner.cli import app
 from planner.io.load import ScenarioError
 from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
 from planner.questions.horizons import answer
+from simulator.errors import InputError
 
 SMALL = """
 name: small
@@ -72,7 +72,7 @@ def test_a_picture_that_cannot_be_written_costs_no_answer(small: str, tmp_path: 
     (tmp_path / "week.png").symlink_to("/dev/full")
     for picture, said, answered in (("week.png", "cannot be written", True), ("absent/a.png", "is not there", False)):
         done = CliRunner().invoke(app, ["horizon", small, "--quiet", "--plot", str(tmp_path / picture)])
-        assert isinstance(done.exception, PlotError)
+        assert isinstance(done.exception, InputError)
         assert said in str(done.exception)
         assert done.stdout.startswith("small: ") is answered
 

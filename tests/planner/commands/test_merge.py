@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from calibrate.io.plot import PlotError
 from planner.cli import app
 from planner.placing.sharing import MergeError
+from simulator.errors import InputError
 
 PNG = b"\x89PNG"
 SCENARIO = """
@@ -62,7 +62,7 @@ def test_what_is_not_known_ends_in_one_line() -> None:
 
 def test_a_picture_that_cannot_be_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    with pytest.raises(PlotError, match="none is not there"):
+    with pytest.raises(InputError, match="none is not there"):
         run("analyze", "lenet", "--plot", str(tmp_path / "none" / "a.png"))
 
 
@@ -74,7 +74,7 @@ def test_the_answer_is_printed_even_where_its_picture_fails(tmp_path: Path) -> N
     small = ["breakeven", str(tmp_path / "two.yaml"), "--loads", "1", "--models", "1"]
     for words, said in ((["analyze", "vgg16", "vgg19"], "2 models: "), (small, "resident")):
         done = CliRunner().invoke(app, ["merge", *words, "--plot", str(tmp_path / "a.png")])
-        assert isinstance(done.exception, PlotError)
+        assert isinstance(done.exception, InputError)
         assert said in done.stdout
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from planner import cli
 from planner.compare.answers import read_answer
 from planner.compare.diff import FigureVerdict, Sign, compare, crossed, difference
-from planner.compare.gate import ConditionError, parse_change, parse_condition
+from planner.compare.gate import parse_change, parse_condition
 from planner.compare.report import SHOWN, figure_text, render
 from planner.io.store import StoreError, to_json, write_answer
 from planner.model.plan import NOTHING_TRIED, Interval
@@ -22,6 +22,7 @@ from planner.questions.studies.results import PointAnswer
 from planner.questions.training.plan import TrainingOption
 from planner.units.writing import Format, Screen
 from simulator.clock.metrics import attainment_interval
+from simulator.errors import InputError
 
 SIMULATED = Simulation(
     scenario="video",
@@ -254,9 +255,9 @@ def test_trainings_are_compared_by_their_middles(tmp_path):
     assert crossed(diff, [parse_change("cost>+5%")]) == [
         "--fail-on cost>+5%: cheapest: it went from $24.00 to $26.40 (+10.0 %)."
     ]
-    with pytest.raises(ConditionError, match="a training has no cost by the hour"):
+    with pytest.raises(InputError, match="a training has no cost by the hour"):
         crossed(diff, [parse_change("cost>+$5/h")])
-    with pytest.raises(ConditionError, match="has no p99 to check"):
+    with pytest.raises(InputError, match="has no p99 to check"):
         crossed(diff, [parse_change("p99>+5%")])
 
 
@@ -358,13 +359,13 @@ def test_a_crossing_that_may_be_noise_says_so(tmp_path):
     ],
 )
 def test_what_is_no_condition(condition, said):
-    with pytest.raises(ConditionError) as error:
+    with pytest.raises(InputError) as error:
         parse_change(condition)
     assert said in str(error.value)
 
 
 def test_a_change_needs_two_answers():
-    with pytest.raises(ConditionError, match="a change needs an older answer"):
+    with pytest.raises(InputError, match="a change needs an older answer"):
         parse_condition("cost>+5%")
 
 
@@ -378,7 +379,7 @@ def test_losing_feasibility_makes_every_condition_hold(tmp_path):
     assert len(crossed(differ(tmp_path, PLAN, nothing), conditions)) == 2
     assert crossed(differ(tmp_path, nothing, PLAN), conditions) == []
     assert crossed(differ(tmp_path, nothing, nothing), [parse_change("infeasible")]) == []
-    with pytest.raises(ConditionError, match="has no cost to check"):
+    with pytest.raises(InputError, match="has no cost to check"):
         crossed(differ(tmp_path, nothing, nothing), conditions)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import planning
 
-from calibrate.joint.curve import CurveError, CurvePoint, SharedCurve, curve_document, read_curve
+from calibrate.joint.curve import CurvePoint, SharedCurve, curve_document, read_curve
 from planner.io.load import Loaded
 from planner.io.store import to_json
 from planner.model.parts.merging import Merging, RetrainingSpec, SharingRule, SharingSpec
@@ -39,6 +39,7 @@ from planner.placing.sizing import Kind
 from planner.show.terminal import terminal
 from planner.show.text.merging import analysis_document, analysis_json
 from planner.units.writing import Screen
+from simulator.errors import InputError
 from simulator.world.model import Layer, LayerFacts
 from simulator.world.profile import Evidence, WeightSource
 from simulator.world.sharing import (
@@ -329,7 +330,7 @@ def test_of_a_curve_the_most_saved_within_targets_counts() -> None:
     ],
 )
 def test_curves_that_contradict_themselves(tmp_path: Path, changes: dict[str, object], said: str) -> None:
-    with pytest.raises(CurveError, match=said) as caught:
+    with pytest.raises(InputError, match=said) as caught:
         read_curve(written(tmp_path / "c.json", **changes))
     assert "\n" not in str(caught.value)
 

@@ -15,9 +15,10 @@ from calibrate.published.names import architecture
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import Header
 from calibrate.zoo.sources import LECTURE as OF_LECTURE
-from planner.questions.profiling.model_costs import CostError, ModelCosts, Origin
+from planner.questions.profiling.model_costs import ModelCosts, Origin
 from planner.show.documents.costs import costs_text
 from planner.units.writing import Format, Screen
+from simulator.errors import InputError
 
 LECTURE = """
 yolov3,0.24,49.5,0.52,17.0,0.73,24.0,1.22,39.9
@@ -98,5 +99,5 @@ def test_a_group_of_models_is_what_it_is_for_calibrate():
 @pytest.mark.parametrize("words", [{"models": ("resnet500",)}, {"models": (), "gpu": "V1000"}])
 def test_what_is_not_known_is_one_line(words):
     models = words.pop("models")
-    with pytest.raises(CostError, match="Did you mean"):
+    with pytest.raises(InputError, match="Did you mean"):
         planner.profiles_table(*models, **words)

@@ -15,9 +15,10 @@ from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.statement import Code
 from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
-from planner.questions.readiness.whatif import CASES_MAX, WhatIfError, whatif
+from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
 from planner.show.text.readiness import obstacles
+from simulator.errors import InputError
 from simulator.world.curves import Interpolated
 from simulator.world.profile import Doubt
 
@@ -152,7 +153,7 @@ def test_no_more_cases_are_replayed_than_a_person_waits_for():
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(asked, text):
-    with pytest.raises(WhatIfError) as error:
+    with pytest.raises(InputError) as error:
         answer(**asked)
     assert str(error.value).startswith(text)
     assert "\n" not in str(error.value)

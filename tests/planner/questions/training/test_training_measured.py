@@ -7,12 +7,12 @@ import pytest
 from support.paths import SCENARIOS
 from support.spike import spike
 
-from calibrate.sweep.request import RequestError
 from planner.io.load import ScenarioError
 from planner.questions.training.check import Check, check
 from planner.questions.training.scenario import load_training
 from planner.show.documents.training import check_text as render
 from planner.units.writing import Format, Screen
+from simulator.errors import InputError
 
 LENET = SCENARIOS / "training" / "lenet.yaml"
 WITHIN = 0.15
@@ -73,7 +73,7 @@ def test_resnet18_trains_as_long_as_predicted() -> None:
     ],
 )
 def test_what_cannot_be_measured_is_told_in_one_line(override: str, device: str, said: str) -> None:
-    with pytest.raises((ScenarioError, RequestError)) as raised:
+    with pytest.raises((ScenarioError, InputError)) as raised:
         check(load_training(LENET, [override]), device)
     (line,) = str(raised.value).splitlines()
     assert said in line

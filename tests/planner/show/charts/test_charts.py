@@ -15,7 +15,6 @@ from support.paths import ROOT
 
 import planner
 from calibrate.io import plot as pictures
-from calibrate.io.plot import PlotError
 from calibrate.io.points import COPIED_BYTES, PASSED_BYTES
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
@@ -45,6 +44,7 @@ from planner.show.charts.blocks import (
     upright,
 )
 from planner.show.documents.training import chosen
+from simulator.errors import InputError
 
 PNG = b"\x89PNG\r\n\x1a\n"
 X = ChartAxis(0, 10, [(0, "0"), (5, "five"), (10, "10")], "time")
@@ -286,7 +286,7 @@ def test_a_layer_that_runs_twice_has_two_bars():
     operations, held = profiles.layers(PROFILE, RAW)
     assert [box.high for box in operations.marks] == [2.0, 1.0]
     assert [text for _, text in held.x.ticks] == ["conv", "conv"]
-    with pytest.raises(PlotError):
+    with pytest.raises(InputError):
         profiles.layers(PROFILE, {})
 
 
@@ -413,7 +413,7 @@ def invoke(study, out, picture):
 def test_where_nothing_can_be_drawn_nothing_is_worked_out(alone, tmp_path, picture, said):
     (tmp_path / "d.png").mkdir()
     done = invoke(alone, tmp_path / "out", tmp_path / picture)
-    assert isinstance(done.exception, PlotError)
+    assert isinstance(done.exception, InputError)
     assert said in str(done.exception)
     assert not (tmp_path / "out").exists()
 
@@ -442,7 +442,7 @@ def test_a_picture_may_lie_with_the_results(alone, tmp_path):
 
 def test_a_picture_that_cannot_be_written_is_one_line(tmp_path):
     pytest.importorskip("matplotlib")
-    with pytest.raises(PlotError, match=r"cannot be written: .* Name another file with --plot"):
+    with pytest.raises(InputError, match=r"cannot be written: .* Name another file with --plot"):
         png.draw(tmp_path / "absent" / "study.png", [[GRAPH]])
 
 
@@ -463,7 +463,7 @@ def test_what_was_probed_of_a_device_is_drawn_as_far_as_its_file_goes():
     assert list(rates.values()) == [{25.0}, {6.0}]
     assert loading.marks[0].points == [(0, 90.0), (2, 160.0)]
     assert len(profiles.device_charts({"probes": {"copy": probes["copy"]}})[0]) == 1
-    with pytest.raises(PlotError, match="--what knees,copy,loader"):
+    with pytest.raises(InputError, match="--what knees,copy,loader"):
         profiles.device_charts({"gpu": {"name": "mine"}, "probes": {"idle": {}}})
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from calibrate.library.lookup import find_profiles
 from planner import cli
-from planner.catalog.choosing import ListingError, choose, choose_instances, folders_near
+from planner.catalog.choosing import choose, choose_instances, folders_near
 from planner.catalog.offers import load_catalog
 from planner.model.choices import PriceKind
 from planner.prediction.queries import QueryAnswer
@@ -30,6 +30,7 @@ from planner.show.text.listings.profiles import best_rate, profile_list, profile
 from planner.show.text.plan import in_unit
 from planner.units.reading import duration
 from planner.units.writing import Screen
+from simulator.errors import InputError
 
 CATALOG = load_catalog()
 LIBRARY = find_profiles((), CATALOG.gpus)
@@ -104,7 +105,7 @@ def test_a_folder_that_was_measured_just_now_is_named(tmp_path, monkeypatch, mod
     for name, schema in (("mine", "planner.profile/v1"), ("resnet50", "planner.profile/v1"), ("other", "else/v1")):
         (tmp_path / name / "my-card").mkdir(parents=True)
         (tmp_path / name / "my-card" / f"{name}.json").write_text(f'{{"schema": "{schema}", "model": "{name}"}}')
-    with pytest.raises(ListingError) as refused:
+    with pytest.raises(InputError) as refused:
         choose(LIBRARY, model, gpu)
     assert f"Did you mean `--profiles {model}`? It has one on my-card." in str(refused.value)
     assert folders_near(LIBRARY, model, "my-card")
@@ -112,11 +113,11 @@ def test_a_folder_that_was_measured_just_now_is_named(tmp_path, monkeypatch, mod
 
 
 def test_what_is_not_known_is_refused_with_what_is():
-    with pytest.raises(ListingError, match="resnet50"):
+    with pytest.raises(InputError, match="resnet50"):
         choose(LIBRARY, "resnet5O", None)
-    with pytest.raises(ListingError, match="T4"):
+    with pytest.raises(InputError, match="T4"):
         choose(LIBRARY, "nvidia_resnet50", "no-such-gpu")
-    with pytest.raises(ListingError, match="aws"):
+    with pytest.raises(InputError, match="aws"):
         choose_instances(CATALOG, "T4", "nobody")
 
 
