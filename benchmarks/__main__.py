@@ -1,4 +1,4 @@
-"""`python -m benchmarks [memory] [speed] [rules] [pipelines] [commands] [fits] [predictions] [studies]
+"""`python -m benchmarks [memory] [speed] [loop] [rules] [pipelines] [commands] [fits] [predictions] [studies]
 [scale]`; all where none is named; `large` takes minutes, `fuzz` and `kills` an hour.
 
 Prints one table for each question and whether the targets are met.
@@ -13,6 +13,7 @@ from itertools import chain
 from time import perf_counter
 
 from benchmarks import fuzz, kills
+from benchmarks.c_loop import bare_loop, beside
 from benchmarks.commands import ROOT, CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
 from benchmarks.learnt import learnt_table, new_gpus_table, ratios_table, whole_fit
@@ -40,6 +41,14 @@ SPEED = {BATCHED: 1_000_000, SINGLE: 300_000}
 LINEAR = 1.05
 """Exponent at most, over all sizes. Time like n log n fits as 1.08 between 10^4 and 10^7. Between two sizes alone the
 exponent is uncertain by 0.1, for ten million requests are timed once; beside it stands that of the baseline."""
+LOOP = {
+    Load(1, 1, BATCHED): 1.5,
+    Load(1, 1, SINGLE): 1.5,
+    Load(8, 64, BATCHED): 3.0,
+    Load(8, 64, SINGLE): 3.0,
+    Load(1, 16, BATCHED, resident=0.5): 6.0,
+}
+"""Times that a bare loop in C takes, at most."""
 BYTES = 100
 FIFTY = ("resnet50*10", "resnet101*10", "resnet152*10", "vgg16*10", "inceptionv3*10")
 PLAN_S = {"video.yaml": 3.0, "fleet.yaml": 30.0}
@@ -91,6 +100,34 @@ def speed() -> None:
     longest = {Load(1, 1, BATCHED), Load(8, 64, BATCHED), Load(1, 1, SINGLE)}
     rows = (speed_row(measure(load, UP_TO_1E7 if load in longest else UP_TO_1E6)) for load in configurations)
     show("Simulated requests per second of processor time, and the exponent k of time ~ requests^k", columns, rows)
+
+
+def loop() -> None:
+    """The same beside a loop in C, which notes nothing."""
+    maker, _ = bare_loop()
+    columns = ["load", "requests", "batches", "loop", "replayed", "loop x", "at most", "speed", "simulated", "loop x"]
+    title = f"Requests a second of processor time beside a bare loop in {maker} over the same queues"
+    show(f"{title}; replayed as plans do, and with arrivals drawn and all records", columns, loop_rows())
+
+
+def loop_rows() -> Iterable[list[str]]:
+    """Both beside the loop; where models take turns there is only `simulate`."""
+    for load, limit in LOOP.items():
+        one = beside(load, 10**6)
+        took_s = one.replay_s or one.simulate_s
+        turns = ", in turns" if load.resident < 1 else ""
+        yield [
+            f"{load.gpu_count} GPUs, {load.model_count} models, batch {load.batch_size_max}{turns}",
+            f"{one.requests:,}",
+            f"{one.batches:,}",
+            f"{one.requests / one.loop_s:,.0f}",
+            f"{one.requests / one.replay_s:,.0f}" if one.replay_s else "-",
+            f"{took_s / one.loop_s:.1f}",
+            f"{limit:g}",
+            verdict(took_s <= limit * one.loop_s),
+            f"{one.requests / one.simulate_s:,.0f}",
+            f"{one.simulate_s / one.loop_s:.1f}",
+        ]
 
 
 def rules() -> None:
@@ -247,6 +284,7 @@ def scale_rows(sizes: tuple[tuple[int, int], ...]) -> Iterable[list[str]]:
 PARTS = {
     "memory": memory,
     "speed": speed,
+    "loop": loop,
     "rules": rules,
     "pipelines": pipelines,
     "commands": commands,

@@ -273,7 +273,7 @@ def draw_outages(failures: Failures, duration_s: float, rng: np.random.Generator
 @contextmanager
 def no_search_for_cycles() -> Iterator[None]:
     """Python frees only what nothing refers to: its search for cycles would go through all items of a world again and
-    again, which takes a good part of the time where pipelines have a hundred thousand items."""
+    again, which takes a good part of the time where pipelines have a hundred thousand items, or GPUs as many loads."""
     searched = gc.isenabled()
     gc.disable()
     try:
@@ -376,6 +376,7 @@ class World:
             gpu.shares_link = loading[gpu.device.host] > 1
         return gpus
 
+    @no_search_for_cycles()
     def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
         items, gpus = self.flow.item_count, self.gpus.values()
@@ -395,8 +396,7 @@ class World:
             replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s)
         else:
             self.flow.start()
-            with no_search_for_cycles():
-                self.env.run(until=self.duration_s)
+            self.env.run(until=self.duration_s)
         for gpu in gpus:
             gpu.end_stall()
         self._settle_places()

@@ -210,13 +210,10 @@ def _keep_turns(gpu: ServingGpu, turns: Turns) -> None:
     gpu.memory_at_s += turns.note_s[:noted].tolist()
     gpu.memory_used += turns.note_bytes[:noted].tolist()
     stages: list[Stage] = [queue.stage for queue in gpu.queues]
-    gpu.loads += [
-        Load(stages[number].model, gpu.device.id, start_s, finish_s, size_bytes, bool(ahead))
-        for (start_s, finish_s), (number, size_bytes, ahead) in zip(
-            turns.load_s[:loaded].tolist(), turns.load_of[:loaded].tolist(), strict=True
-        )
-    ]
-    gpu.stalls += [Stall(gpu.device.id, start_s, finish_s) for start_s, finish_s in turns.stall_s[:stood].tolist()]
+    number, size_bytes, ahead = turns.load_of[:loaded].T.tolist()
+    loads = zip(number, *turns.load_s[:loaded].T.tolist(), size_bytes, map(bool, ahead), strict=True)
+    gpu.loads += [Load(stages[number].model, gpu.device.id, *rest) for number, *rest in loads]
+    gpu.stalls += [Stall(gpu.device.id, *times_s) for times_s in zip(*turns.stall_s[:stood].T.tolist(), strict=True)]
     gpu.stalled_s = float(turns.times_s[STALLED])
     gpu.clock = Number(gpu.horizon_s)
 
