@@ -35,6 +35,7 @@ def profile_of(
     known = known_network(facts["model"], facts["input"])
     _demand_all(read, facts, added, known)
     _demand_known(facts, gpus)
+    _demand_processor(read, gpus[facts["gpu"]])
     points = _by_batch(read, added)
     weight_bytes = _weights(points.values(), facts["precision"], added, known)
     memory = _workspace(points, facts["precision"], weight_bytes, added, known)
@@ -124,6 +125,15 @@ def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
     facts["gpu"] = kinds[plain_name(facts["gpu"])]
     if facts["precision"] not in PRECISIONS:
         raise MeasurementError(f"precision: `{facts['precision']}` is not known. Write one of {', '.join(PRECISIONS)}.")
+
+
+def _demand_processor(read: Sequence[MeasuredFile], gpu: GPU) -> None:
+    """MeasurementError where a file is of a processor, and a GPU is said to have run it."""
+    of_processor = next((file for file in read if file.said.by_processor), None)
+    if of_processor and not gpu.cores:
+        what = f"was measured on a processor, and {gpu.name} is a GPU"
+        remedy = "Name a processor with --gpu, or measure on the GPU"
+        raise MeasurementError(f"{of_processor.path}: {what}. {remedy}.")
 
 
 def _name(facts: Mapping[str, str]) -> str:

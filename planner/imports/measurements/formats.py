@@ -1,6 +1,6 @@
 """Formats: which tool wrote a file, by what is in it, and its reader."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,21 @@ KEYS: Mapping[MeasurementFormat, frozenset[str]] = {
 VLLM_KEYS = frozenset({"avg_latency", "mean_ttft_ms", "tokens_per_second", "request_throughput", "mean_e2el_ms"})
 PICKLES = (b"\x80", b"PK\x03\x04")
 """Beginnings of what torch and pickle write, which would run what is in it."""
-GENAI_PERF_TABLE = ("Metric", "avg")
-NAME_JSON = "Name the profile_export_genai_perf.json or profile_export_aiperf.json beside it"
+OTHER_TABLES: Sequence[tuple[set[str], str, str]] = (
+    (
+        {"Metric", "avg"},
+        "is a table of GenAI-Perf or AIPerf, which says neither clients nor batch",
+        "Name the profile_export_genai_perf.json or profile_export_aiperf.json beside it",
+    ),
+    ({"model", "top1"}, "says how accurate timm's models are, and no times", "Name a benchmark-infer-*.csv of timm's"),
+    ({"model", "train_step_time"}, "times steps of training", "Name a benchmark-infer-*.csv of timm's"),
+    (
+        {"Model", "GPU Memory Usage (MB)"},
+        "is a table of Model Analyzer without times",
+        "Name the metrics-model-inference.csv beside it",
+    ),
+)
+"""By their columns, tables of tools that are read which are not: what they are, and which to name instead."""
 RESULT = "--result"
 """Stands above the JSON that timm's benchmark.py prints."""
 
@@ -94,8 +107,9 @@ def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
 
 
 def _unknown_table(said: Said) -> MeasurementError:
-    if tables.columns_of(said.text)[:2] == GENAI_PERF_TABLE:
-        return said.refuse("is a table of GenAI-Perf or AIPerf, which says neither clients nor batch", NAME_JSON)
+    columns = set(tables.columns_of(said.text))
+    if table := next((one for one in OTHER_TABLES if one[0] <= columns), None):
+        return said.refuse(table[1], table[2])
     if other := separation(said.text):
         return said.refuse(other, BY_COMMAS, 1)
     return said.refuse("is of no format that is known by its content", KNOWN)

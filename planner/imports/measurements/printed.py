@@ -14,6 +14,8 @@ ENTRY = re.compile(r"^\s*([^:]+?)\s*:\s*(.*?)\s*$")
 SCENARIOS = ("singlestream", "multistream", "offline")
 """Of MLPerf's, those that time the device. Server says which load was offered."""
 NANO = 1e-9
+COARSE_PER_S = 0.2
+"""Rates have two places: below, half of the last is more than figures may differ by."""
 
 
 def read_mlperf(said: Said) -> Measurements:
@@ -61,8 +63,8 @@ def _stream(said: Said, said_by: dict[str, str], scenario: str) -> ToolMeasureme
     if scenario == "singlestream":
         if batch != 1:
             raise said.refuse(f"is a single stream with {batch} samples a query", "Mend the file")
-        if rate:
-            agree(said, mean_ns * NANO, 1 / number(said, rate, "QPS w/o loadgen overhead"), "the latency in s")
+        if rate and (per_s := number(said, rate, "QPS w/o loadgen overhead")) > COARSE_PER_S:
+            agree(said, mean_ns * NANO, 1 / per_s, "the latency in s")
     return ToolMeasurement(batch=batch, latency_s=mean_ns * NANO)
 
 
@@ -70,7 +72,10 @@ def _stream(said: Said, said_by: dict[str, str], scenario: str) -> ToolMeasureme
 
 COMPLETE = re.compile(r"Benchmarks complete for (\S+)(?: on \S+)? at imgsz=(\d+)")
 SYSTEM = re.compile(r"Ultralytics (?:YOLO\S* )?v?(\d[\w.]*).*?(?:CUDA:\d+ \((.+?), \d+MiB\)|$)")
-HALF = re.compile(r"\bhalf=(True|False)")
+HALF = re.compile(r"\b(?:half|quantize)=(\w+)")
+HALVES = {"True": "fp16", "16": "fp16", "8": "int8", "False": "fp32", "32": "fp32", "None": "fp32"}
+"""Precisions by what `half` was, and `quantize` is since 8.4."""
+PROCESSOR = re.compile(r"^Ultralytics .* CPU \(|\bdevice=.?cpu\b", re.MULTILINE)
 ROW = re.compile(
     r"^\s*\d*\s+(?P<format>[A-Za-z][A-Za-z .]*?)\s+(?P<status>\S+)\s+(?P<size>[\d.]+)"
     r"\s+(?P<accuracy>\S+)\s+(?P<time>\S+)(?:\s+(?P<fps>\S+))?\s*$"
@@ -103,13 +108,14 @@ def read_ultralytics(said: Said) -> Measurements:
         )
     systems = SYSTEM.findall(said.text)
     half = _only(HALF.findall(said.text))
-    shared = {"gpu": _only([gpu for _, gpu in systems]), "precision": {"True": "fp16", "False": "fp32"}.get(half, "")}
+    shared = {"gpu": _only([gpu for _, gpu in systems]), "precision": HALVES.get(half, "")}
     points = list(_exported(said, shared, several=len(runs) > 1))
     if not points:
         raise said.refuse("has no format that could be timed", "Name a table with `Inference time (ms/im)`")
     return Measurements(
         tool=f"Ultralytics {systems[0][0]} benchmark" if systems else "Ultralytics benchmark",
         points=tuple(points),
+        by_processor=PROCESSOR.search(said.text) is not None,
         assumptions=("Weights are taken as large as the exported file.",),
     )
 

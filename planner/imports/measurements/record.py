@@ -70,6 +70,8 @@ class Measurements:
     """ISO date; empty: the file does not say."""
     by_gpus: bool = False
     """Whether the figures are of all GPUs of a system together."""
+    by_processor: bool = False
+    """Whether the file says that a processor computed, which it may not name."""
     assumptions: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
 
