@@ -184,8 +184,10 @@ class PredictedPair:
 
     def _of_source(self, texts: str) -> tuple[str, ...]:
         """What the profile that was carried over assumes, or what speaks against it."""
-        known: tuple[str, ...] = getattr(self.known, texts) if self.known else ()
-        return tuple(f"Of its profile on {self.source}: {text}" for text in known)
+        if self.known is None:
+            return ()
+        known: tuple[str, ...] = getattr(self.known, texts)
+        return tuple(f"Of its profile on {self.known.gpu}: {text}" for text in known)
 
     @property
     def reached(self) -> float:

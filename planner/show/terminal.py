@@ -17,7 +17,7 @@ from planner.show.document import (
     visible,
 )
 from planner.units import writing
-from planner.units.writing import Screen, fit, table
+from planner.units.writing import Screen, table
 
 MARGIN = 2
 """Blanks before tables and lists."""
@@ -103,7 +103,7 @@ def item_lines(items: Items, screen: Screen) -> Iterator[str]:
 def table_lines(table: Table, screen: Screen) -> Iterator[str]:
     """A table, of a long one its first rows; a wide one without the columns that may be said once."""
     columns, alike = list(table.columns), ""
-    if len(fit(plain(columns), screen.width - MARGIN)) > 1:
+    if writing.too_wide([column.width for column in plain(columns)], screen.width - MARGIN):
         columns, alike = table.narrowed()
     yield from writing.table(plain(columns, table.shown), screen, MARGIN, table.bad)
     yield from screen.wrap(alike, MARGIN)

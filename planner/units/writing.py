@@ -6,9 +6,10 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import zip_longest
 
 
 class Format(StrEnum):
@@ -41,15 +42,15 @@ class Screen:
 
     def good(self, text: str) -> str:
         """A figure that is as it should be."""
-        return self.paint(text, "32")
+        return self.paint(text, GOOD)
 
     def bad(self, text: str) -> str:
         """A figure that is not."""
-        return self.paint(text, "31")
+        return self.paint(text, BAD)
 
     def warn(self, text: str) -> str:
         """A figure that deserves a second look."""
-        return self.paint(text, "33")
+        return self.paint(text, WARN)
 
     def wrap(self, text: str, indent: int = 0, hang: int = 0) -> list[str]:
         """Lines of `text`, the first after `indent` blanks, the others after `indent + hang`."""
@@ -71,6 +72,17 @@ def stdout_screen() -> Screen:
     return Screen(max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns), colour)
 
 
+GOOD, BAD, WARN = "38;5;29", "38;5;163", "38;5;131"
+"""Green, red and brown of the 256 colours: 4.5 to 1 and more on white and on black alike, which no theme changes."""
+UNDERLINED = "4"
+"""Of titles of columns: faint ones have 4 to 1 on white."""
+FOLDED_MIN = 12
+"""Characters of a column of words, under which its cells are not folded."""
+PATH_MIN = 16
+"""Characters of a word with `/` in it that may be broken after any part of it, for it is a path."""
+PATH_PIECE = re.compile(r"\s*[^/@:_.-]*[/@:_.-]*")
+
+
 @dataclass(frozen=True, slots=True)
 class TextColumn:
     """One column of a table."""
@@ -80,18 +92,53 @@ class TextColumn:
     right: bool = False
     """Figures stand at the right."""
 
+    room: int | None = None
+    """Width into which longer cells are folded; None: none is."""
+
     @property
     def width(self) -> int:
         """Width of the widest cell."""
-        return max(len(text) for text in (self.title, *self.cells))
+        whole = max(len(text) for text in (self.title, *self.cells))
+        return whole if self.room is None else min(whole, self.room)
 
-    def lines(self) -> list[str]:
-        """Title and cells, all of one width."""
-        return [text.rjust(self.width) if self.right else text.ljust(self.width) for text in (self.title, *self.cells)]
+    @property
+    def least(self) -> int:
+        """Width down to which its cells can be folded; figures are not."""
+        if self.right:
+            return self.width
+        found = (piece.strip() for text in (self.title, *self.cells) for piece in pieces(text))
+        return min(self.width, max(FOLDED_MIN, *map(len, found)))
+
+    def rows(self) -> Iterator[list[str]]:
+        """The lines of title and cells, each as wide as the column."""
+        for text in (self.title, *self.cells):
+            lines = folded(text, self.width) if len(text) > self.width else [text]
+            yield [line.rjust(self.width) if self.right else line.ljust(self.width) for line in lines]
+
+
+def pieces(text: str) -> Iterator[str]:
+    """What stays on one line: words, intervals, and parts of paths, with the blanks before them."""
+    for word in re.findall(r"\s*(?:\[[^\]]*\]\S*|\S+)", text):
+        is_path = "/" in word and len(word) >= PATH_MIN
+        yield from filter(None, PATH_PIECE.findall(word)) if is_path else (word,)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Lines of a text, broken between its pieces."""
+    lines = [""]
+    for piece in pieces(text):
+        if len(lines[-1] + piece) > width and lines[-1]:
+            lines.append(piece.lstrip())
+        else:
+            lines[-1] += piece
+    return lines
 
 
 def fit(columns: Sequence[TextColumn], width: int) -> list[list[TextColumn]]:
-    """Columns in as many tables as the width asks for; each begins with the first column, which names its rows."""
+    """Columns of words as narrow as the width asks for, where that is enough; else as many tables as it asks for, each
+    of which begins with the first column, which names its rows."""
+    if narrow := _narrowed(columns, width):
+        return [narrow]
     key, tables = columns[0], [[columns[0]]]
     for column in columns[1:]:
         used = sum(c.width + 2 for c in tables[-1])
@@ -101,15 +148,38 @@ def fit(columns: Sequence[TextColumn], width: int) -> list[list[TextColumn]]:
     return tables
 
 
+def too_wide(widths: Sequence[int], width: int) -> bool:
+    """Whether columns so wide, two blanks apart, are wider."""
+    return sum(widths) + 2 * (len(widths) - 1) > width
+
+
+def _narrowed(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
+    """All columns, the widest of words narrower and narrower until they fit; none where they do not."""
+    widths, least = [c.width for c in columns], [c.least for c in columns]
+    if too_wide(least, width):
+        return []
+    while too_wide(widths, width):
+        widest = max(range(len(columns)), key=lambda i: (widths[i] > least[i], widths[i]))
+        widths[widest] -= 1
+    return [replace(column, room=room) for column, room in zip(columns, widths, strict=True)]
+
+
 def table(
     columns: Sequence[TextColumn], screen: Screen, indent: int = 2, bad: frozenset[int] = frozenset()
 ) -> list[str]:
     """Lines of a table, split into several where the screen is narrow. Rows in `bad` stand out."""
     lines: list[str] = []
     for part in fit(columns, screen.width - indent):
-        rows = [" " * indent + "  ".join(cells).rstrip() for cells in zip(*(c.lines() for c in part), strict=True)]
-        lines += ["", screen.paint(rows[0], "2")] if lines else [screen.paint(rows[0], "2")]
-        lines += [screen.bad(row) if i in bad else row for i, row in enumerate(rows[1:])]
+        if lines:
+            lines.append("")
+        empty = [" " * column.width for column in part]
+        for place, row in enumerate(zip(*(column.rows() for column in part), strict=True), start=-1):
+            for cells in zip_longest(*row):
+                whole = [cell or blank for cell, blank in zip(cells, empty, strict=True)]
+                line = "  ".join(whole).rstrip()
+                if place < 0:
+                    line = screen.paint(line, UNDERLINED)
+                lines.append(" " * indent + (screen.bad(line) if place in bad else line))
     return lines
 
 

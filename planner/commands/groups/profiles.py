@@ -18,11 +18,14 @@ app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
 
 
 @app.command("list")
-def profiles_list(profiles: Profiles = None, catalog: Catalogs = None) -> None:
-    """List what is known about models on GPUs."""
-    from planner.show.text.listings.profiles import profile_list
+def profiles_list(profiles: Profiles = None, catalog: Catalogs = None, verbose: Verbose = False) -> None:
+    """List what is known about models on GPUs: a line each, with -v one for each profile."""
+    from planner.show.text.listings.profiles import model_list, profile_list
 
-    emit(profile_list(api.profiles_list(profiles, catalog), stdout_screen()))
+    text = profile_list if verbose else model_list
+    emit(text(api.profiles_list(profiles, catalog), stdout_screen()))
+    if not verbose:
+        emit("\nOf one: planner profiles show MODEL. A line for each profile: -v.\n")
 
 
 @app.command("show")

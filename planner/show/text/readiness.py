@@ -66,15 +66,15 @@ def short(model: ModelAnswer) -> str:
 
 
 def obstacles(answer: WhatIf) -> Iterator[str]:
-    """Why cases miss, and what would help by rule, each once."""
-    said = set()
+    """Why cases miss, and what would help by rule, each once with the cases that it is of."""
+    cases_of: dict[str, list[str]] = {}
     for case in answer.cases:
-        if case.rejection is None:
-            continue
-        reason = sentence(rejection_reason(case.rejection))
-        if reason not in said:
-            said.add(reason)
-            yield f"{reason} Remedy: {rejection_remedy(case.rejection)}."
+        if case.rejection is not None:
+            reason = sentence(rejection_reason(case.rejection))
+            said = f"{reason} Remedy: {rejection_remedy(case.rejection)}."
+            cases_of.setdefault(said, []).append(away(case))
+    for said, cases in cases_of.items():
+        yield f"without {names(cases)}: {said}" if answer.lose else said
 
 
 def tightest(case: LossCase) -> str:

@@ -46,7 +46,7 @@ def test_every_price_of_every_machine_is_there_once() -> None:
 def test_what_is_retired_says_so() -> None:
     retired = {one.name: one.status == "retired" for one in CATALOG.instances}
     retired |= {one.machine: one.status == "retired" for one in CATALOG.purchases}
-    lines = speed_price_table(ROWS, Screen()).splitlines()[1 : len(ROWS) + 1]
+    lines = speed_price_table(ROWS, Screen(400)).splitlines()[1 : len(ROWS) + 1]
     assert set(retired.values()) == {True, False}
     for line in lines:
         assert ("retired" in line) == retired[line.split()[0]], line

@@ -31,7 +31,7 @@ from planner.show.documents import plan as plans
 from planner.show.markdown import markdown
 from planner.show.page.render import page
 from planner.show.terminal import terminal
-from planner.units.writing import Screen
+from planner.units.writing import BAD, Screen
 
 FLEETS = [("a box", 3.5, True), ("b|ox", 12.25, False)]
 
@@ -108,8 +108,8 @@ def test_charts_are_drawn_for_pages_alone():
 
 def test_a_row_that_stands_out_does_so_in_colour():
     lines = terminal(replace(DOCUMENT, sections=[Section("", [table()])]), Screen(80, colour=True)).splitlines()
-    assert "\x1b[31m" in lines[-1]
-    assert "\x1b[31m" not in lines[-2]
+    assert f"\x1b[{BAD}m" in lines[-1]
+    assert f"\x1b[{BAD}m" not in lines[-2]
 
 
 def test_a_figure_that_does_not_exist_is_sorted_last():

@@ -88,8 +88,8 @@ def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
         rows.figures("prices", lambda group: str(counts[group])),
         rows.words("source", lambda group: group[2]),
     ]
-    remedy = "\nStale prices mislead: put newer ones into a prices.yaml and name its directory with --catalog.\n"
-    return listed(columns, screen, old) + (remedy if old else "")
+    remedy = "Stale prices mislead: put newer ones into a prices.yaml and name its directory with --catalog."
+    return listed(columns, screen, old) + ("\n".join(["", *screen.wrap(remedy), ""]) if old else "")
 
 
 def _state(group: tuple[str, str, str, SaleStatus], today: date) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from planner.io.raw import numbers_in, part_of
 from planner.show.document import Column, Document, Items, Rows, Table
 from planner.show.terminal import listed, terminal
-from planner.units.writing import Screen, counted, gigabytes, per_second, seconds, share, size_text
+from planner.units.writing import Screen, counted, gigabytes, names, per_second, seconds, share, size_text
 from simulator.world.hardware import CONTEXT_BYTES
 from simulator.world.profile import FitQuality, Profile, WeightSource
 
@@ -23,6 +23,27 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
         *_fits([p.latency_fit for p in profiles]),
         rows.words("latency is", "latency_evidence"),
         rows.words("loading is", "load_evidence"),
+    ]
+    return listed(columns, screen)
+
+
+def model_list(profiles: Sequence[Profile], screen: Screen) -> str:
+    """One line for each model: where it is known, at which precisions and in which runtimes."""
+    of_model: dict[str, list[Profile]] = {}
+    for profile in profiles:
+        of_model.setdefault(profile.model, []).append(profile)
+    rows = Rows(list(of_model.values()))
+
+    def each(name: str) -> Callable[[Sequence[Profile]], str]:
+        return lambda those: names(sorted({str(getattr(one, name)) for one in those}))
+
+    columns = [
+        rows.words("model", lambda those: those[0].model),
+        rows.figures("profiles", lambda those: str(len(those))),
+        rows.words("GPUs", each("gpu")),
+        rows.words("precisions", each("precision")),
+        rows.words("runtimes", each("runtime")),
+        rows.words("latency is", each("latency_evidence")),
     ]
     return listed(columns, screen)
 

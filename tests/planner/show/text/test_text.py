@@ -22,6 +22,7 @@ from planner.show.kept import explained, render
 from planner.show.text.plan import bound_line, headline, rules_line, slo_line, tightest
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, warnings_of
 from planner.units.writing import (
+    BAD,
     Format,
     Screen,
     TextColumn,
@@ -101,7 +102,7 @@ def test_figures_keep_their_units_and_intervals_their_ends(width):
 
 def test_colours_only_where_wanted():
     assert "\x1b[" not in render(INFEASIBLE, Format.TABLE, Screen(colour=False))
-    assert "\x1b[31m" in render(INFEASIBLE, Format.TABLE, Screen(colour=True))
+    assert f"\x1b[{BAD}m" in render(INFEASIBLE, Format.TABLE, Screen(colour=True))
 
 
 def test_the_tightest_model_has_least_of_its_allowed_misses_left():

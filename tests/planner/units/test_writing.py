@@ -1,0 +1,65 @@
+"""Tables and colours of a terminal: nothing is clipped, torn or too faint."""
+
+import pytest
+
+from planner.units.writing import BAD, GOOD, WARN, Screen, TextColumn, folded, table
+
+LEVELS = (0, 95, 135, 175, 215, 255)
+"""Of red, green and blue in xterm's 256 colours, 16 to 231."""
+CONTRAST_AA = 4.5
+"""WCAG 2.1, success criterion 1.4.3."""
+
+
+def luminance(code: str) -> float:
+    """Of a colour by its number, as WCAG has it."""
+    number = int(code.removeprefix("38;5;")) - 16
+    parts = (LEVELS[number // 36] / 255, LEVELS[number // 6 % 6] / 255, LEVELS[number % 6] / 255)
+    red, green, blue = (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("code", [GOOD, BAD, WARN])
+def test_colours_stand_out_on_white_and_on_black(code):
+    assert min(1.05 / (luminance(code) + 0.05), (luminance(code) + 0.05) / 0.05) >= CONTRAST_AA
+
+
+SOURCE = "raw.example.com/somebody/prices/main/derived/csv/gpu_prices.csv (average of listed prices)"
+SLOS = "yolov3, tiny_yolov3 +4 missed; resnet152 not served"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_long_words_are_folded_before_a_table_is_torn(width):
+    columns = [
+        TextColumn("away", ["g5.xlarge-3", "g5.xlarge-1"]),
+        TextColumn("ways", ["1", "12"], right=True),
+        TextColumn("SLOs", [SLOS, "-"]),
+        TextColumn("source", [SOURCE, "a list [1.00, 2.00]"]),
+    ]
+    lines = table(columns, Screen(width))
+    assert all(len(line) <= width for line in lines)
+    assert "" not in lines  # one table
+    assert all(sum(word in line.split() for line in lines) == 1 for word in ("g5.xlarge-3", "tiny_yolov3", "resnet152"))
+    assert sum("[1.00, 2.00]" in line for line in lines) == 1
+    assert (len(lines) == 3) is (width == 200)
+
+
+def test_figures_are_not_folded():
+    columns = [
+        TextColumn("name", ["a" * 30]),
+        *(TextColumn(f"figure {i}", ["1,234,567"], right=True) for i in range(6)),
+    ]
+    assert "" in table(columns, Screen(60))
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("a word and more", 8, ["a word", "and more"]),
+        ("aws/provider@1d92708:pkg/pricing.go", 14, ["aws/provider@", "1d92708:pkg/", "pricing.go"]),
+        ("120/s of 3", 6, ["120/s", "of 3"]),
+        ("averylongword", 4, ["averylongword"]),
+        ("at [98.90, 100.00] %", 12, ["at", "[98.90, 100.00]", "%"]),
+    ],
+)
+def test_texts_are_broken_between_words_and_parts_of_paths(text, width, lines):
+    assert folded(text, width) == lines
