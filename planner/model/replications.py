@@ -11,9 +11,9 @@ from simulator.world.workload import Workload
 
 REPLICATIONS_MAX = 40
 """Replications of random traffic after which an undecided SLO counts as not met."""
-WORLDS, WORLDS_MAX = 160, 640
-"""Draws of speeds in doubt at the first look and at the last: a share of 95 % is then off by 1.7 points and by 0.9
-(standard error)."""
+WORLDS = 160
+"""Draws of speeds in doubt at the first look, after which a share of 95 % is off by 1.7 points (standard error); at the
+last by half of it."""
 RISK_SHARE = 1.0
 """Part of the risk that the confidence leaves at which each predicted time is sized, 95 % for 95 %. At half of it plans
 that asked for 90 % held in 96 % of left-out truths: draws decide what is bought, and that is a margin twice."""
@@ -22,7 +22,7 @@ HORIZON_S = 60.0
 REQUESTS_MAX = 2e7
 """Most requests that a longer horizon nobody asked for brings to the first look: about a minute of simulation."""
 LOOKS_AT_DRAWS = 3
-"""Looks at draws of the phases: after as many as could prove the share that is asked, twice and four times as many."""
+"""Looks at draws: of phases after as many as could prove the share that is asked, twice and four times as many."""
 DRAWS_MIN, LOOKS_AT_MIXED = 80, 4
 """Draws of the first look where the phases mix in time, and looks, each at four times as many: an SLO over a day of
 phases that mix in an hour takes a thousand draws to prove, for one bad hour breaks it."""
@@ -60,13 +60,13 @@ def looks_at(scenario: Scenario, workload: Workload, fixed: bool = False, doubte
     """Numbers of replications after which the intervals are looked at; at most 5 % of all errors are left to all looks.
 
     Random traffic: 10, 20 and 40 where ten are asked for. Draws of the phases: 80, 160 and 320, for only 80 that all
-    keep an SLO prove that 95 % do. Draws of speeds: 160 and 640. Where nothing is random, or one is asked for: 1.
+    keep an SLO prove that 95 % do. Draws of speeds: 160, 320 and 640. Where nothing is random, or one is asked for: 1.
     """
     asked = scenario.replications
     if fixed or asked == 1:
         return (1,)
     if doubted:
-        return tuple(sorted({max(asked, WORLDS), max(asked, WORLDS_MAX)}))
+        return tuple(max(asked, WORLDS) * 2**k for k in range(LOOKS_AT_DRAWS))
     if draws := draws_asked(scenario, workload):
         if draws.mixed > 1:
             return tuple(max(asked, DRAWS_MIN) * 4**k for k in range(LOOKS_AT_MIXED))

@@ -15,7 +15,7 @@ from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
 from planner.replay.hardest import HardestDraws, in_order
-from planner.replay.replay import SCREENED_DRAWS, Replay, bad_draws
+from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
@@ -24,6 +24,7 @@ from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import WorldFigures, Worlds
 from simulator.world.deployment import Deployment
+from simulator.world.doubt import STRATA
 from simulator.world.workload import Workload
 
 PLANNING = 0x5EED << 32
@@ -44,6 +45,15 @@ def seed_of(seed: int, stage: int, replication: int) -> int:
     return int(np.random.SeedSequence((seed, stage, replication)).generate_state(1, np.uint64)[0])
 
 
+def seeds_of(seed: int, stage: int, doubted: bool) -> Callable[[int], int]:
+    """The seed of each replication by its number: one after the other where speeds are drawn, which spreads them evenly
+    (`simulator.world.doubt`)."""
+    if not doubted:
+        return partial(seed_of, seed, stage)
+    first = seed_of(seed, stage, 0) // STRATA * STRATA
+    return lambda number: first + number
+
+
 def measured_load(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload) -> float:
     """Load that a deployment is offered, batches as large as are allowed and weights loaded; `CALM_LOAD` if it is no
     more than that."""
@@ -62,39 +72,33 @@ def replay(
     seed: int = PLANNING,
     tell: Callable[[float], None] = lambda _: None,
     hardest: HardestDraws | None = None,
-    first_look: bool = False,
-    begun: Replay | None = None,
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
 
     Once only where nothing is random: equal replications are no evidence. Replication i of every deployment meets the
     same arrivals. `screen`: a candidate is given up after one that misses by a mile, once an SLO is missed on the mean,
-    where 40 would not decide, or after two draws of the phases that break an SLO; one that keeps all after a few is
-    left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict falls at one
-    of a few looks, whose intervals are wider for it (Bonferroni).
+    where 40 would not decide, or where more draws break an SLO than chance has it of one that does; one that keeps all
+    after a few is left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict
+    falls at one of a few looks, whose intervals are wider for it (Bonferroni): at the first that leaves no doubt.
     `tell` hears how much of the way to the next look is done.
     `hardest`: what other deployments showed of the draws. Where a verdict counts draws of speeds, those that break SLOs
     come first, so that a deployment that keeps too few is given up soon. Its figures then are what it keeps at best.
-    `first_look`: the verdict on draws of speeds falls at the first look. `begun`: such a replay, to be gone on with.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
-    so_far = _with_looks(so_far, begun, first_look=screen or first_look)
     looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
-    stage = 0 if screen else 1
+    seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
     check(deployment, workload)
     worlds = Worlds(deployment, workload, horizon_s, so_far.stretch.warmup_s, so_far.rates_rps(1.0))
     counted = so_far.draws is not None and not so_far.draws.surely and not screen
     by_hardness = hardest if counted else None
     numbers = by_hardness.order(looks) if by_hardness else range(looks[-1])
-    if so_far.summaries and _is_enough(so_far, screen=screen):
-        return so_far
-    seeds = [seed_of(seed, stage, number) for number in numbers]
+    seeds = [seed_at(number) for number in numbers]
     with_records = scenario.accuracy.half_life is not None
     for number, result, seen in _seen(so_far, worlds, numbers, seeds, with_records=with_records):
         so_far = _with_one_more(so_far, seen, result, scenario)
         if not (screen or number):
-            so_far = replace(so_far, first=partial(_window, worlds.apart, seed_of(seed, stage, 0), seen.summary))
+            so_far = replace(so_far, first=partial(_window, worlds.apart, seed_at(0), seen.summary))
         count = len(so_far.summaries)
         tell(count / next(look for look in looks if look >= count))
         if _is_enough(so_far, screen=screen):
@@ -103,11 +107,11 @@ def replay(
 
 
 def _seen(
-    begun: Replay, worlds: Worlds, numbers: Sequence[int], seeds: Sequence[int], *, with_records: bool
+    so_far: Replay, worlds: Worlds, numbers: Sequence[int], seeds: Sequence[int], *, with_records: bool
 ) -> Iterator[tuple[int, SimulationResult | None, WorldFigures]]:
-    """What further replications show, one after another: their numbers, their records where these are needed, and
-    their figures. As many are replayed side by side as are looked at together, or nearly so."""
-    for begin, end in pairwise(_ends(begun, len(numbers))):
+    """What replications show, one after another: their numbers, their records where these are needed, and their
+    figures. As many are replayed side by side as are looked at together, or nearly so."""
+    for begin, end in pairwise(_ends(so_far, len(numbers))):
         if with_records:
             results = map(worlds.result, seeds[begin:end])
             every = zip(numbers[begin:end], results, strict=True)
@@ -117,24 +121,13 @@ def _seen(
             yield from ((number, None, figures) for number, figures in zip(numbers[begin:end], seen, strict=True))
 
 
-def _ends(begun: Replay, most: int) -> list[int]:
+def _ends(so_far: Replay, most: int) -> list[int]:
     """Where replications that are replayed side by side begin and end."""
-    ends = {*range(LOST_EVERY, most, LOST_EVERY), *begun.looks}
-    if begun.screened:
-        first = bad_draws(begun.draws.share) if begun.draws else 1
+    ends = {*range(LOST_EVERY, most, LOST_EVERY), *so_far.looks}
+    if so_far.screened:
+        first = so_far.fewest_broken if so_far.draws else 1
         ends |= {first, *range(first, SCREENED_DRAWS, AHEAD), SCREENED_DRAWS}
-    done = len(begun.summaries)
-    return [done, *sorted(end for end in ends if done < end <= most)]
-
-
-def _with_looks(new: Replay, begun: Replay | None, *, first_look: bool) -> Replay:
-    """What was begun, with all looks of a new replay; or the new one, of draws of speeds with the first alone."""
-    if begun:
-        assert not begun.screened, "what chose a deployment says nothing of it"
-        return replace(begun, looks=new.looks)
-    if first_look and new.draws and not new.draws.surely:
-        return replace(new, looks=new.looks[:1])
-    return new
+    return [0, *sorted(end for end in ends if end <= most)]
 
 
 def _learnt_from(seen: Replay, hardest: HardestDraws, numbers: Sequence[int]) -> Replay:

@@ -238,7 +238,7 @@ class _Ways:
 
     def _best(self, asked: Scenario) -> Trial | None:
         search = self.search(asked)
-        return search.answer(search.question.program(), asked.objective) if search.question.served else None
+        return search.best(search.question.program(), asked.objective) if search.question.served else None
 
     def goal(self, asked: Scenario) -> Goal | None:
         """What the objective wants little of, and then the cost, of the best fleet; None where none meets every SLO."""

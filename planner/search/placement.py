@@ -14,7 +14,6 @@ from planner.placing.sizing import Need, judged
 from planner.placing.stations import Held, held_on, loads_on, too_many_sessions
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
-from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.even import evenly
@@ -109,7 +108,8 @@ class OnFleet:
         return trial or self._miss()
 
     def glance(self) -> Trial | None:
-        """The usual packing, or one with replicas on all GPUs, if a screening speaks for it."""
+        """The usual packing, or one with replicas on all GPUs, if a screening speaks for it, or leaves it in doubt that
+        a confirmation removes."""
         if short := self.short_of_stations():
             self.unreplayed.append(short)
             return None
@@ -121,6 +121,8 @@ class OnFleet:
                 continue
             trial = self.screened(packing)
             if trial.replay.looks_met:
+                return trial
+            if trial.replay.promising and (trial := self.confirmed(trial)).met:
                 return trial
             self.missed.append(trial)
         return None
@@ -411,13 +413,6 @@ class OnFleet:
         judged = within_headroom(trial, trial.limit)
         if judged.overloaded:
             return judged
-        return self._confirmed(trial)
-
-    def looked_at_last(self, trial: Trial) -> Trial:
-        """A trial that was confirmed at the first look, replayed on where a later one may tell otherwise."""
-        return self._confirmed(trial, begun=trial.replay)
-
-    def _confirmed(self, trial: Trial, begun: Replay | None = None) -> Trial:
         question = self.question
         seen = replay(
             question.scenario,
@@ -426,9 +421,7 @@ class OnFleet:
             trial.deployment,
             screen=False,
             tell=self.tell("confirming"),
-            hardest=None if begun else self.hardest,
-            first_look=begun is None,
-            begun=begun,
+            hardest=self.hardest,
         )
         return replace(trial, replay=seen)
 

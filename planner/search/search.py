@@ -1,9 +1,8 @@
 """Search: fleets cheapest first, their models packed and replayed, until one meets every SLO.
 
-From the outermost on, each asks the next: `FleetSearch.found` for the best fleet and those beside it; `answer` until a
-best one stands the last look; `best` at a glance and then confirmed; `Descent` for fleets of the integer program, in
-order, in steps, and with fewer instances; `try_fleet` for one fleet, each once; `OnFleet` (`planner.search.placement`)
-for a placement on it.
+From the outermost on, each asks the next: `FleetSearch.found` for the best fleet and those beside it; `best`, a
+`Descent`, for fleets of the integer program, in order, in steps, and with fewer instances; `try_fleet` for one fleet,
+each once; `OnFleet` (`planner.search.placement`) for a placement on it.
 """
 
 from collections import Counter
@@ -151,29 +150,12 @@ class FleetSearch:
         """Whether a fleet failed only for want of requests, so that no other would do better."""
         self.passed_over: dict[str, KindLeftOut] = {}
         """Kinds of GPU of which no fleet is set beside the others."""
-        self.confirms_slowly = bool(question.scenario.pipelines)
-        """Pipelines are replayed event by event: many glances take less than one confirmation."""
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
 
-    def answer(self, program: FleetProgram, objective: Objective, effort: Effort | None = None) -> Trial | None:
-        """The best fleet whose SLOs are met at the last look too.
-
-        The first fleet that just passes a look often does so by chance, so what is bought is looked at again.
-        """
-        while found := self.best(program, objective, effort):
-            trial = self._looked_at_last(found)
-            if trial.met:
-                return trial
-        return None
-
-    def _looked_at_last(self, found: Trial) -> Trial:
-        """A trial after the last look, confirmed before where it was only screened; where it misses, it is not found
-        again."""
-        here = self._on_fleet(found)
-        trial = here.confirmed(found) if found.replay.screened else found
-        if trial.stands:
-            trial = here.looked_at_last(trial)
+    def _confirmed(self, screened: Trial) -> Trial:
+        """A trial that was only screened, confirmed; where it misses, it is not found again."""
+        trial = self._on_fleet(screened).confirmed(screened)
         as_found = replace(trial, spares=(), unready=False)
         self.tried[_bought(trial.offers, trial.fleet)] = as_found if trial.stands else None
         if not trial.stands:
@@ -191,15 +173,10 @@ class FleetSearch:
     ) -> Trial | None:
         """The fleet with least of the objective that meets every SLO.
 
-        Where a confirmation is slow the way there is taken at a glance first, and stands where its end is confirmed.
         What costs more than is wanted is not tried, and that is no limit on buying.
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
-        if effort.thorough and self.confirms_slowly:
-            seen = self.best(program, objective, replace(effort, thorough=False), wanted_usd_per_hour)
-            if seen and (trial := self.try_fleet(seen.offers, seen.fleet, effort)):
-                return trial
         return Descent(self, program, objective, effort, wanted_usd_per_hour).end()
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
@@ -354,12 +331,13 @@ class FleetSearch:
         return BestFound(best, shown, alone, others)
 
     def _with_spares(self, best: Trial, alone: Sequence[Trial]) -> tuple[Trial, list[Trial]]:
-        """The best with its spares, or another with its own that is better then and stands the last look; and of those
+        """The best with its spares, or another with its own that is better then and stands when confirmed; and of those
         of one kind of GPU alone all but what missed there."""
         alone = list(alone)
         while True:
             ready = self.spares.ready([best, *alone])
-            trial = self._looked_at_last(min(ready, key=lambda one: goal_of(self.question.scenario.objective, one)))
+            trial = min(ready, key=lambda one: goal_of(self.question.scenario.objective, one))
+            trial = self._confirmed(trial) if trial.replay.screened else trial
             if trial.stands:
                 return trial, alone
             alone = [one for one in alone if one.candidate != trial.candidate]
@@ -367,7 +345,7 @@ class FleetSearch:
     def alone(self, best: Trial) -> list[Trial]:
         """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first.
 
-        Only the first few are confirmed, where that is not slow, and what looks better than the best.
+        Only the first few are confirmed, what a glance leaves in doubt, and what looks better than the best.
         """
         only = {device.kind.gpu.name for device in best.devices}
         trials = [best] if len(only) == 1 else []
@@ -392,11 +370,10 @@ class FleetSearch:
         if most_usd_per_hour is None:
             trial = self.best(program, Objective.COST, GLANCE)
         else:
-            effort = GLANCE if self.confirms_slowly else ALTERNATIVE
-            trial = self.best(program, Objective.COST, effort, most_usd_per_hour)
+            trial = self.best(program, Objective.COST, ALTERNATIVE, most_usd_per_hour)
             trial = trial or self.best(program, Objective.COST, DEARER)
         if trial and goal_of(objective, trial) < goal_of(objective, best):
-            return self.answer(program, Objective.COST, ALTERNATIVE)
+            return self.best(program, Objective.COST, ALTERNATIVE)
         return trial
 
     def _pass_over(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float) -> None:
@@ -480,8 +457,6 @@ class FleetSearch:
         confirmed = here.confirmed(nearest)
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
             confirmed = replace(confirmed, replay=self._replayed(nearest))
-        else:
-            confirmed = here.looked_at_last(confirmed)
         self.misses.remove((nearest, rejection))
         place = self.rejections.index(rejection)
         del self.rejections[place]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log1p, sqrt
+from statistics import NormalDist
 from zlib import crc32
 
 import numpy as np
@@ -13,6 +14,12 @@ from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.profile import Doubt
 
 ONE = Interpolated((1.0,), (1.0,))
+STRATA = 32
+"""Seeds that follow each other from a multiple of it on have one draw each of as many equally likely parts of what may
+be: a Latin hypercube (McKay, 1979), whose shares err less than those of draws at random. Of 160 seeds, 8 or so lie
+beyond what one in 20 exceeds; at random 3 to 14 would, for good, on a kind of GPU whatever is asked of it."""
+LEAST = 1e-9
+"""No share is 0 or 1, whose normal draw is infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +43,16 @@ class DrawnSpeeds:
         return together + alone - doubt.quantile
 
     def _normal(self, *names: str) -> float:
-        return _normal(self.seed, names)
+        block, place = divmod(self.seed, STRATA)
+        return _normals(block, names)[place]
 
 
-@lru_cache(maxsize=100_000)
-def _normal(seed: int, names: tuple[str, ...]) -> float:
-    return float(np.random.default_rng([seed, crc32("\n".join(names).encode())]).standard_normal())
+@lru_cache(maxsize=10_000)
+def _normals(block: int, names: tuple[str, ...]) -> list[float]:
+    """Standard normal draws of as many seeds, one of each stratum, in any order."""
+    rng = np.random.default_rng([block, crc32("\n".join(names).encode())])
+    shares = (rng.permutation(STRATA) + rng.uniform(LEAST, 1, STRATA)) / (STRATA + LEAST)
+    return [NormalDist().inv_cdf(share) for share in shares.tolist()]
 
 
 def middle(deployment: Deployment) -> Deployment:

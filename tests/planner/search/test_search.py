@@ -36,7 +36,6 @@ from planner.search.question import NothingToPlanError, Question, undominated
 from planner.search.rejections import missed_slo
 from planner.search.search import (
     ALTERNATIVE,
-    ESTIMATE,
     PROOF,
     STEPS_DOWN,
     Effort,
@@ -458,36 +457,6 @@ def test_every_fleet_that_was_refused_is_named_also_those_tried_for_alternatives
         assert any(no.subject.machines == machines_of(*key) for no in search.rejections)
 
 
-@pytest.mark.parametrize("slowly", [False, True])
-def test_kinds_alone_are_only_glanced_at_where_confirming_is_slow(slowly: bool) -> None:
-    alike = [offer(T4, 0.3), offer(V100, 0.6)]
-    q = question(scenario([model("a", 0.5)], {"a": (10, 60.0)}, horizon=2.0), alike, LIBRARY)
-    search = FleetSearch(q, silent)
-    search.confirms_slowly = slowly
-    best = search.best(q.program(), Objective.COST, ALTERNATIVE)
-    assert best is not None
-    others = [trial for trial in search.alone(best) if trial is not best]
-    assert others
-    assert all(trial.replay.screened is slowly for trial in others)
-
-
-def test_where_confirming_is_slow_a_search_ends_where_it_does_at_a_glance() -> None:
-    """Tight models, so that several fleets miss on the way: it costs the same, and what stands is confirmed."""
-    tight = scenario([model("a", 0.05), model("b", 0.3)], {"a": (10, 60.0), "b": (10, 30.0)}, horizon=2.0)
-    for asked in (tight, scenario([model("a", 0.5)], {"a": (10, 200.0)}, horizon=2.0)):
-        found = []
-        for slowly in (False, True):
-            search = FleetSearch(q := question(asked, OFFERS, LIBRARY), silent)
-            search.confirms_slowly = slowly
-            best = search.best(q.program(), Objective.COST, ESTIMATE)
-            assert best is not None
-            assert best.met
-            assert not best.replay.screened
-            assert bool(search.glanced) is slowly
-            found.append(best.cost_usd_per_hour)
-        assert found[0] == pytest.approx(found[1])
-
-
 def test_prices_are_as_old_as_those_of_the_answer() -> None:
     found = plan_of_two_kinds()
     assert found.recommendation is not None
@@ -542,12 +511,10 @@ def test_a_plan_without_host_stages_says_that_their_work_is_not_in_it() -> None:
     assert warning(PlanWarning(what=unknown))[0].endswith("are not in this: docs/pipelines.md")
 
 
-@pytest.mark.parametrize("glances_first", [False, True])
-def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine(glances_first: bool) -> None:
+def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
     """So tight that the dozen cheapest fleets miss; then machines of a kind are left out down to the last."""
     tight = scenario([model("a", 0.06), model("b", 0.1)], {"a": (10, 60.0), "b": (10, 30.0)})
     search = FleetSearch(question(tight, OFFERS, LIBRARY), silent)
-    search.confirms_slowly = glances_first
     found = search.best(search.question.program(), Objective.COST, Effort(first=2, halvings=4))
     assert found is not None
     assert found.replay.met

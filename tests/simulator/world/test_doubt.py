@@ -12,7 +12,7 @@ from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import Deployment, Replica, Service
-from simulator.world.doubt import DrawnSpeeds, drawn
+from simulator.world.doubt import STRATA, DrawnSpeeds, drawn
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Doubt, Evidence, Profile
@@ -118,6 +118,26 @@ def test_models_on_one_kind_err_together(shared: float) -> None:
     found = stats.pearsonr(pairs[:, 0], pairs[:, 1]).confidence_interval(CONFIDENCE)
     assert found.low <= shared <= found.high
     assert holds_variance(pairs[:, 0], 1.0)
+
+
+def test_seeds_in_a_row_meet_each_part_of_what_may_be_once() -> None:
+    """Of a kind's speeds as of a model's own on it, in orders that have nothing to do with each other."""
+    parts = NormalDist().inv_cdf
+    edges = [parts(k / STRATA) for k in range(1, STRATA)]
+    orders = []
+    for shared in (0.0, 1.0):
+        doubt = Doubt(error_sd=flat(0.3), shared=shared)
+        errors = [DrawnSpeeds(seed).error(doubt, "a", "any") for seed in range(5 * STRATA, 6 * STRATA)]
+        orders.append(np.searchsorted(edges, errors).tolist())
+    assert [sorted(order) for order in orders] == [list(range(STRATA))] * 2
+    assert orders[0] != orders[1]
+
+
+def test_seeds_far_apart_are_draws_at_random() -> None:
+    seeds = np.random.default_rng(1).integers(0, 2**63, WORLDS).tolist()
+    doubt = Doubt(error_sd=flat(0.3), shared=0.5)
+    errors = [DrawnSpeeds(seed).error(doubt, "a", "any") for seed in seeds]
+    assert stats.kstest(errors, "norm").pvalue > 1 - CONFIDENCE
 
 
 def test_all_deployments_meet_the_same_worlds() -> None:
