@@ -209,9 +209,9 @@ class Replay:
 
     def _enough(self, share: Interval) -> bool:
         """Whether so many draws keep an SLO as are asked: surely, or where the share of those seen decides, at the last
-        look too."""
+        look too. One draw alone shows nothing."""
         assert self.draws is not None
-        at_last = len(self.summaries) + self.unseen >= self.looks[-1]
+        at_last = len(self.summaries) + self.unseen >= self.looks[-1] > 1
         return (share.mean if at_last and not self.draws.surely else share.low) >= self.draws.share
 
     def _mean_low(self, model: str) -> float:
@@ -299,7 +299,7 @@ class Replay:
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
         if self.draws and not self.draws.surely:
-            return False
+            return self.looks[-1] == 1
         if self.draws:
             most = share_interval(self.looks[-1], self.looks[-1], 1 - 2 * self.risk)[0]
             return self.draws.mixed == 1 and most < self.draws.share

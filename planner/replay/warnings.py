@@ -356,7 +356,8 @@ def _unproven(seen: Replay) -> Iterator[PlanWarning]:
     """SLOs that are met on the mean, with too few requests to prove them."""
     for model, kept in seen.kept.items():
         if kept is None and not seen.margin(model) < 0:
-            few = "draws of the phases" if seen.draws else f"requests of {model}"
+            of_draws = "draws of the phases" if seen.draws and seen.draws.surely else "draws of speeds"
+            few = of_draws if seen.draws else f"requests of {model}"
             what = Statement(code=Code.UNPROVEN, subjects=(few, model))
             yield PlanWarning(what=what, remedies=remedies_unproven(seen, model))
 

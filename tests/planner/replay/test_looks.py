@@ -136,3 +136,10 @@ def test_what_missed_when_confirmed_stands_in_no_table() -> None:
     found, alone = search._with_spares(best, [on_one(of), best])
     assert found.fleet == (2,)
     assert [one.fleet for one in alone] == [(2,)]
+
+
+def test_one_draw_alone_shows_nothing(one_replay: Replay) -> None:
+    one = replace(as_if(one_replay, 1, 1), looks=(1,))
+    assert one.kept == {"detector": None}
+    assert one.too_few
+    assert not one.met
