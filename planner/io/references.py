@@ -55,7 +55,7 @@ def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str]) -> I
     for i, name in named(entries):
         if name in taken:
             yield (key, i, "name"), f"`{name}` is the name of another {others}. Name them apart{remedy}."
-        elif asked and name not in asked:
+        elif asked and name not in asked and not any(did_you_mean(one, [name]) for one in asked):
             unasked = f"no stream asks `{name}`. Add a stream with `model: {name}` or leave the {kind} out."
             yield (key, i, "name"), unasked
         taken.add(name)

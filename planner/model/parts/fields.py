@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
+from planner.units.errors import shown
 from planner.units.reading import Bytes, Duration, did_you_mean
 from simulator.world.precision import WEIGHT_BYTES
 
@@ -116,7 +117,7 @@ def _resolution(value: object) -> object:
         return tuple(value)
     match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", value.lower()) if isinstance(value, str) else None
     if match is None:
-        raise ValueError("must be width x height. Write e.g. `1920x1080`.")
+        raise ValueError(f"must be width x height, got {shown(value)}. Write e.g. `1920x1080`.")
     return tuple(map(int, match.groups()))
 
 

@@ -36,6 +36,8 @@ def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors where a stage does not do exactly one thing."""
     named = next((key for key in MODEL_KEYS if stage.get(key)), None)
     works = [key for key in (named, *WORK_KEYS) if key and stage.get(key) is not None]
+    if not works and any(did_you_mean(key, (*MODEL_KEYS, *WORK_KEYS)) for key in stage):
+        return  # it is a key that is not known, which is told
     if not works:
         yield (), "does nothing. Give one of `model`, `decode`, `encode`, `host` and `copy`.", *MODEL_KEYS, *WORK_KEYS
         return
@@ -120,16 +122,20 @@ def _stuck(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 
 def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Iterator[Wrong]:
-    """Stages that run in a circle, and those that nothing else leads to."""
-    circle = cycle_in(before)[1:]
-    if not circle:
-        return
-    drawn = " -> ".join([*circle, circle[0]])
-    yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}. Leave one `after` of them out."
-    left = _stuck(before)
-    for name in (name for name in left if name not in circle):
-        if name in left[name]:
-            text = f"runs in a circle: {name} -> {name}. Leave `{name}` out of it."
-        else:
-            text = "is never reached: no way leads here from a stage that frames enter."
-        yield ("stages", places[name], "after"), text
+    """Stages that run in a circle, each circle once; the first says which stages nothing reaches because of them."""
+    left, found = _stuck(before), list[list[str]]()
+    while circle := cycle_in(left)[1:]:
+        found.append(circle)
+        left = _stuck({name: [one for one in left[name] if one not in circle] for name in left if name not in circle})
+    in_one = {name for circle in found for name in circle}
+    behind = [name for name in _stuck(before) if name not in in_one]
+    for number, circle in enumerate(found):
+        drawn = " -> ".join([*circle, circle[0]])
+        unreached = f", so that {', '.join(behind)} {was(behind)} never reached" if behind and not number else ""
+        remedy = "Leave one `after` of them out." if len(circle) > 1 else f"Leave `{circle[0]}` out of it."
+        yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}{unreached}. {remedy}"
+
+
+def was(names: Sequence[str]) -> str:
+    """`is` of one, `are` of several."""
+    return "is" if len(names) == 1 else "are"

@@ -1,7 +1,8 @@
 """Pipelines: stages that each frame goes through."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from planner.model.parts.fields import (
 )
 from planner.model.parts.graphs import graph, spread, work
 from planner.model.parts.models import ModelSpec, SloSpec
+from planner.units.errors import shown
 from planner.units.reading import Duration, Fraction, Rate
 
 OTHER_NAMES = {"h.264": Codec.H264, "h265": Codec.HEVC, "h.265": Codec.HEVC, "h265-10bit": Codec.HEVC_10BIT}
@@ -49,6 +51,11 @@ def _fan_out(value: object) -> object:
 def _edges(value: object) -> object:
     """One way or several, each by the name of the stage before or with what else is to be said of it."""
     each = value if isinstance(value, list | tuple) else [value]
+    for one in each:
+        if not isinstance(one, str | Mapping | EdgeSpec):
+            raise ValueError(
+                f"must name a stage, got {shown(one)}. Write e.g. `decode`, or `{{stage: decode, share: 30 %}}`."
+            )
     return tuple({"stage": one} if isinstance(one, str) else one for one in each)
 
 
@@ -209,7 +216,10 @@ class PipelineSpec:
             return stage
         before = self.stages_before(stage)
         size = next((one.resolution for one in before if one.decode and one.resolution), None)
-        return replace(stage, resolution=size) if size else stage
+        if size:
+            stage = copy(stage)  # as it stands: what may be wrong with it is told elsewhere
+            object.__setattr__(stage, "resolution", size)
+        return stage
 
     def stages_before(self, stage: StageSpec) -> list[StageSpec]:
         """All on the ways that lead to a stage, the nearest first."""

@@ -89,14 +89,12 @@ def test_a_part_can_be_changed_by_its_name() -> None:
         (
             "after: decode}",
             "after: [decode, track]}",
-            "made.yaml:8:42: pipelines[0].stages[2].after: runs in a circle: track -> detect -> track. "
-            "Leave one `after` of them out.",
+            "made.yaml:8:42: pipelines[0].stages[2].after: runs in a circle: track -> detect -> track, so that ",
         ),
         (
             "{name: decode, decode: h264, resolution: 1280x720}",
             "{name: decode, decode: h264, after: decode}",
-            "made.yaml:6:45: pipelines[0].stages[0].after: runs in a circle: decode -> decode. "
-            "Leave one `after` of them out.",
+            "made.yaml:6:45: pipelines[0].stages[0].after: runs in a circle: decode -> decode, so that ",
         ),
         (
             "after: decode}",
@@ -145,7 +143,7 @@ def test_a_part_can_be_changed_by_its_name() -> None:
         (
             "resolution: 1280x720",
             "resolution: big",
-            "made.yaml:6:50: pipelines[0].stages[0].resolution: must be width x height. Write e.g. `1920x1080`.",
+            "made.yaml:6:50: pipelines[0].stages[0].resolution: must be width x height, got `big`. Write e.g. `1920",
         ),
         (
             "host: 2 ms, after",
@@ -251,9 +249,10 @@ def test_files_that_are_missing_are_told_with_all_else_that_is_wrong(tmp_path: P
     assert any("headroom: must be between 0 and 1" in line for line in said)
 
 
-def test_a_stage_behind_a_circle_is_never_reached() -> None:
-    found = refusals("after: decode}", "after: [decode, track]}")
-    assert sum("is never reached" in one for one in found) == 3
+def test_stages_behind_a_circle_are_told_with_it() -> None:
+    """In one line: the circle is what is wrong."""
+    (found,) = refusals("after: decode}", "after: [decode, track]}")
+    assert ", so that classify, plates, answer are never reached. Leave one" in found
 
 
 def test_every_stage_that_feeds_itself_is_called_a_circle() -> None:
@@ -261,7 +260,39 @@ def test_every_stage_that_feeds_itself_is_called_a_circle() -> None:
         "after: decode}", "after: [decode, detect]}", "2 ms, after: detect}", "2 ms, after: [detect, track]}"
     )
     for name in ("detect", "track"):
-        assert sum(f"runs in a circle: {name} -> {name}." in one for one in found) == 1
+        assert sum(f"runs in a circle: {name} -> {name}" in one for one in found) == 1
+    assert len(found) == 2
+
+
+TRACK = "{name: track, host: 2 ms, after: detect}"
+
+
+@pytest.mark.parametrize(
+    ("new", "line"),
+    [
+        ("encod: h264", "made.yaml:8:23: pipelines[0].stages[2].encod: unknown key. Did you mean `encode`?"),
+        ("encode: vp9", "pipelines[0].stages[2].encode: must be one of h264, hevc, av1, got `vp9`."),
+        ("encode: h264, preset: fast", "preset: must be one of p1, p2, p3, p4, p5, p6, p7, got `fast`."),
+        ("host: 2 ms, preset: p3", "stages[2].preset: goes only with `encode`, not with `host`. Leave it out."),
+        ("decode: h264, preset: p3", "stages[2].preset: goes only with `encode`, not with `decode`. Leave it out."),
+        ("host: 2 ms, engine_rate: 9 fps", "engine_rate: goes only with `decode` or `encode`, not with `host`."),
+        ("encode: h264, engine_rate: 0 fps", "stages[2].engine_rate: must be above 0, got 0 fps."),
+        ("encode: h264, decode: h264", "stages[2].encode: cannot stand beside `decode`: a stage does one thing."),
+        ("encode: h264, memory: 500", "must say its unit, got 500. Write `500 MB`, or `500 B` where that is meant."),
+        ("encode: h264, resolution: 1080p", "must be width x height, got `1080p`. Write e.g. `1920x1080`."),
+        ("host: 2 ms, after: 3", "stages[2].after: must name a stage, got 3. Write e.g. `decode`, or"),
+    ],
+)
+def test_what_is_wrong_with_a_stage_is_one_line(new: str, line: str) -> None:
+    after = "" if "after" in new else ", after: detect"
+    (found,) = refusals(TRACK, f"{{name: track, {new}{after}}}")
+    assert line in found
+
+
+def test_a_stream_that_asks_for_a_pipeline_by_half_its_name_is_one_line() -> None:
+    """That nothing asks for the pipeline follows from it."""
+    (found,) = refusals("model: crossing,", "model: crossings,")
+    assert found.startswith("made.yaml:13:13: streams[0].model: no model is called `crossings`.")
 
 
 def test_a_pipeline_without_stream_is_refused() -> None:
