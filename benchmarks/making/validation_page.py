@@ -2,12 +2,16 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from math import hypot, log, sqrt
 from pathlib import Path
+from statistics import geometric_mean, stdev
 
 from planner.io.store import StoreError, write_text
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.recording import Recording, read_recording
-from planner.questions.validation.simulating import of_sessions
+from planner.questions.validation.simulating import stretched
+from planner.questions.validation.speed import speed_of
 from planner.show.text.validation import Folder, section
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
@@ -36,6 +40,28 @@ def folder_of(name: str, recordings: Sequence[Recording]) -> Folder:
     }
     alone = [validate(recording, by_profiles=True, causes=False) for recording in recordings]
     return Folder(name, list(map(validate, recordings)), alone, joined)
+
+
+def of_sessions(recording: Recording, earlier: Sequence[Recording]) -> Recording:
+    """The recording as if its profiles were of several sessions: their own, and the first rehearsals of earlier runs.
+
+    Rehearsals time the same batches some minutes later, so they are sessions of one calibration. All models share what
+    they say of the device's speed, as factors on the profiles': a geometric mean, and one standard deviation s of a
+    session, which from the mean of n is s x root(1 + 1/n). Speeds of 1, 1.1 and 1.21: 1.1, and 11 %.
+    """
+    levels = [1.0, *filter(None, (speed_of(other.rehearsals[:1]).before for other in earlier))]
+    speed = geometric_mean(levels)
+    session_cv = stdev(map(log, levels)) * sqrt(1 + 1 / len(levels)) if len(levels) > 1 else 0.0
+    models = {service.model for service in recording.result.deployment.services}
+    deployment = stretched(
+        recording.result.deployment, {model: {1: speed} for model in models}, dict.fromkeys(models, speed)
+    )
+    return replace(
+        recording,
+        result=replace(recording.result, deployment=deployment),
+        run_error={model: hypot(error, session_cv) for model, error in recording.run_error.items()},
+        load_error={model: hypot(error, session_cv) for model, error in recording.load_error.items()},
+    )
 
 
 def renew(file: Path, recordings: Path) -> None:

@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from planner.model.plan import Bottleneck
-from planner.placing.rounds import LOST_WEIGHT, Asked, RoundRule, Turns, gathered, longest_round_s, settle, turns_for
+from planner.placing.rounds import LOST_WEIGHT, Cycle, Demanded, RoundRule, gathered, longest_round_s, settle, turns_for
 from planner.placing.sizing import Kind, Sized
 from simulator.clock.run import cut
 from simulator.world.model import Layer
@@ -194,7 +194,7 @@ def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swappe
     return Duty(cycle_s, sizes, tuple(here.cap), tuple(longest_s + own_s for own_s in here.own_s), most, worst, swapped)
 
 
-def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> Turns:
+def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> Cycle:
     """Each model's part in a round; a `cap` of 0 where memory is short."""
     count = len(portions)
     room = kind.memory_bytes - context_bytes(portions)
@@ -207,10 +207,10 @@ def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bo
     )
 
 
-def asked_of(portions: Sequence[Portion], rules: Rules) -> Asked:
+def asked_of(portions: Sequence[Portion], rules: Rules) -> Demanded:
     """What is asked of each."""
     needs = [p.sized.need for p in portions]
-    return Asked(
+    return Demanded(
         spread=[spread_of(p) for p in portions],
         misses=[(1 - need.slo.attainment) / 2 for need in needs],
         gap_s=[need.gap_s for need in needs],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.placing.rounds import HARD, Models, Turns, score_of
+from planner.placing.rounds import HARD, Cycle, Models, score_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,7 +54,7 @@ class Fill(NamedTuple):
 class Room(NamedTuple):
     """To reckon in."""
 
-    turns: Turns
+    turns: Cycle
     rest: Fill
     left: Fill
     right: Fill
@@ -122,7 +122,7 @@ def set_scores(models: Models, gpus: Gpus, room: Room, changed: Sequence[int]) -
         _forget(gpus, g)
 
 
-def score_each(models: Models, turns: Turns, begin: Sequence[int], model: Ints, share: Floats, scores: Floats) -> None:
+def score_each(models: Models, turns: Cycle, begin: Sequence[int], model: Ints, share: Floats, scores: Floats) -> None:
     """The score of each GPU, with the models from its `begin` to the next."""
     for row in range(len(scores)):
         first, end = begin[row], begin[row + 1]

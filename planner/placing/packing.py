@@ -180,7 +180,7 @@ APART = 8.0
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFills:
     """What was found out about GPUs that hold whole models, and nothing else, under the same rules."""
 
     sized: SizedModels
@@ -191,7 +191,7 @@ class Known:
     contents: dict[tuple[Slot, tuple[int, ...]], list[Content]] = field(default_factory=dict)
     """All sets of models that one GPU can hold, by the parts that each model comes in."""
 
-    def without_much(self) -> "Known":
+    def without_much(self) -> "KnownFills":
         """The same, forgotten where it has become too much."""
         if len(self.best_changes) + sum(map(len, self.scores.values())) > KNOWN_MAX:
             self.scores.clear()
@@ -199,15 +199,15 @@ class Known:
         return self
 
 
-_KNOWN: dict[tuple[object, ...], Known] = {}
+_KNOWN: dict[tuple[object, ...], KnownFills] = {}
 """The last few, the oldest first."""
 
 
-def known_of(models: Sequence[str], sized: SizedModels, rules: Rules) -> Known:
+def known_of(models: Sequence[str], sized: SizedModels, rules: Rules) -> KnownFills:
     """What other packings of the same models found out; fleets of one search ask much the same."""
     of_rules = (rules.headroom, rules.swap, rules.prefetch, rules.source, rules.padded)
     key = (*models, id(sized), *of_rules, *sorted(rules.tightness.items()))
-    known = _KNOWN.pop(key, None) or Known(
+    known = _KNOWN.pop(key, None) or KnownFills(
         sized, Strains(models, sized, rules)
     )  # it holds `sized`, whose id stays its own
     _KNOWN[key] = known.without_much()
@@ -283,7 +283,7 @@ class Packer:
             for device, part in zip(span.devices, parts_of(span.sized, len(span.devices)), strict=True):
                 here[device.id].append(Portion(span.sized, span.share, part))
         if here:  # what stands on a slot then is this packer's own
-            self.known = Known(self.sized, self.known.strains)
+            self.known = KnownFills(self.sized, self.known.strains)
         for name, portions in here.items():
             self.pinned.append(tuple(portions))
             self.slots[name] = Slot(kinds[name], len(self.pinned) - 1)

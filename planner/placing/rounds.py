@@ -44,7 +44,7 @@ class RoundRule(NamedTuple):
     """Weights are loaded while batches run."""
 
 
-class Asked(NamedTuple):
+class Demanded(NamedTuple):
     """What is asked of models, an entry for each."""
 
     spread: Numbers
@@ -63,7 +63,7 @@ class Asked(NamedTuple):
     """Of a batch of 1, 2, ..."""
 
 
-class Held(NamedTuple):
+class Needed(NamedTuple):
     """What models need of a GPU, an entry for each."""
 
     memory_bytes: Numbers
@@ -83,11 +83,11 @@ class Held(NamedTuple):
     """Largest feasible batch."""
 
 
-class Turns(NamedTuple):
+class Cycle(NamedTuple):
     """What stands on one GPU, an entry for each model, and room to reckon in."""
 
     model: Numbers
-    """Its number: its place in `Asked` and `Held`."""
+    """Its number: its place in `Demanded` and `Needed`."""
     rate_rps: Numbers
     """Requests a second of its that come to this GPU."""
     load_s: Numbers
@@ -112,14 +112,14 @@ class Turns(NamedTuple):
     """The models by how often they take part, the rarest first."""
 
 
-def turns_for(count: int) -> Turns:
+def turns_for(count: int) -> Cycle:
     """Room for so many models on one GPU."""
     whole: dict[str, Numbers] = {name: [1] * count for name in ("model", "most", "cap", "size", "order")}
-    parts: dict[str, Numbers] = {name: [0.0] * count for name in Turns._fields if name not in whole}
-    return Turns(**whole, **parts)
+    parts: dict[str, Numbers] = {name: [0.0] * count for name in Cycle._fields if name not in whole}
+    return Cycle(**whole, **parts)
 
 
-def settle(asked: Asked, here: Turns, count: int, rule: RoundRule) -> float:
+def settle(asked: Demanded, here: Cycle, count: int, rule: RoundRule) -> float:
     """The longest round; sets how strained each model is."""
     longest_s = longest_round_s(asked, here, count, rule)
     usual_s = _usual_round_s(asked, here, count, longest_s, rule)
@@ -153,7 +153,7 @@ def gathered(rate_rps: float, spread: float, round_s: float) -> int:
     return max(1, ceil(mean + spread * sqrt(mean) - 1e-9))
 
 
-def longest_round_s(asked: Asked, here: Turns, count: int, rule: RoundRule) -> float:
+def longest_round_s(asked: Demanded, here: Cycle, count: int, rule: RoundRule) -> float:
     """The shortest round that serves all that arrives; sets each batch in it.
 
     Batches only grow from round to round and are capped, so this ends.
@@ -187,7 +187,7 @@ def _total(values: Numbers, count: int) -> float:
     return total
 
 
-def _usual_round_s(asked: Asked, here: Turns, count: int, round_s: float, rule: RoundRule) -> float:
+def _usual_round_s(asked: Demanded, here: Cycle, count: int, round_s: float, rule: RoundRule) -> float:
     """A round in which a model that is rarely asked rarely takes part: found from the full round downwards."""
     for _ in range(USUAL_ROUNDS):
         run_s = load_s = 0.0
@@ -204,7 +204,7 @@ def _usual_round_s(asked: Asked, here: Turns, count: int, round_s: float, rule: 
     return round_s
 
 
-def _order(here: Turns, count: int, usual_s: float) -> None:
+def _order(here: Cycle, count: int, usual_s: float) -> None:
     """The rarest first, by insertion: a GPU has few models."""
     for i in range(count):
         here.often[i] = min(here.rate_rps[i], 1 / usual_s)
@@ -215,7 +215,7 @@ def _order(here: Turns, count: int, usual_s: float) -> None:
         here.order[place] = i
 
 
-def _wait_s(here: Turns, times_s: Numbers, total_s: float, count: int, but: int, misses: float) -> float:
+def _wait_s(here: Cycle, times_s: Numbers, total_s: float, count: int, but: int, misses: float) -> float:
     """The longest round that all but half of the misses a model may have must wait.
 
     In the longest round every model takes part. A round with a model that is rarely asked is as rare as its requests;
@@ -243,12 +243,12 @@ def _wait_s(here: Turns, times_s: Numbers, total_s: float, count: int, but: int,
 class Models(NamedTuple):
     """Models on the kinds of GPU that hold them, an entry for each pair, and what their rounds must keep."""
 
-    asked: Asked
-    held: Held
+    asked: Demanded
+    held: Needed
     rule: RoundRule
 
 
-def score_of(models: Models, here: Turns, model: Numbers, share: Numbers, count: int) -> float:
+def score_of(models: Models, here: Cycle, model: Numbers, share: Numbers, count: int) -> float:
     """Of a GPU with these models on it; see `score`."""
     if not count:
         return 0.0
@@ -259,7 +259,7 @@ def score_of(models: Models, here: Turns, model: Numbers, share: Numbers, count:
     return score(work, strain, held_bytes / models.held.memory_bytes[model[0]], headroom)
 
 
-def work_of(held: Held, model: Numbers, share: Numbers, count: int) -> float:
+def work_of(held: Needed, model: Numbers, share: Numbers, count: int) -> float:
     """Share of its time that a GPU works at least."""
     work = 0.0
     for i in range(count):
@@ -285,7 +285,7 @@ def score(work: float, strain: float, held_share: float, headroom: float) -> flo
     return square * square
 
 
-def burden(models: Models, here: Turns, model: Numbers, share: Numbers, count: int) -> tuple[float, float]:
+def burden(models: Models, here: Cycle, model: Numbers, share: Numbers, count: int) -> tuple[float, float]:
     """Strain of a GPU, infinite where memory is short, and the bytes that it needs at batch 1."""
     held, rule = models.held, models.rule
     context = together = largest = most = 0.0
@@ -312,7 +312,7 @@ def burden(models: Models, here: Turns, model: Numbers, share: Numbers, count: i
     return min(strain, _most_strained(models.asked, here, count, rule)), context + largest
 
 
-def _cap(held: Held, model: int, room_bytes: float) -> int:
+def _cap(held: Needed, model: int, room_bytes: float) -> int:
     """The largest batch that memory allows; 0 where it allows none."""
     for size in range(held.longest[model], 0, -1):
         if held.workspace_bytes[model][size - 1] <= room_bytes:
@@ -320,7 +320,7 @@ def _cap(held: Held, model: int, room_bytes: float) -> int:
     return 0
 
 
-def _most_strained(asked: Asked, here: Turns, count: int, rule: RoundRule) -> float:
+def _most_strained(asked: Demanded, here: Cycle, count: int, rule: RoundRule) -> float:
     for i in range(count):
         if not here.cap[i]:
             return inf

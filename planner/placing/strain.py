@@ -16,7 +16,7 @@ import numpy as np
 from planner.placing import exchanges, rounds
 from planner.placing.duty import Portion, Rules, asked_of, load_s
 from planner.placing.exchanges import WAYS, Fill, Gpus, Names, Room
-from planner.placing.rounds import Asked, Held, Models, Numbers, Turns, score_of, turns_for
+from planner.placing.rounds import Cycle, Demanded, Models, Needed, Numbers, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
 from simulator.clock.run import Compiled
 from simulator.machine_code import KeptCount, forget_stale, is_kept
@@ -117,12 +117,12 @@ class Strains:
         asked, held, rule = self.models
         asked = asked._replace(run_s=_table(asked.run_s))
         held = held._replace(workspace_bytes=_table(held.workspace_bytes))
-        return Models(Asked(*map(np.array, asked)), Held(*map(np.array, held)), rule)
+        return Models(Demanded(*map(np.array, asked)), Needed(*map(np.array, held)), rule)
 
     @cached_property
     def room(self) -> Room:
         """Room for machine code to reckon in."""
-        turns = Turns(*(np.array(column) for column in turns_for(self.width)))
+        turns = Cycle(*(np.array(column) for column in turns_for(self.width)))
         fills = (Fill(np.zeros(self.width, np.int64), np.zeros(self.width)) for _ in range(3))
         return Room(turns, *fills)
 
@@ -184,8 +184,8 @@ class Exchanges:
         return list(zip(self.gpus.model[g, :size].tolist(), self.gpus.share[g, :size].tolist(), strict=True))
 
 
-def _held(portions: Sequence[Portion], kinds: Sequence[Kind], rules: Rules) -> Held:
-    return Held(
+def _held(portions: Sequence[Portion], kinds: Sequence[Kind], rules: Rules) -> Needed:
+    return Needed(
         memory_bytes=[float(kind.memory_bytes) for kind in kinds],
         needed_rps=[p.sized.need.needed_rps for p in portions],
         least_work=[p.sized.least_work for p in portions],

@@ -45,10 +45,10 @@ class Sums(NamedTuple):
     """By model: of its latencies, at `QUANTILES`."""
     bins: Ints
     """By model: of its latencies, as `simulator.rules.latencies.counts_of`."""
-    room: "Room"
+    room: "Scratch"
 
 
-class Room(NamedTuple):
+class Scratch(NamedTuple):
     """Room to reckon in, and tables."""
 
     latency_s: Floats
@@ -88,7 +88,7 @@ def sums(queues: int, largest: int, models: int, requests: int) -> Sums:
         values=np.zeros((models, 4)),
         quantiles_s=np.zeros((models, len(QUANTILES))),
         bins=np.zeros((models, len(EDGES_S) - 1), dtype=np.int64),
-        room=Room(
+        room=Scratch(
             latency_s=latency_s,
             bits=latency_s.view(np.int64),
             spare=np.empty(max(requests, 2 * BLOCK)),
@@ -224,7 +224,7 @@ def _add_requests(
     gone_s: Floats,
     outcome: NDArray[np.int8],
     slo_s: float,
-    room: Room,
+    room: Scratch,
     counts: Ints,
     values: Floats,
     warmup_s: float,
@@ -311,7 +311,7 @@ def _cut(arrival_s: Floats, first: int, end: int, edges: Ints) -> bool:
 
 
 @loop
-def _over_time(room: Room) -> tuple[int, float]:
+def _over_time(room: Scratch) -> tuple[int, float]:
     """Stretches that hold requests, and the standard deviation over them of the share in time."""
     means, held = room.spare, 0
     for stretch in range(STRETCHES):
@@ -328,7 +328,7 @@ def _over_time(room: Room) -> tuple[int, float]:
 
 
 @loop
-def _growth(arrival_s: Floats, gone_s: Floats, room: Room, warmup_s: float, end_s: float) -> float:
+def _growth(arrival_s: Floats, gone_s: Floats, room: Scratch, warmup_s: float, end_s: float) -> float:
     """Requests that wait or run in the last third of the time after the warm-up, over those in the middle third."""
     third_s = (end_s - warmup_s) / 3
     begun_s, late_s = end_s - 2 * third_s, end_s - third_s
@@ -388,7 +388,7 @@ def _sum(values: Floats) -> float:
 
 
 @loop
-def _add_latencies(room: Room, count: int, bins: Ints, quantiles_s: Floats) -> None:
+def _add_latencies(room: Scratch, count: int, bins: Ints, quantiles_s: Floats) -> None:
     """Of one model that has so many latencies: how many are in each bin, and their quantiles."""
     for number in range(len(bins)):
         bins[number] = 0
@@ -426,7 +426,7 @@ def _step(bits: int) -> int:
 
 
 @loop
-def _look_closer(room: Room, count: int, lowest: int) -> None:
+def _look_closer(room: Scratch, count: int, lowest: int) -> None:
     """Put those latencies together, step by step, among which are the quantiles."""
     used = 0
     for number in range(len(QUANTILES)):
@@ -444,7 +444,7 @@ def _look_closer(room: Room, count: int, lowest: int) -> None:
 
 
 @loop
-def _ranked(room: Room, rank: int, lowest: int) -> float:
+def _ranked(room: Scratch, rank: int, lowest: int) -> float:
     """The latency that stands there once they are sorted."""
     step, before = _step_of(room.held, rank, lowest)
     end = room.bucket[step]

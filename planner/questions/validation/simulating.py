@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import hypot, log, sqrt
-from statistics import geometric_mean, stdev
 
 import numpy as np
 
@@ -17,7 +15,6 @@ from planner.questions.validation.speed import (
     load_errors,
     of_size,
     run_errors,
-    speed_of,
 )
 from planner.questions.validation.takes import cut, in_sequence
 from simulator.clock.metrics import Summary, summarise
@@ -86,28 +83,6 @@ def workloads(recording: Recording) -> list[Workload]:
     for asked, lasts_s in zip(cut(came, recording.lasts_s), recording.lasts_s, strict=True):
         found.append(Workload(tuple(Stream(model, Trace(one.arrival_s, lasts_s)) for model, one in asked.items())))
     return found
-
-
-def of_sessions(recording: Recording, earlier: Sequence[Recording]) -> Recording:
-    """The recording as if its profiles were of several sessions: their own, and the first rehearsals of earlier runs.
-
-    Rehearsals time the same batches some minutes later, so they are sessions of one calibration. All models share what
-    they say of the device's speed, as factors on the profiles': a geometric mean, and one standard deviation s of a
-    session, which from the mean of n is s x root(1 + 1/n). Speeds of 1, 1.1 and 1.21: 1.1, and 11 %.
-    """
-    levels = [1.0, *filter(None, (speed_of(other.rehearsals[:1]).before for other in earlier))]
-    speed = geometric_mean(levels)
-    session_cv = stdev(map(log, levels)) * sqrt(1 + 1 / len(levels)) if len(levels) > 1 else 0.0
-    models = {service.model for service in recording.result.deployment.services}
-    deployment = stretched(
-        recording.result.deployment, {model: {1: speed} for model in models}, dict.fromkeys(models, speed)
-    )
-    return replace(
-        recording,
-        result=replace(recording.result, deployment=deployment),
-        run_error={model: hypot(error, session_cv) for model, error in recording.run_error.items()},
-        load_error={model: hypot(error, session_cv) for model, error in recording.load_error.items()},
-    )
 
 
 def as_rehearsed(

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from support import worlds
 from support.paths import SCENARIOS
 
-from benchmarks.making.validation_page import BEGIN, END, folder_of, renew
+from benchmarks.making.validation_page import BEGIN, END, folder_of, of_sessions, renew
 from calibrate.serving.served import Actions, HeldMemory
 from planner.io.load import load_scenario, schema
 from planner.io.store import StoreError
@@ -30,7 +30,7 @@ from planner.questions.validation.comparison import least_and_most, memory_parts
 from planner.questions.validation.fitting import Pace, fit, offered_work, tight_bytes
 from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
 from planner.questions.validation.rehearsal import SIGHTINGS, at_once, rehearsal_s, turns
-from planner.questions.validation.simulating import expected_slowdown, of_sessions, stretched
+from planner.questions.validation.simulating import expected_slowdown, stretched
 from planner.questions.validation.speed import RehearsedSpeed, of_size, speed_of
 from planner.questions.validation.takes import actions_joined, in_sequence, lengths, starts
 from planner.show.text.validation import (
