@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
+from operator import attrgetter
 from statistics import fmean, median, stdev
 from typing import Any
 
 from planner.io.raw import numbers_in, part_of
 from planner.show.document import Column, Document, Items, Rows, Table
 from planner.show.terminal import listed, terminal
-from planner.units.writing import Screen, counted, gigabytes, names, per_second, seconds, share, size_text
+from planner.units.writing import Screen, counted, gigabytes, per_second, seconds, share, size_text
 from simulator.world.hardware import CONTEXT_BYTES
 from simulator.world.profile import FitQuality, Profile, WeightSource
 
@@ -28,22 +29,19 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
 
 
 def model_list(profiles: Sequence[Profile], screen: Screen) -> str:
-    """One line for each model: where it is known, at which precisions and in which runtimes."""
+    """One line for each model: on how many GPUs it is known, and what that rests on at best."""
     of_model: dict[str, list[Profile]] = {}
     for profile in profiles:
         of_model.setdefault(profile.model, []).append(profile)
     rows = Rows(list(of_model.values()))
 
-    def each(name: str) -> Callable[[Sequence[Profile]], str]:
-        return lambda those: names(sorted({str(getattr(one, name)) for one in those}))
-
     columns = [
         rows.words("model", lambda those: those[0].model),
         rows.figures("profiles", lambda those: str(len(those))),
-        rows.words("GPUs", each("gpu")),
-        rows.words("precisions", each("precision")),
-        rows.words("runtimes", each("runtime")),
-        rows.words("latency is", each("latency_evidence")),
+        rows.figures("GPUs", lambda those: str(len({one.gpu for one in those}))),
+        rows.words(
+            "latency at best", lambda those: min((one.latency_evidence for one in those), key=attrgetter("rank"))
+        ),
     ]
     return listed(columns, screen)
 

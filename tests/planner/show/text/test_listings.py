@@ -26,7 +26,7 @@ from planner.show.text import studies, training
 from planner.show.text.listings.devices import device_show
 from planner.show.text.listings.predictions import predictions_table
 from planner.show.text.listings.prices import hourly, per_gpu, price_list, price_status
-from planner.show.text.listings.profiles import best_rate, profile_list, profile_show
+from planner.show.text.listings.profiles import best_rate, model_list, profile_list, profile_show
 from planner.show.text.plan import in_unit
 from planner.units.reading import duration
 from planner.units.writing import Screen
@@ -50,6 +50,15 @@ def test_every_profile_has_its_line():
     profiles = LIBRARY.for_model("nvidia_resnet50")
     lines = rows(profile_list(profiles, WIDE))
     assert [line.split()[:3] for line in lines] == [[p.model, p.gpu, p.precision] for p in profiles]
+
+
+def test_a_model_has_one_line_in_the_short_list():
+    profiles = [*LIBRARY.for_model("resnet50"), *LIBRARY.for_model("yolov3")]
+    lines = rows(model_list(profiles, Screen(80)))
+    assert [line.split()[0] for line in lines] == list(dict.fromkeys(one.model for one in profiles))
+    assert sum(int(line.split()[1]) for line in lines) == len(profiles)
+    (found,) = (line.split() for line in lines if line.startswith("nvidia_resnet50 "))
+    assert found[2:] == [str(len({one.gpu for one in profiles if one.model == "nvidia_resnet50"})), "published"]
 
 
 def test_the_best_rate_is_reached_and_beaten_by_no_batch():
