@@ -182,7 +182,7 @@ def test_help_is_quick_and_light():
         assert apart("--help", cwd=ROOT).returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times_s) < 0.5
+    assert min(times_s) < 0.3
 
 
 def test_help_says_what_exit_codes_mean(planner):
