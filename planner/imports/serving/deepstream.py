@@ -24,6 +24,8 @@ from planner.imports.serving.parts import Part, key_file, text_of, yaml_document
 from planner.imports.serving.textproto import Message, parse
 from planner.units.writing import counted
 
+SEVERAL = "cfg-file-path"
+"""Key of a group whose models stand in a file of their own."""
 PRIMARY = re.compile(r"primary-gie\d*")
 SECONDARY = re.compile(r"secondary-gie\d*")
 SOURCES = re.compile(r"source(\d+|-list|-attr-all)?")
@@ -87,9 +89,10 @@ class Inference:
 
     @property
     def precision(self) -> str:
-        """That of its engine, else the one that an engine is made for; empty where neither is said."""
+        """That of its engine, else the one that an engine is made for; empty where neither is said, as of Triton's."""
         mode = self.part("network-mode").whole()
-        return engine_precision(self.part("model-engine-file").word()) or NETWORK_MODES.get(mode or 0, "")
+        made_for = NETWORK_MODES.get(mode or 0, "") if self.own or mode is not None else ""
+        return engine_precision(self.part("model-engine-file").word()) or made_for
 
     @property
     def each(self) -> int:
@@ -106,7 +109,7 @@ def read(document: Part) -> Found:
     """Models and sources of an application."""
     groups = document.parts()
     on = {name: group for name, group in groups.items() if _is_on(group)}
-    models = [_inference(group) for name, group in on.items() if _is_inference(name)]
+    models = [_inference(group) for group in _inferences(on)]
     if not models:
         off = ", ".join(filter(_is_inference, groups))
         why = f"off are {off}" if off else "there is no `primary-gie`"
@@ -127,6 +130,17 @@ def read(document: Part) -> Found:
 def _wait_s(muxer: Part) -> float:
     """Longest that frames wait for others of their batch."""
     return (muxer.at("batched-push-timeout").number(-1) or 0.0) / 1e6
+
+
+def _inferences(on: Mapping[str, Part]) -> Iterator[Part]:
+    """Groups of models, also of the files that groups of `deepstream-parallel-infer` name."""
+    for name, group in on.items():
+        file = group.at(SEVERAL).word() if _is_inference(name) else ""
+        if not file:
+            yield from [group] if _is_inference(name) else []
+        elif (path := group.path.parent / file).is_file():
+            for document in read_either(path):
+                yield from (part for key, part in document.parts().items() if _is_inference(key) and _is_on(part))
 
 
 def _is_inference(group: str) -> bool:
@@ -159,6 +173,9 @@ def _properties(path: Path) -> Mapping[str, Part]:
 def read_either(path: Path) -> list[Part]:
     """A key file, or the documents of a YAML file."""
     first = next((line.strip() for line in text_of(path).splitlines() if line.strip()[:1] not in ("", "#")), "")
+    if first.endswith("{"):
+        remedy = "Name the file of the application that runs it; `planner from-triton` reads a model repository"
+        raise ServingError(f"{path}: configures one model for Triton. {remedy}.")
     return [key_file(path)] if first.startswith("[") else yaml_documents(path)
 
 
@@ -249,11 +266,17 @@ def _sources(on: Mapping[str, Part]) -> Iterator[SourceGroup]:
     for name, group in on.items():
         if name == "source-list":
             counts[None] += _listed(group)
-        elif name == "source" and group.at("csv-file-path").value is not None:
-            counts.update(_of_table(group.path.parent / group.at("csv-file-path").word()))
+        elif table := _table_of_sources(name, group):
+            counts.update(_of_table(table))
         elif re.fullmatch(r"source\d+", name):
             counts[_rate_fps(group)] += _count(group)
     yield from (SourceGroup(count, rate) for rate, count in counts.items())
+
+
+def _table_of_sources(name: str, group: Part) -> Path | None:
+    """The CSV file that lists them."""
+    file = group.at("csv-file-path").word() if name == "source" else ""
+    return group.path.parent / file if file else None
 
 
 def _listed(group: Part) -> int:
@@ -291,8 +314,13 @@ def _of_table(path: Path) -> Mapping[float | None, int]:
 def _left_out(groups: Mapping[str, Part], on: Mapping[str, Part]) -> Iterator[str]:
     drawn = [name for name in on if DRAWN.fullmatch(name)]
     for name in groups:
+        file = groups[name].at(SEVERAL).word() if _is_inference(name) else ""
         if name not in on and LOOKS.fullmatch(name):
             yield f"{name}: is off"
+        elif (table := _table_of_sources(name, groups[name])) and not table.is_file():
+            yield f"{table.name}, which lists the sources, is not here: one stands for all"
+        elif file and not (groups[name].path.parent / file).is_file():
+            yield f"{name}: its models stand in {file}, which is not here"
         elif name in on and not LOOKS.fullmatch(name) and name not in drawn:
             yield f"{name}: its work is not planned"
 

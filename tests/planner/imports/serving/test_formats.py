@@ -261,6 +261,28 @@ def test_a_model_asked_of_triton_goes_by_its_name_there(tmp_path: Path) -> None:
     text = "[primary-gie]\nenable=1\nplugin-type=1\nbatch-size=4\nconfig-file=triton.txt"
     (model,) = found(tmp_path, text).models
     assert (model.name, model.source, model.batch_size) == ("peoplenet", "peoplenet", 4)
+    assert model.precision == ""  # Triton knows it
+
+
+def test_models_that_stand_in_files_of_their_own(tmp_path: Path) -> None:
+    """Keys of deepstream_parallel_inference_app in NVIDIA-AI-IOT/deepstream_reference_apps."""
+    text = (
+        "source: {csv-file-path: sources.csv}\nprimary-gie0: {enable: 1, network-mode: 2}\n"
+        "secondary-gie0: {enable: 1, cfg-file-path: colours.yml}\n"
+        "secondary-gie1: {enable: 1, cfg-file-path: makers.yml}\n"
+    )
+    (tmp_path / "colours.yml").write_text(
+        "secondary-gie0: {enable: 1, batch-size: 16, model-engine-file: car.engine}\nsecondary-gie1: {enable: 0}\n"
+    )
+    made = found(tmp_path, text)
+    assert [(one.name, one.batch_size, one.precision) for one in made.models] == [
+        ("primary-gie0", None, "fp16"),
+        ("car", 16, ""),
+    ]
+    assert made.left_out == (
+        "sources.csv, which lists the sources, is not here: one stands for all",
+        "secondary-gie1: its models stand in makers.yml, which is not here",
+    )
 
 
 # Savant, KServe, Ray Serve
@@ -492,6 +514,7 @@ PRIMARY = "[primary-gie]\nenable=1\n"
 DAMAGED = [
     ("", "is empty. Name a DeepStream application"),
     ("models:\n- name: a\n", "is none that is read. Name a DeepStream application, a Savant module"),
+    ("infer_config {\n  max_batch_size: 4\n}\n", "configures one model for Triton. Name the file of the application"),
     ("[property]\nonnx-file=a.onnx\n", "It configures one model: name the file of the application that runs it."),
     ("[primary-gie]\nenable 1\n", ":2: must be `key=value`, got `enable 1`. Mend the file."),
     ("# a\n[primary-gie]\nenable=0\n", "runs no model: off are primary-gie"),
