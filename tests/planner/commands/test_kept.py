@@ -37,7 +37,7 @@ def test_a_plan_that_crosses_a_threshold_replaces_none(tmp_path: Path, monkeypat
 
     monkeypatch.chdir(tmp_path)
     Path("s.yaml").write_text(SCENARIO + "buy: {gpus: [CPU-Ice-Lake-4c], providers: [aws]}\n", encoding="utf-8")
-    asked = ["plan", "s.yaml", "--quiet", "--set", "replications=1"]
+    asked = ["plan", "s.yaml", "--quiet", "--set", "horizon=5 s"]
     assert CliRunner().invoke(app, [*asked, "--fail-on", "cost>0.01"]).exit_code == 4
     assert not Path("plan.json").exists()
     assert CliRunner().invoke(app, asked).exit_code == 0
