@@ -23,7 +23,8 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
     """The known names that a person may have meant, the likeliest first; upper and lower case are alike.
 
     A number is part of a name: `yolov8` is no misspelt `yolov3`, but `resnet5` may be `resnet50`, and `A100` one of
-    `A100-40GB` and `A100-80GB`. Of three digits and more one may be mistyped, or two swapped: `H201`.
+    `A100-40GB` and `A100-80GB`. Two neighbours may be swapped, `vit_b_61`, and of three digits and more one may be
+    mistyped: `H201`.
     """
     plain = {_plain(name): name for name in known}
     asked = _plain(word)
@@ -55,11 +56,11 @@ def _numbers(name: str) -> str:
 
 def _one_off(a: str, b: str) -> bool:
     """One digit of three or more is another, or two neighbours are swapped: `H201` for `H200`, `82_10` for `28_10`."""
-    if len(a) != len(b) or len(a) < 3:
+    if len(a) != len(b):
         return False
     off = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
     swapped = len(off) == 2 and off[1] == off[0] + 1 and sorted(a) == sorted(b)
-    return len(off) == 1 or swapped
+    return swapped or (len(off) == 1 and len(a) >= 3)
 
 
 def _one_begins_the_other(a: str, b: str) -> bool:

@@ -7,6 +7,7 @@ those of packages and files are kept in the user's cache by what they were made 
 import gzip
 import hashlib
 import json
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -312,7 +313,14 @@ def full_name(model: str) -> str:
         raise FactsError(f"{wrong} {' and '.join(others)} is another network: write that name if you mean it.")
     if close := meant(model):
         raise FactsError(f"{wrong} Did you mean {' or '.join(close)}?")
-    raise FactsError(f"{wrong} {how_to_name(model)}")
+    raise FactsError(f"{wrong}{_of_other_numbers(model)} {how_to_name(model)}")
+
+
+def _of_other_numbers(model: str) -> str:
+    """` Known: vit_b_16.` of `vit_b_17`; nothing where none is called so but for numbers."""
+    letters, *alike = (re.sub(r"\d+", "", name.lower()) for name in (model, *known()))
+    found = [name for name, others in zip(known(), alike, strict=True) if others == letters]
+    return f" Known: {', '.join(found)}." if found else ""
 
 
 def meant(model: str) -> list[str]:

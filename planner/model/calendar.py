@@ -9,14 +9,13 @@ from pydantic import Field
 
 from planner.model.checked import checked
 from planner.units.errors import KeysError
-from planner.units.reading import Duration, Fraction, PricePerHour, RareRate
+from planner.units.reading import Duration, Fraction, PositiveDuration, PricePerHour, RareRate
 
 HOURS_PER_DAY = 24
 DAYS_PER_WEEK = 7
 
 DAY_S = 86_400.0
 Factor = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-PositiveDuration = Annotated[Duration, Field(gt=0)]
 Machines = Annotated[int, Field(ge=1, le=10_000)]
 
 

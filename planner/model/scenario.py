@@ -12,7 +12,6 @@ from pydantic import Field
 
 from planner.model.calendar import CalendarSpec
 from planner.model.checked import STRICT
-from planner.model.parts.fields import PositiveDuration
 from planner.model.parts.machines import BuySpec, FailureSpec
 from planner.model.parts.merging import Merging, SharingSpec
 from planner.model.parts.models import ModelSpec
@@ -20,7 +19,7 @@ from planner.model.parts.pipelines import PipelineSpec
 from planner.model.parts.rules import AccuracySpec, ClockDriftSpec, SwapSpec, ValidateSpec
 from planner.model.parts.streams import StreamSpec
 from planner.units.errors import Steps
-from planner.units.reading import Bytes, Duration, Fraction, MachineCount
+from planner.units.reading import Bytes, Duration, Fraction, MachineCount, PositiveDuration
 from simulator.world.deployment import Drop, Routing, Scheduling
 
 

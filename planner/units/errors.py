@@ -84,6 +84,8 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
             return str(context["error"])
         case kind if kind == UNKNOWN_KEY:
             known = keys_beside(path, root)
+            if lacking := not_modelled(str(path[-1]), root):
+                return f"unknown key. {lacking}"
             return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return "is missing. Add it."
@@ -98,6 +100,12 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
             return rule + _as_model(path, str(detail["input"]))
     return f"must be {WANTED.get(kind, 'of another kind')}, got {got}."
+
+
+def not_modelled(key: str, root: type) -> str:
+    """What to know of a key that asks for what `root` says it lacks, such as `lora_rank`; nothing of others."""
+    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()))
+    return next((text for lacking, text in getattr(root, "LACKS", {}).items() if words & set(lacking.split())), "")
 
 
 def _as_model(path: Steps, written: str) -> str:

@@ -24,12 +24,12 @@ MACHINES_AWAY_MAX = 3
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """` Did you mean `rate`?`, all that the word begins where these are few, or nothing when no known word is near."""
-    begun = [k for k in known if word and k.lower().startswith(word.lower())]
-    if 1 < len(begun) <= BEGUN_MAX:
+    asked, lower = word.lower(), [k.lower() for k in known]
+    begun = [k for k in known if word and k.lower().startswith(asked)]
+    if 1 < len(begun) <= BEGUN_MAX and asked not in lower:
         return perhaps_of(begun)
-    near = get_close_matches(word, known, n=1) or get_close_matches(word.lower(), [k.lower() for k in known], n=1)
-    match = next((k for k in known if near and k.lower() == near[0].lower()), None)
-    return f" Did you mean `{match}`?" if match else ""
+    near = get_close_matches(asked, lower, n=1)
+    return perhaps_of(get_close_matches(word, [k for k in known if k.lower() in near], n=1, cutoff=0))
 
 
 def perhaps(name: str, known: Iterable[str]) -> str:
@@ -77,6 +77,11 @@ class Quantity:
             case str():
                 return self.checked(self.parse(value), value)
         raise ValueError(f"must be {self.noun}, got a {'list' if isinstance(value, list) else 'mapping'}. {self.hint}")
+
+    def kept(self, value: object) -> object:
+        """`value` as it was given, if it is one."""
+        self(value)
+        return value
 
     @property
     def si(self) -> list[str]:
@@ -182,8 +187,8 @@ duration = Quantity(
     {unit: Decimal(value) for unit, value in SECONDS.items()} | dict.fromkeys(("day", "days"), Decimal(86400)),
     most=1e10,
 )
-latency = replace(duration, bare=(0, 9, "ms"))
-deadline = replace(duration, examples=("24 h", "3 days"), bare=(600, math.inf, "h"))
+latency = replace(duration, zero=False, bare=(0, 9, "ms"))
+deadline = replace(latency, examples=("24 h", "3 days"), bare=(600, math.inf, "h"))
 rate = Quantity(
     "a rate",
     ("30 fps", "20 rps"),
@@ -249,6 +254,8 @@ Bytes = Annotated[
 ]
 """Bytes; kB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024. A number below 10,000 needs a unit, for many
 would mean megabytes."""
+PositiveDuration = Annotated[Duration, BeforeValidator(replace(duration, zero=False).kept)]
+PositiveBytes = Annotated[Bytes, BeforeValidator(replace(memory, zero=False).kept), Field(gt=0)]
 Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.json_schema)]
 """Between 0 and 1."""
 PricePerHour = Annotated[float, BeforeValidator(price), WithJsonSchema(price.json_schema)]

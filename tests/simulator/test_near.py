@@ -22,6 +22,8 @@ MODELS = ("resnet18", "resnet50", "resnet152", "yolov3", "bert_base", "vgg16")
         ("cifar_wideresnet82_10", ["cifar_wideresnet28_10", "cifar_wideresnet40_8"], ["cifar_wideresnet28_10"]),
         ("cifar_wideresnet12_80", ["cifar_wideresnet28_10"], []),
         ("V150", GPUS, ["V100"]),
+        ("resnet81", MODELS, ["resnet18"]),
+        ("vgg17", MODELS, []),
         ("H310", GPUS, []),  # two digits are others
         ("resnet5", MODELS, ["resnet50"]),
         ("resnett18", MODELS, ["resnet18"]),

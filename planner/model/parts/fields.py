@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.units.errors import shown
-from planner.units.reading import Bytes, Duration, did_you_mean
+from planner.units.reading import did_you_mean
 from simulator.world.precision import WEIGHT_BYTES
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
@@ -96,8 +96,6 @@ InputShape = Annotated[
     BeforeValidator(_shape),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 1}}]}),
 ]
-PositiveDuration = Annotated[Duration, Field(gt=0)]
-PositiveBytes = Annotated[Bytes, Field(gt=0)]
 
 
 class OrShorter:

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from planner.model.checked import checked
 from planner.model.choices import PriceKind
-from planner.model.parts.fields import Count, Name, Names, PositiveBytes, PositiveDuration
-from planner.units.reading import Duration, PricePerHour
+from planner.model.parts.fields import Count, Name, Names
+from planner.units.reading import Duration, PositiveBytes, PositiveDuration, PricePerHour
 
 
 class EvidenceAsked(StrEnum):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from planner.model.checked import checked
-from planner.model.parts.fields import Count, PositiveDuration
+from planner.model.parts.fields import Count
 from planner.units.errors import Wrong
-from planner.units.reading import PricePerHour
+from planner.units.reading import PositiveDuration, PricePerHour
 
 
 class Merging(StrEnum):

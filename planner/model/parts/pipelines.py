@@ -17,8 +17,6 @@ from planner.model.parts.fields import (
     ModelName,
     Name,
     OrShorter,
-    PositiveBytes,
-    PositiveDuration,
     Precisions,
     Resolution,
     Runtimes,
@@ -26,7 +24,7 @@ from planner.model.parts.fields import (
 from planner.model.parts.graphs import graph, spread, work
 from planner.model.parts.models import ModelSpec, SloSpec
 from planner.units.errors import shown
-from planner.units.reading import Duration, Fraction, Rate
+from planner.units.reading import Duration, Fraction, PositiveBytes, PositiveDuration, Rate
 
 OTHER_NAMES = {"h.264": Codec.H264, "h265": Codec.HEVC, "h.265": Codec.HEVC, "h265-10bit": Codec.HEVC_10BIT}
 """Names by which codecs are known too."""

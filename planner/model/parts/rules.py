@@ -8,9 +8,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from planner.model.checked import checked
-from planner.model.parts.fields import PositiveDuration
 from planner.units.errors import Wrong
-from planner.units.reading import Fraction
+from planner.units.reading import Fraction, PositiveDuration
 from simulator.world.deployment import Eviction, SwapPolicy
 
 

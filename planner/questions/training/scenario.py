@@ -1,10 +1,10 @@
 """Training scenarios: what is trained, on what, until when, as frozen data in SI units - and how YAML becomes it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -12,12 +12,22 @@ from calibrate.io.points import PRECISIONS
 from planner.io.load import ScenarioReader, listed, read_yaml, refusal
 from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
-from planner.model.parts.fields import Count, Factory, InputShape, ModelName, Name, PositiveBytes, PositiveDuration
+from planner.model.parts.fields import Count, Factory, InputShape, ModelName, Name
 from planner.model.parts.machines import BuySpec
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, Split
 from planner.units.errors import Steps, Wrong, shown
-from planner.units.reading import ONE, Deadline, Duration, Fraction, Quantity, Rate, did_you_mean
+from planner.units.reading import (
+    ONE,
+    Deadline,
+    Duration,
+    Fraction,
+    PositiveBytes,
+    PositiveDuration,
+    Quantity,
+    Rate,
+    did_you_mean,
+)
 
 SPEEDS = ("achieved", "rate", "step", "run")
 RECOMPUTE = ("none", "selective", "full")
@@ -29,7 +39,12 @@ SHOWN_COUNTS = 12
 """Numbers of GPUs that a message lists."""
 SPOT_BETWEEN_S = 86_400.0
 MIXTURE = 4
-"""Parameters over those of the shape from which a model is probably a mixture of experts."""
+"""Parameters over or below those of the shape from which they are doubted: over, it may be a mixture of experts."""
+FROZEN_KEYS = "lora qlora dora peft adapter adapters freeze freezes frozen unfreeze trainable"
+FROZEN = (
+    "All weights are trained: frozen ones, LoRA and adapters are not modelled. Leave it out: memory and time are then"
+    " an upper bound, but for what adapters add."
+)
 KILO = Decimal(1000)
 
 flop_rate = Quantity(
@@ -314,6 +329,7 @@ class TrainingScenario:
     """A question: train this model on that data - on what, how long, for how much?"""
 
     __pydantic_config__ = STRICT
+    LACKS: ClassVar[Mapping[str, str]] = {FROZEN_KEYS: FROZEN}
     name: str = ""
     """Title of the answer."""
     model: TrainedModel
@@ -546,9 +562,20 @@ def _odd_shape(shape: Transformer) -> Iterator[str]:
             f"model.transformer: a mixture of {shape.experts} experts is computed with all its parameters"
             f"{total}, though a token uses few of them. Give `active_params`."
         )
-    if shape.experts == 1 and shape.params and shape.params > MIXTURE * shape.shape_params:
-        times = shape.params / shape.shape_params
-        yield (
-            f"model.transformer.params: {shape.params / 1e9:g}B are {times:.1f} times what the shape"
-            " has. If it is a mixture of experts, give `experts` and `active_params`."
-        )
+    if shape.experts == 1 and shape.params:
+        yield from _odd_params(shape.params, shape.shape_params)
+
+
+def _odd_params(params: float, of_shape: float) -> Iterator[str]:
+    times = params / of_shape
+    if 1 / MIXTURE <= times <= MIXTURE:
+        return
+    beside = f"{counted_params(params)} beside a shape that has about {counted_params(of_shape)}"
+    experts = " If it is a mixture of experts, give `experts` and `active_params`." if times > 1 else ""
+    yield f"model.transformer.params: {beside}. Leave it out, or write e.g. `{of_shape / 1e6:.3g}e6`.{experts}"
+
+
+def counted_params(params: float) -> str:
+    """`335`, `335M`, `6.7B`."""
+    size, unit = next(((size, unit) for size, unit in ((1e9, "B"), (1e6, "M")) if params >= size), (1, ""))
+    return f"{params / size:,.4g}{unit}"

@@ -735,6 +735,14 @@ BAD = {
     "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
     "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs` or `epochs_to_target`?"),
     "an unknown optimizer": (("epochs: 2", "epochs: 2, optimizer: adm"), "got `adm`. Did you mean `adam`?"),
+    "an optimizer in its authors' case": (("epochs: 2", "epochs: 2, optimizer: AdamW"), "Did you mean `adamw`?"),
+    "a model of two digits swapped": (("resnet50", "vit_b_61"), "Did you mean vit_b_16?"),
+    "a model of other numbers": (("resnet50", "resnet77"), "its layers are not known. Known: resnet101, "),
+    "no time at all": (("counts", "deadline: 0\ncounts"), "deadline: must be above 0, got 0. Write e.g. `24 h`"),
+    "a step of no time": (
+        ("counts", "speed: [{gpu: T4, step: 0 s}]\ncounts"), "step: must be above 0, got 0 s. Write e.g. `100 ms`"),
+    "low rank": (("zoo: resnet50", "zoo: resnet50, lora: 8"), "model.lora: unknown key. All weights are trained"),
+    "frozen layers": (("epochs: 2", "epochs: 2, freezeBackbone: true"), "unknown key. All weights are trained"),
     "an unknown precision": (("epochs: 2", "epochs: 2, precision: int4"), "must be one of fp32, tf32, torch, amp,"),
     "an unknown model": (("resnet50", "resnet5"), "model.zoo: resnet5: its layers are not known. Did you mean"),
     "two models": (("zoo: resnet50", "zoo: vgg16, factory: 'a:b', input: [3]"), "got `zoo` and `factory`. Keep one."),
@@ -852,6 +860,14 @@ def test_a_mixture_of_experts_without_active_parameters_is_warned_of(tmp_path: P
     path.write_text(text.replace(", experts: 256", ""))
     (warning,) = load_training(path).warnings
     assert "If it is a mixture of experts, give `experts` and `active_params`." in warning
+
+
+@pytest.mark.parametrize(("params", "doubted"), [("335", True), ("335e9", True), ("335e6", False), (None, False)])
+def test_parameters_that_the_shape_does_not_have_are_doubted(params: str | None, doubted: bool) -> None:
+    """BERT-large has 335 million; its shape says 315 to 340."""
+    model = BERT.replace("}", f", params: {params}}}") if params else BERT
+    warned = load_training(SCENARIOS / "gpt3.yaml", (f"model={{transformer: {model}}}", "parallel={}")).warnings
+    assert ["params: 335" in line and "beside a shape that has about 3" in line for line in warned] == [True] * doubted
 
 
 def test_a_list_is_no_scenario(tmp_path: Path) -> None:
