@@ -25,10 +25,6 @@ from simulator.world.pipelines import ENCODE, ENGINES
 MADE = "# Kinds of GPU of your own, added by `planner gpus add`.\n"
 
 
-class KindError(InputError):
-    """A kind of GPU that cannot be shown or added; one line for each thing that is wrong."""
-
-
 def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
     """Whole GPUs, or the one that is named."""
     if kind is None:
@@ -36,7 +32,7 @@ def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
     found = gpu_named(kind, gpus)
     if found not in gpus:
         hint = near_gpu(kind, gpus) or f" Add it: planner gpus add {kind}."
-        raise KindError(f"`{kind}` is not in the catalog.{hint}")
+        raise InputError(f"`{kind}` is not in the catalog.{hint}")
     return {found: gpus[found]}
 
 
@@ -49,26 +45,26 @@ def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str
     """The file with the new kind, checked as plans read it before it is put in place of the old one."""
     path = out / "gpus.yaml"
     if known_as := _same(kind, gpus):
-        raise KindError(f"`{known_as}` is in the catalog already. Name it otherwise, or write {path} by hand.")
+        raise InputError(f"`{known_as}` is in the catalog already. Name it otherwise, or write {path} by hand.")
     text = _text(path)
     known: dict[str, Any] = _known(path) if text else {"source": "added by hand", "gpus": {}}
     if text and text != _written(known):  # written anew, it would lose what a person wrote
         wrong = "is not as `planner gpus add` writes it"
-        raise KindError(f"{path}: {wrong}. Write the kind there, or name another folder with --out.")
+        raise InputError(f"{path}: {wrong}. Write the kind there, or name another folder with --out.")
     if known_as := _same(kind, known["gpus"]):
-        raise KindError(f"{path}: has `{known_as}` already. Name it otherwise, or change it there.")
+        raise InputError(f"{path}: has `{known_as}` already. Name it otherwise, or change it there.")
     given = {name: value for name, value in figures.items() if value is not None}
     _expect_chip(given.get("chip"), {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)})
     more = {**known, "gpus": {**known["gpus"], kind: given}}
     _check(more)
-    put(path, _written(more).encode(), KindError, "Name another folder with --out")
+    put(path, _written(more).encode(), InputError, "Name another folder with --out")
     return path
 
 
 def _expect_chip(chip: str | None, chips: set[str]) -> None:
     if chip and chip not in chips:
         hint = perhaps(chip, chips) or " Name a kind that has it, or leave it out."
-        raise KindError(f"chip: `{chip}` is neither a kind nor the chip of another.{hint}")
+        raise InputError(f"chip: `{chip}` is neither a kind nor the chip of another.{hint}")
 
 
 def _text(path: Path) -> str:
@@ -78,7 +74,7 @@ def _text(path: Path) -> str:
     except FileError as error:
         if error.fault is Fault.MISSING:
             return ""
-        raise KindError(f"{path}{error.place}: {error}. Name another folder with --out.") from None
+        raise InputError(f"{path}{error.place}: {error}. Name another folder with --out.") from None
 
 
 def _written(data: Mapping[str, Any]) -> str:
@@ -86,7 +82,7 @@ def _written(data: Mapping[str, Any]) -> str:
 
 
 def _check(data: Mapping[str, Any]) -> None:
-    """KindError with all that is wrong with kinds, as plans read them."""
+    """InputError with all that is wrong with kinds, as plans read them."""
     try:
         TypeAdapter(GpuFile).validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
@@ -94,7 +90,7 @@ def _check(data: Mapping[str, Any]) -> None:
             f"{dotted(problem['loc'][1:])}: {message(problem['loc'], problem['type'], problem, GpuFile)}"
             for problem in error.errors()
         )
-        raise KindError("\n".join(wrong)) from None
+        raise InputError("\n".join(wrong)) from None
 
 
 def _known(path: Path) -> dict[str, Any]:
@@ -102,7 +98,7 @@ def _known(path: Path) -> dict[str, Any]:
     errors: list[str] = []
     found = read_all([path], GpuFile, errors)
     if errors:
-        raise KindError("\n".join(errors))
+        raise InputError("\n".join(errors))
     return dict(found[0].document.data)
 
 

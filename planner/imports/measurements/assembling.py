@@ -14,10 +14,11 @@ from calibrate.published import names
 from planner.imports.measurements.files import CANONICAL, WISHES, Added, MeasuredFile, known_network, measured_files
 from planner.imports.measurements.plausible import doubts_of
 from planner.imports.measurements.printed import PER_SAMPLE
-from planner.imports.measurements.record import AGREE, MeasurementError, ToolMeasurement, plain_name
+from planner.imports.measurements.record import AGREE, ToolMeasurement, plain_name
 from planner.model.choices import MeasurementFormat
 from planner.units.reading import did_you_mean
 from planner.units.writing import share
+from simulator.errors import InputError
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 from simulator.world.profile import Evidence
@@ -29,7 +30,7 @@ ALL_HELD = 0.5
 def profile_of(
     files: Sequence[Path], added: Added, gpus: Mapping[str, GPU], form: MeasurementFormat | None = None
 ) -> dict[str, Any]:
-    """The profile that files of one model make, as JSON has it. MeasurementError, in one line, where they make none."""
+    """The profile that files of one model make, as JSON has it. InputError, in one line, where they make none."""
     read = measured_files(files, form, added)
     facts = {name: _fact(name, read, added) for name in CANONICAL}
     known = known_network(facts["model"], facts["input"])
@@ -94,7 +95,7 @@ def _named(read: Sequence[MeasuredFile]) -> str:
 
 
 def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
-    """What is said of it, by option or file; empty: nothing. MeasurementError where two say different things."""
+    """What is said of it, by option or file; empty: nothing. InputError where two say different things."""
     said = {point.facts[name]: file.path for file in read for point in file.said.points if point.facts.get(name)}
     wish: str | None = getattr(added, name)
     if wish and name == "model":  # a person may call it as the scenario does
@@ -107,33 +108,33 @@ def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
 
 
 def _demand_one(name: str, sayings: Iterable[tuple[str, str]]) -> None:
-    """MeasurementError where two say different things, each by its text and who says it."""
+    """InputError where two say different things, each by its text and who says it."""
     different = {plain_name(text): (text, who) for text, who in sayings}
     if len(different) > 1:
         (one, who), (other, whom), *_ = different.values()
         remedy = f"Name one with {WISHES[name]}" if name == "model" else "Files of one profile are of one thing"
-        raise MeasurementError(f"{who}: says {name} `{one}`, and {whom} `{other}`. {remedy}.")
+        raise InputError(f"{who}: says {name} `{one}`, and {whom} `{other}`. {remedy}.")
 
 
 def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
-    """The names that the catalog has; MeasurementError where it has none of them."""
+    """The names that the catalog has; InputError where it has none of them."""
     kinds = {plain_name(kind): kind for kind in gpus}
     if plain_name(facts["gpu"]) not in kinds:
         hint = did_you_mean(facts["gpu"], [kind for kind, gpu in gpus.items() if not gpu.mig_profile])
         remedy = f"{hint} Name another with --gpu, or add it: planner gpus add.".lstrip()
-        raise MeasurementError(f"gpu: `{facts['gpu']}` is not in the catalog. {remedy}")
+        raise InputError(f"gpu: `{facts['gpu']}` is not in the catalog. {remedy}")
     facts["gpu"] = kinds[plain_name(facts["gpu"])]
     if facts["precision"] not in PRECISIONS:
-        raise MeasurementError(f"precision: `{facts['precision']}` is not known. Write one of {', '.join(PRECISIONS)}.")
+        raise InputError(f"precision: `{facts['precision']}` is not known. Write one of {', '.join(PRECISIONS)}.")
 
 
 def _demand_processor(read: Sequence[MeasuredFile], gpu: GPU) -> None:
-    """MeasurementError where a file is of a processor, and a GPU is said to have run it."""
+    """InputError where a file is of a processor, and a GPU is said to have run it."""
     of_processor = next((file for file in read if file.said.by_processor), None)
     if of_processor and not gpu.cores:
         what = f"was measured on a processor, and {gpu.name} is a GPU"
         remedy = "Name a processor with --gpu, or measure on the GPU"
-        raise MeasurementError(f"{of_processor.path}: {what}. {remedy}.")
+        raise InputError(f"{of_processor.path}: {what}. {remedy}.")
 
 
 def _name(facts: Mapping[str, str]) -> str:
@@ -146,14 +147,14 @@ def _name(facts: Mapping[str, str]) -> str:
 def _demand_all(
     read: Sequence[MeasuredFile], facts: Mapping[str, str], added: Added, known: names.Architecture | None
 ) -> None:
-    """MeasurementError where nobody said something that a profile needs."""
+    """InputError where nobody said something that a profile needs."""
     unsaid = [name for name, value in facts.items() if not value]
     unsaid += _unsaid(read, added, known)
     if unsaid:
         listed = ", ".join(name.replace("_", " ") for name in unsaid)
         wishes = WISHES | ({"input": f"--input {known.input}"} if known else {})
         remedies = " ".join(_remedies(unsaid, len(read), wishes))
-        raise MeasurementError(f"{_named(read)}: {listed} not said. {remedies}")
+        raise InputError(f"{_named(read)}: {listed} not said. {remedies}")
 
 
 def _remedies(unsaid: Sequence[str], files: int, wishes: Mapping[str, str]) -> Iterator[str]:
@@ -213,9 +214,9 @@ def _of_one_gpu(file: MeasuredFile, point: ToolMeasurement, added: Added) -> Too
     if point.column == PER_SAMPLE:
         return replace(point, batch=batch, latency_s=point.latency_s * batch * count)
     if batch % count:
-        raise MeasurementError(f"{file.path}: {batch} samples are no equal parts for {count} GPUs. Mend --gpu-count.")
+        raise InputError(f"{file.path}: {batch} samples are no equal parts for {count} GPUs. Mend --gpu-count.")
     if added.batch and len(file.said.points) == 1 and batch != added.batch:
-        raise MeasurementError(f"{file.path}: says batch {batch}, and --batch {added.batch}. Leave --batch out.")
+        raise InputError(f"{file.path}: says batch {batch}, and --batch {added.batch}. Leave --batch out.")
     return replace(point, batch=batch // count)
 
 
@@ -223,7 +224,7 @@ def _joined(batch: int, one: ToolMeasurement, first: str, other: ToolMeasurement
     longer, shorter = sorted((one, other), key=lambda point: point.latency_s, reverse=True)
     if longer.latency_s > shorter.latency_s * (1 + AGREE):
         times = f"{one.latency_s * 1e3:.4g} ms in {first}, {other.latency_s * 1e3:.4g} ms in {second}"
-        raise MeasurementError(f"batch {batch}: {times}. Name one of the two, or the --column that is meant.")
+        raise InputError(f"batch {batch}: {times}. Name one of the two, or the --column that is meant.")
     known = ("weight_bytes", "workspace_bytes", "total_bytes", "params", "activations", "flops_per_sample", "spread")
     return replace(longer, **{name: getattr(shorter, name) for name in known if getattr(longer, name) is None})
 
@@ -290,5 +291,5 @@ def _held(point: ToolMeasurement, batch: int, weight_bytes: float) -> float | No
         return point.workspace_bytes
     if point.total_bytes <= weight_bytes:
         sizes = f"{point.total_bytes / 1e6:.4g} MB in all, of which weights are {weight_bytes / 1e6:.4g} MB"
-        raise MeasurementError(f"batch {batch}: takes {sizes}. Write what lies on the GPU while the batch runs.")
+        raise InputError(f"batch {batch}: takes {sizes}. Write what lies on the GPU while the batch runs.")
     return point.total_bytes - weight_bytes

@@ -51,7 +51,7 @@ def read_vllm(said: Said, data: Mapping[str, Any]) -> Measurements:
 
 
 def _demand_one_client(said: Said, config: Mapping[str, Any]) -> None:
-    """MeasurementError where requests waited for those of other clients."""
+    """InputError where requests waited for those of other clients."""
     clients = str(_ending(config, "concurrency") or "unsaid")
     if clients != ALONE:
         raise said.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)

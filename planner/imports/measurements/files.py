@@ -13,11 +13,12 @@ from calibrate.library.held import counted as counts_of
 from calibrate.library.lookup import profile_name
 from calibrate.published import names
 from planner.imports.measurements.formats import read_measurements
-from planner.imports.measurements.record import MeasurementError, Measurements, ToolMeasurement
+from planner.imports.measurements.record import Measurements, ToolMeasurement
 from planner.model.choices import MeasurementFormat
 from planner.prediction.predict import is_alike
 from planner.units.reading import did_you_mean
 from planner.units.writing import counted
+from simulator.errors import InputError
 
 DIGEST = 16
 """Hexadecimal digits of a file's SHA-256 that a profile keeps: enough to tell it from any other."""
@@ -102,18 +103,18 @@ def measured_files(files: Sequence[Path], form: MeasurementFormat | None, added:
 
 
 def _with_batches(read: Sequence[MeasuredFile], added: Added) -> Sequence[MeasuredFile]:
-    """Files with the batch that a person says of each; MeasurementError where they say other numbers of them."""
+    """Files with the batch that a person says of each; InputError where they say other numbers of them."""
     if not added.batches:
         return read
     if len(added.batches) != len(read):
         what = f"names {len(added.batches)} batches for {counted(len(read), 'file')}"
-        raise MeasurementError(f"--batch: {what}. Name one for each, in their order.")
+        raise InputError(f"--batch: {what}. Name one for each, in their order.")
     return [_of_batch(file, batch) for file, batch in zip(read, added.batches, strict=True)]
 
 
 def _of_batch(file: MeasuredFile, batch: int) -> MeasuredFile:
     if said := next((one.batch for one in file.said.points if one.batch not in (None, batch)), None):
-        raise MeasurementError(f"{file.path}: says batch {said}, and --batch {batch}. Mend --batch.")
+        raise InputError(f"{file.path}: says batch {said}, and --batch {batch}. Mend --batch.")
     points = tuple(replace(one, batch=batch) for one in file.said.points)
     return replace(file, said=replace(file.said, points=points))
 
@@ -132,7 +133,7 @@ def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
     left = {point.column for point in points}
     if len(left) > 1 or (added.column and added.column not in left):
         listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
-        raise MeasurementError(
+        raise InputError(
             f"{file.path}: has the columns {listed}.{_hint(added.column, columns)} Name one with --column."
         )
     return replace(file, said=replace(file.said, points=tuple(points)))
@@ -153,7 +154,7 @@ def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: 
         listed = ", ".join(sorted(found.values())[:6])
         what = f"holds {len(found)} {fact}s, such as {listed}"
         hint = _hint(wish, list(found.values()))
-        raise MeasurementError(f"{file.path}: {what}.{hint} Name one with {WISHES[fact]}.")
+        raise InputError(f"{file.path}: {what}.{hint} Name one with {WISHES[fact]}.")
     return [point for point in points if CANONICAL[fact](point.facts[fact]) == wanted]
 
 

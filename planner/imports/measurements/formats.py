@@ -6,9 +6,10 @@ from typing import Any
 
 from calibrate.io.files import FileError, parse_json, printable, read_bytes
 from planner.imports.measurements import documents, printed, tables, trtexec
-from planner.imports.measurements.record import MeasurementError, Measurements, Said
+from planner.imports.measurements.record import Measurements, Said
 from planner.imports.texts import BY_COMMAS, decoded, separation
 from planner.model.choices import MeasurementFormat
+from simulator.errors import InputError
 
 LARGEST_BYTES = 64_000_000
 """A day of runs in trtexec's JSON takes a tenth of it."""
@@ -78,14 +79,14 @@ RESULT = "--result"
 
 
 def read_measurements(path: Path, name: MeasurementFormat | None = None) -> tuple[Measurements, bytes]:
-    """What a file says, and its bytes. MeasurementError, in one line, where it cannot be read."""
+    """What a file says, and its bytes. InputError, in one line, where it cannot be read."""
     try:
         raw = read_bytes(path, LARGEST_BYTES)
         if raw[:1] == PICKLES[0] or raw[:4] == PICKLES[1]:
             raise FileError("is a pickle, which runs what is in it: not read. Save the table that is printed")
         return _read(Said(printable(str(path)), decoded(raw)), name), raw
     except FileError as error:
-        raise MeasurementError(f"{path}{error.place}: {error}. Name another file.") from None
+        raise InputError(f"{path}{error.place}: {error}. Name another file.") from None
 
 
 def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
@@ -106,7 +107,7 @@ def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
     return read
 
 
-def _unknown_table(said: Said) -> MeasurementError:
+def _unknown_table(said: Said) -> InputError:
     columns = set(tables.columns_of(said.text))
     if table := next((one for one in OTHER_TABLES if one[0] <= columns), None):
         return said.refuse(table[1], table[2])

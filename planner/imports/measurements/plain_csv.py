@@ -39,7 +39,7 @@ def text_of(raw: Mapping[str, Any]) -> str:
 
 
 def profile_json(said: Said) -> dict[str, Any]:
-    """The profile's JSON of such a CSV. MeasurementError where rows differ in what is said of all."""
+    """The profile's JSON of such a CSV. InputError where rows differ in what is said of all."""
     rows = list(rows_of(said))
     shared = _shared(said, rows)
     raw = _nested(said, {column: text for column, text in shared.items() if text})
@@ -56,13 +56,13 @@ def profile_json(said: Said) -> dict[str, Any]:
 
 
 def _demand_same(said: Said, line: int, row: Mapping[str, str], shared: Mapping[str, str]) -> None:
-    """MeasurementError where a row says something else of what holds for all."""
+    """InputError where a row says something else of what holds for all."""
     if different := next((column for column, text in shared.items() if row[column] != text), None):
         raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
 
 
 def _shared(said: Said, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
-    """What the first row says of all batches. MeasurementError where the rows are no profile."""
+    """What the first row says of all batches. InputError where the rows are no profile."""
     if not rows:
         raise said.refuse("holds no row", "Write one for each batch size")
     first = rows[0][1]

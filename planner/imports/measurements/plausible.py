@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published import names
-from planner.imports.measurements.record import MeasurementError
 from planner.prediction.effects import PredictedCase, least_s, peak_flops
 from planner.prediction.learnt import learnt
 from planner.prediction.roofline import PrecisionError
 from planner.units.writing import seconds
+from simulator.errors import InputError
 from simulator.world.hardware import GPU
 
 FAR = 30.0
@@ -22,7 +22,7 @@ UNIT = 1000.0
 def doubts_of(
     facts: Mapping[str, str], known: names.Architecture | None, gpu: GPU, times_s: Mapping[int, float], place: str
 ) -> Sequence[str]:
-    """What speaks against times by batch size. MeasurementError where no arithmetic of the GPU is as fast."""
+    """What speaks against times by batch size. InputError where no arithmetic of the GPU is as fast."""
     if known is None or known.macs is None:
         return ()
     try:
@@ -50,7 +50,7 @@ def _demand_possible(case: PredictedCase, gpu: GPU, times_s: Mapping[int, float]
     peak = peak_flops(gpu, case.precision) / 1e12
     rate = f"{reached[batch] * peak:,.0f} TFLOP/s, and a {gpu.name} reaches {peak:,.0f} at {case.precision}"
     remedy = f"Were {seconds(times_s[batch] * UNIT)} meant? Else name the model, input and precision that ran"
-    raise MeasurementError(f"{place}: batch {batch} in {seconds(times_s[batch])} is {rate}. {remedy}.")
+    raise InputError(f"{place}: batch {batch} in {seconds(times_s[batch])} is {rate}. {remedy}.")
 
 
 def _far(case: PredictedCase, gpu: GPU, times_s: Mapping[int, float]) -> Iterator[str]:

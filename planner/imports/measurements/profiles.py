@@ -13,8 +13,9 @@ from planner.imports.measurements import plain_csv
 from planner.imports.measurements.assembling import profile_of
 from planner.imports.measurements.files import Added
 from planner.imports.measurements.formats import LARGEST_BYTES
-from planner.imports.measurements.record import MeasurementError, Said
+from planner.imports.measurements.record import Said
 from planner.model.choices import MeasurementFormat
+from simulator.errors import InputError
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
 
@@ -27,8 +28,8 @@ def import_profile(
     profile = checked_profile(raw, gpus, files[0])
     path = out / profile.gpu / profile_file(profile.model, profile.precision)
     if path.exists():
-        raise MeasurementError(f"{path}: exists already. Name another folder with --out, or remove it.")
-    put(path, f"{lines_json(raw)}\n".encode(), MeasurementError, "Name another folder with --out")
+        raise InputError(f"{path}: exists already. Name another folder with --out, or remove it.")
+    put(path, f"{lines_json(raw)}\n".encode(), InputError, "Name another folder with --out")
     return profile, path
 
 
@@ -42,7 +43,7 @@ def _exported(files: Sequence[Path], added: Added) -> dict[str, Any] | None:
     if not any(whole):
         return None
     if len(files) > 1 or any(value is not None for value in asdict(added).values()):
-        raise MeasurementError(f"{files[0]}: says all of a profile. Import it alone, without options.")
+        raise InputError(f"{files[0]}: says all of a profile. Import it alone, without options.")
     return plain_csv.profile_json(Said(str(files[0]), texts[0]))
 
 

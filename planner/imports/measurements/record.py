@@ -12,10 +12,6 @@ AGREE = 0.05
 """Share by which two figures of one thing may differ before one of them is wrong: as much as falls of a series may."""
 
 
-class MeasurementError(InputError):
-    """A file of measurements that cannot be used; one line."""
-
-
 @dataclass(frozen=True, slots=True)
 class Said:
     """A file's text and its name, for errors."""
@@ -23,10 +19,10 @@ class Said:
     path: str
     text: str
 
-    def refuse(self, wrong: str, remedy: str, line: int = 0) -> MeasurementError:
+    def refuse(self, wrong: str, remedy: str, line: int = 0) -> InputError:
         """An error that names the file, the line, the value and the remedy."""
         place = f"{self.path}:{line}" if line else self.path
-        return MeasurementError(f"{place}: {wrong}. {remedy}.")
+        return InputError(f"{place}: {wrong}. {remedy}.")
 
     @property
     def lines(self) -> Iterator[tuple[int, str]]:
@@ -77,7 +73,7 @@ class Measurements:
 
 
 def number(said: Said, text: object, what: str, line: int = 0) -> float:
-    """A figure above 0 and finite, or a MeasurementError."""
+    """A figure above 0 and finite, or an InputError."""
     try:
         value = float(str(text).strip())
     except ValueError:
@@ -98,7 +94,7 @@ def whole(said: Said, text: object, what: str, line: int = 0) -> int:
 
 
 def agree(said: Said, one: float, other: float, what: str, line: int = 0) -> None:
-    """A MeasurementError where a file says one thing twice, and not alike."""
+    """An InputError where a file says one thing twice, and not alike."""
     if abs(math.log(one / other)) > AGREE:
         wrong = f"says {what} twice, and not alike: {one:.4g} and {other:.4g}"
         raise said.refuse(wrong, "Measure it again", line)

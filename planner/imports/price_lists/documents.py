@@ -90,7 +90,7 @@ def _aws_kind(facts: Mapping[str, str]) -> PriceKind | None:
 
 
 def _demand_dollars(file: ListFile, currencies: Iterable[object], remedy: str) -> None:
-    """PriceListError where prices are in another currency."""
+    """InputError where prices are in another currency."""
     if other := next((one for one in currencies if one not in (None, "USD")), None):
         raise file.refuse(f"has prices in {quoted(str(other))}, and plans are in US dollars", remedy)
 

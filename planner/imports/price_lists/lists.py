@@ -14,9 +14,10 @@ from calibrate.io.tables import csv_text
 from planner.catalog.offers import Catalog
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists import documents, readers
-from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, PriceListError, instance_name, joined
+from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, instance_name, joined
 from planner.imports.texts import BY_COMMAS, decoded, separation
 from planner.model.choices import PriceKind, PriceListFormat
+from simulator.errors import InputError
 
 TABLES: Mapping[PriceListFormat, tuple[tuple[str, ...], Callable[[ListFile, str], Any]]] = {
     PriceListFormat.PRICES: (COLUMNS, readers.ours),
@@ -93,7 +94,7 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     """The files; of folders, the CSV and JSON files in them."""
     found = [file for path in paths for file in (_in_folder(path) if path.is_dir() else [path])]
     if not found:
-        raise PriceListError(f"{paths[0]}: holds no .csv or .json. Name a folder of price lists.")
+        raise InputError(f"{paths[0]}: holds no .csv or .json. Name a folder of price lists.")
     return found
 
 
@@ -108,7 +109,7 @@ def read_source(
     try:
         raw = read_bytes(path)
     except FileError as error:
-        raise PriceListError(f"{path}: {error}. Name a price list.") from None
+        raise InputError(f"{path}: {error}. Name a price list.") from None
     written_on = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
     stem = path.stem if path.stem.lower() not in GENERIC else path.resolve().parent.name
     seller = instance_name(stem).lower() if provider is None else _cleaned("--provider", provider)
@@ -118,7 +119,7 @@ def read_source(
 def _cleaned(option: str, written: str) -> str:
     if name := instance_name(written):
         return name
-    raise PriceListError(f"{option} {quoted(written)}: has no letter and no digit. Write a name that has.")
+    raise InputError(f"{option} {quoted(written)}: has no letter and no digit. Write a name that has.")
 
 
 def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) -> PriceImport:
@@ -142,19 +143,19 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         raise _nothing_found(sources[0], list(unknown))
     changes = _changes(found, kept, catalog)
     text = csv_text(COLUMNS, sorted(rows.values()))
-    put(target, text.encode(), PriceListError, "Name another folder with --out")
+    put(target, text.encode(), InputError, "Name another folder with --out")
     doubtful = tuple(_doubtful(found, catalog))
     return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown), doubtful=doubtful)
 
 
-def _nothing_found(source: SourceFile, unknown: Sequence[str]) -> PriceListError:
+def _nothing_found(source: SourceFile, unknown: Sequence[str]) -> InputError:
     listed = f" that the catalog has; unknown: {', '.join(unknown[:6])}" if unknown else ""
     remedy = "Add kinds with `planner gpus add`, or name another list"
-    return PriceListError(f"{source.name}: no price of a GPU{listed}. {remedy}.")
+    return InputError(f"{source.name}: no price of a GPU{listed}. {remedy}.")
 
 
 def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
-    """PriceListError where a price is of nobody, or of nothing."""
+    """InputError where a price is of nobody, or of nothing."""
     nameless = next((one for one in prices if not (one.provider and one.instance)), None)
     if nameless:
         wrong = f"names no {'instance' if nameless.provider else 'provider'} by letters or digits"
@@ -225,7 +226,7 @@ def _parsed(file: ListFile, text: str) -> Any:
     try:
         return documents.whole(parse_json(text.encode()))
     except FileError as error:
-        raise PriceListError(f"{file.path}{error.place}: {error}. Name another file.") from None
+        raise InputError(f"{file.path}{error.place}: {error}. Name another file.") from None
     except (KeyError, TypeError, AttributeError):
         raise file.refuse("has products without `product` and `terms`", "Save all that get-products prints") from None
 

@@ -29,7 +29,7 @@ SMALLEST_MIB = 2048
 
 
 def table_rows(file: ListFile, text: str, needed: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
-    """Rows by column; PriceListError where a column is missing or a row is longer or shorter than the first line."""
+    """Rows by column; InputError where a column is missing or a row is longer or shorter than the first line."""
     reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
         if lacking := [column for column in needed if column not in (reader.fieldnames or ())]:
@@ -132,7 +132,7 @@ def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
 
 
 def _newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> list[ListedPrice | str]:
-    """Of each instance the newest price; PriceListError where two of one day differ, for nobody knows which holds."""
+    """Of each instance the newest price; InputError where two of one day differ, for nobody knows which holds."""
     unknown: list[str] = []
     found: dict[Key, ListedPrice] = {}
     for line, row in rows:

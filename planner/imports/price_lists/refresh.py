@@ -7,8 +7,8 @@ from urllib.request import Request, urlopen
 
 from calibrate.io.files import LARGEST_BYTES, printable
 from planner.imports.price_lists.lists import SourceFile
-from planner.imports.price_lists.rows import PriceListError
 from planner.model.choices import PublicList
+from simulator.errors import InputError
 
 SKYPILOT = "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/v8"
 URLS = {name: f"{SKYPILOT}/{name}/vms.csv" for name in PublicList}
@@ -17,9 +17,9 @@ PATIENCE_S = 60
 
 
 def fetch(url: str) -> bytes:
-    """What lies at an address; PriceListError, in one line, where nothing can be had."""
+    """What lies at an address; InputError, in one line, where nothing can be had."""
     if not url.startswith(("https://", "http://")):
-        raise PriceListError(f"{printable(url)}: is no web address. Write one that begins with https://.")
+        raise InputError(f"{printable(url)}: is no web address. Write one that begins with https://.")
     try:
         with urlopen(Request(url, headers={"User-Agent": "gpu-capacity-planner"}), timeout=PATIENCE_S) as answer:
             raw: bytes = answer.read(LARGEST_BYTES + 1)
@@ -28,9 +28,9 @@ def fetch(url: str) -> bytes:
             error.close()
         why = " ".join(str(getattr(error, "reason", error)).split())[:200]
         remedy = "Download it, and `planner prices import` it"
-        raise PriceListError(f"{printable(url)}: cannot be fetched: {why}. {remedy}.") from None
+        raise InputError(f"{printable(url)}: cannot be fetched: {why}. {remedy}.") from None
     if len(raw) > LARGEST_BYTES:
-        raise PriceListError(f"{url}: holds more than {LARGEST_BYTES // 1_000_000} MB. Name the list of one region.")
+        raise InputError(f"{url}: holds more than {LARGEST_BYTES // 1_000_000} MB. Name the list of one region.")
     return raw
 
 

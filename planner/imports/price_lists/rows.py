@@ -25,10 +25,6 @@ Key = tuple[str, str, str, str]
 """Provider, region, instance and kind of price."""
 
 
-class PriceListError(InputError):
-    """A price list that cannot be used; one line."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPrice:
     """A row of prices.csv."""
@@ -92,12 +88,12 @@ class ListFile:
     seen_on: str = ""
     """The day that holds for rows without their own: as an option says, else when the file was written."""
 
-    def refuse(self, wrong: str, remedy: str, line: int = 0) -> PriceListError:
+    def refuse(self, wrong: str, remedy: str, line: int = 0) -> InputError:
         """An error that names file, line, value and remedy."""
-        return PriceListError(f"{self.path}{f':{line}' if line else ''}: {wrong}. {remedy}.")
+        return InputError(f"{self.path}{f':{line}' if line else ''}: {wrong}. {remedy}.")
 
     def usd(self, value: object, line: int = 0) -> float | None:
-        """A price by the hour; None where there is none. PriceListError where it can be none."""
+        """A price by the hour; None where there is none. InputError where it can be none."""
         if value in (None, "", "null"):
             return None
         try:
@@ -111,7 +107,7 @@ class ListFile:
         return price
 
     def day(self, written: str, remedy: str, line: int = 0) -> str:
-        """An ISO date on which prices were seen; PriceListError where it is none, or has yet to come."""
+        """An ISO date on which prices were seen; InputError where it is none, or has yet to come."""
         try:
             day = date.fromisoformat(written)
         except ValueError:

@@ -15,7 +15,6 @@ from planner.imports.serving.found import (
     Found,
     FoundModel,
     FoundStream,
-    ServingError,
     bare_name,
     distinct_names,
     engine_precision,
@@ -23,6 +22,7 @@ from planner.imports.serving.found import (
 from planner.imports.serving.parts import Part, key_file, text_of, yaml_documents
 from planner.imports.serving.textproto import Message, parse
 from planner.units.writing import counted
+from simulator.errors import InputError
 
 SEVERAL = "cfg-file-path"
 """Key of a group whose models stand in a file of their own."""
@@ -113,7 +113,7 @@ def read(document: Part) -> Found:
     if not models:
         off = ", ".join(filter(_is_inference, groups))
         why = f"off are {off}" if off else "there is no `primary-gie`"
-        raise ServingError(f"{document.path}: runs no model: {why}. Name the file of an application that does.")
+        raise InputError(f"{document.path}: runs no model: {why}. Name the file of an application that does.")
     names = distinct_names([bare_name(model.file) for model in models])
     named = dict(zip(names, models, strict=True))
     wait_s = _wait_s(on["streammux"]) if "streammux" in on else 0.0
@@ -175,7 +175,7 @@ def read_either(path: Path) -> list[Part]:
     first = next((line.strip() for line in text_of(path).splitlines() if line.strip()[:1] not in ("", "#")), "")
     if first.endswith("{"):
         remedy = "Name the file of the application that runs it; `planner from-triton` reads a model repository"
-        raise ServingError(f"{path}: configures one model for Triton. {remedy}.")
+        raise InputError(f"{path}: configures one model for Triton. {remedy}.")
     return [key_file(path)] if first.startswith("[") else yaml_documents(path)
 
 
@@ -304,7 +304,7 @@ def _of_table(path: Path) -> Mapping[float | None, int]:
     rows = list(csv.DictReader(text_of(path).splitlines()))
     counts = [row.get("num-sources") or "1" for row in rows if (row.get("enable") or "1").strip() != "0"]
     if wrong := next((count for count in counts if not re.fullmatch(r"\s*[1-9]\d{0,5}\s*", count)), None):
-        raise ServingError(f"{path}: `num-sources` must be a whole number from 1, got `{wrong[:40]}`. Mend the file.")
+        raise InputError(f"{path}: `num-sources` must be a whole number from 1, got `{wrong[:40]}`. Mend the file.")
     return {None: sum(map(int, counts))}
 
 

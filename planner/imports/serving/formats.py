@@ -3,19 +3,20 @@
 from pathlib import Path
 
 from planner.imports.serving import deepstream, kserve, ray_serve, savant
-from planner.imports.serving.found import Found, ServingError
+from planner.imports.serving.found import Found
 from planner.imports.serving.parts import Part
+from simulator.errors import InputError
 
 KNOWN = "a DeepStream application, a Savant module, a KServe InferenceService or a Ray Serve config"
 
 
 def read(path: Path) -> Found:
-    """Models of a file, and who asks them; ServingError, in one line, where it is none that is known."""
+    """Models of a file, and who asks them; InputError, in one line, where it is none that is known."""
     if path.is_dir():
-        raise ServingError(f"{path}: is a directory. Name a file; `planner from-triton` reads a model repository.")
+        raise InputError(f"{path}: is a directory. Name a file; `planner from-triton` reads a model repository.")
     documents = deepstream.read_either(path)
     if not documents:
-        raise ServingError(f"{path}: is empty. Name {KNOWN}.")
+        raise InputError(f"{path}: is empty. Name {KNOWN}.")
     first = documents[0]
     if any(map(ray_serve.looks_like, documents)):
         return ray_serve.read(documents)
@@ -25,7 +26,7 @@ def read(path: Path) -> Found:
         return savant.read(first)
     if deepstream.looks_like(first):
         return deepstream.read(first)
-    raise ServingError(f"{path}: is none that is read. {_remedy(first)}")
+    raise InputError(f"{path}: is none that is read. {_remedy(first)}")
 
 
 def _remedy(first: Part) -> str:

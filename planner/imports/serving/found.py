@@ -8,14 +8,9 @@ from pathlib import Path
 from calibrate.io.reader import NAME
 from calibrate.library.reading import PRECISIONS
 from calibrate.published.names import precision as canonical_precision
-from simulator.errors import InputError
 
 TODO = "TODO"
 """Stands in the scenario where only its reader knows; `planner plan` refuses it, line by line."""
-
-
-class ServingError(InputError):
-    """What no scenario can be made of, or an option that does not fit it; one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

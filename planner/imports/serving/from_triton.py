@@ -29,10 +29,6 @@ CODE = ("python",)
 """Backends whose model files are code: their size says nothing of the weights."""
 
 
-class RepositoryError(InputError):
-    """A repository that cannot be imported, or an option that does not fit it; one line."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonModel:
     """A model that Triton serves on GPUs."""
@@ -89,11 +85,11 @@ class Repository:
 
 
 def read_repository(path: Path) -> Repository:
-    """All models of a repository; RepositoryError where it holds none that GPUs serve."""
+    """All models of a repository; InputError where it holds none that GPUs serve."""
     if not path.is_dir():
-        raise RepositoryError(f"{path}: is no directory. Name the one that `tritonserver --model-repository` gets.")
+        raise InputError(f"{path}: is no directory. Name the one that `tritonserver --model-repository` gets.")
     if (path / CONFIG).exists():
-        raise RepositoryError(f"{path}: is one model. Name the directory above it.")
+        raise InputError(f"{path}: is one model. Name the directory above it.")
     models: list[TritonModel] = []
     left_out: list[str] = []
     ensembles: list[Ensemble] = []
@@ -107,7 +103,7 @@ def read_repository(path: Path) -> Repository:
                 models.append(model)
     if not models:
         apart = [*left_out, *(f"{one.name}: is an ensemble" for one in ensembles)]
-        raise RepositoryError(f"{path}: holds no model that GPUs serve. {why_none(path, apart)}")
+        raise InputError(f"{path}: holds no model that GPUs serve. {why_none(path, apart)}")
     refuse_namesakes(path, models)
     chained = tuple(
         f"{one.name}: is an ensemble, which asks {names(one.steps, 8)} one after another; each has an SLO of its own"
@@ -123,10 +119,10 @@ def read_repository(path: Path) -> Repository:
 
 
 def refuse_namesakes(path: Path, models: Sequence[TritonModel]) -> None:
-    """RepositoryError where two models would get the same name in the scenario."""
+    """InputError where two models would get the same name in the scenario."""
     counts = Counter(model.name for model in models)
     if twice := sorted(name for name, count in counts.items() if count > 1):
-        raise RepositoryError(f"{path}: {', '.join(twice)}: several models would get this name. Rename one.")
+        raise InputError(f"{path}: {', '.join(twice)}: several models would get this name. Rename one.")
 
 
 def why_none(path: Path, left_out: Sequence[str]) -> str:
@@ -146,7 +142,7 @@ def read_model(folder: Path) -> "TritonModel | Ensemble | str":
     config = read_config(folder / CONFIG)
     if config.name not in ("", folder.name):
         where = f"{folder / CONFIG}: `name` must be `{folder.name}`, as its directory is called, got `{config.name}`"
-        raise RepositoryError(f"{where}. Mend the file.")
+        raise InputError(f"{where}. Mend the file.")
     if config.ensemble:
         return Ensemble(folder.name, tuple(map(scenario_name, filter(None, config.steps))))
     if {group.kind for group in config.groups} == {"KIND_CPU"}:
@@ -230,7 +226,7 @@ def step_rates(repository: Repository, texts: Sequence[str]) -> tuple[list[str],
         try:
             requests_rps = rate(value)
         except ValueError as error:
-            raise RepositoryError(f"--rate {text}: {error}") from None
+            raise InputError(f"--rate {text}: {error}") from None
         for step, times in _models_of(name, steps).items():
             if step in served:
                 asked[step] = asked.get(step, 0.0) + times * requests_rps
@@ -244,7 +240,7 @@ def _models_of(name: str, steps: Mapping[str, Sequence[str]]) -> Counter[str]:
     def asked(one: str, above: tuple[str, ...]) -> Counter[str]:
         if one in above:
             path = names((*above, one), 8)
-            raise RepositoryError(f"--rate {name}: the ensemble asks itself, by {path}. Mend its steps.")
+            raise InputError(f"--rate {name}: the ensemble asks itself, by {path}. Mend its steps.")
         if one not in steps:
             return Counter([one])
         if one not in known:
@@ -264,24 +260,24 @@ def by_model(repository: Repository, option: str, read: Quantity, texts: Sequenc
         name, equals, value = text.rpartition("=")
         if equals and name not in known:
             hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
-            raise RepositoryError(f"{option} {text}: no model is called `{name}`.{hint}")
+            raise InputError(f"{option} {text}: no model is called `{name}`.{hint}")
         try:
             si = read(value)
         except ValueError as error:
-            raise RepositoryError(f"{option} {text}: {error}") from None
+            raise InputError(f"{option} {text}: {error}") from None
         if not isfinite(si) or si <= 0:
-            raise RepositoryError(f"{option} {text}: must be above 0. {read.hint}")
+            raise InputError(f"{option} {text}: must be above 0. {read.hint}")
         found |= dict.fromkeys([name] if equals else known, value.strip())
     return found
 
 
 def short_waits(repository: Repository, wished: ImportWishes) -> None:
-    """RepositoryError where a batch may wait for longer than its SLO."""
+    """InputError where a batch may wait for longer than its SLO."""
     for model in repository.models:
         latency = wished.latencies.get(model.name)
         if latency and model.config.max_queue_delay_s >= duration(latency):
             limit = f"{wait(model.config.max_queue_delay_s)}, which a batch may wait by its {CONFIG}"
-            raise RepositoryError(f"--slo {model.name}={latency}: must be above {limit}. Allow more.")
+            raise InputError(f"--slo {model.name}={latency}: must be above {limit}. Allow more.")
 
 
 @dataclass(frozen=True, slots=True)

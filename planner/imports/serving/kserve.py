@@ -9,7 +9,6 @@ from planner.imports.serving.found import (
     Found,
     FoundModel,
     FoundStream,
-    ServingError,
     ServingSettings,
     bare_name,
     distinct_names,
@@ -18,6 +17,7 @@ from planner.imports.serving.found import (
 )
 from planner.imports.serving.parts import Part
 from planner.units.writing import counted
+from simulator.errors import InputError
 
 GROUP = "serving.kserve.io/"
 SERVICE = "InferenceService"
@@ -53,11 +53,11 @@ def read(documents: Sequence[Part]) -> Found:
     )
 
 
-def _none_served(path: Path, services: Sequence[Part]) -> ServingError:
+def _none_served(path: Path, services: Sequence[Part]) -> InputError:
     found = f"no {SERVICE} with a `spec.predictor`" if services else f"no {SERVICE}"
     if any(map(_predicts, services)):
         found = "only models that are no networks"
-    return ServingError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
+    return InputError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
 
 
 def _left_out(documents: Sequence[Part]) -> Iterator[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io.files import FileError, read_text
-from planner.imports.serving.found import ServingError
 from planner.io.strict_yaml import MAX_BYTES, Problem, YamlDocument, YamlError, parse
 from planner.units.errors import Steps, dotted, shown
+from simulator.errors import InputError
 
 SEPARATOR = re.compile(r"---(\s.*)?")
 """The line between two documents of one YAML file."""
@@ -37,10 +37,10 @@ class Part:
             value = value[step] if known else None
         return Part(self.path, self.document, value, (*self.steps, *steps))
 
-    def error(self, rule: str) -> ServingError:
+    def error(self, rule: str) -> InputError:
         """The value is not what it must be."""
         got = f"{rule}, got {shown(self.value)}" if self.value is not None else rule
-        return ServingError(f"{self.place}: `{dotted(self.steps)}` must be {got}. Mend the file.")
+        return InputError(f"{self.place}: `{dotted(self.steps)}` must be {got}. Mend the file.")
 
     @property
     def place(self) -> str:
@@ -95,7 +95,7 @@ class Part:
 
 
 def yaml_documents(path: Path) -> list[Part]:
-    """All documents of a YAML file that hold anything; ServingError where it is none."""
+    """All documents of a YAML file that hold anything; InputError where it is none."""
     text = text_of(path)
     return [part for document in _split(text) if (part := _parsed(path, document)).value is not None]
 
@@ -117,7 +117,7 @@ def _parsed(path: Path, text: str) -> Part:
 
 
 def parsed(path: Path, text: str) -> YamlDocument:
-    """A YAML text of a file; ServingError names the first thing that is wrong."""
+    """A YAML text of a file; InputError names the first thing that is wrong."""
     try:
         document = parse(text)
     except YamlError as error:
@@ -127,9 +127,9 @@ def parsed(path: Path, text: str) -> YamlDocument:
     return document
 
 
-def _refused(path: Path, problem: Problem) -> ServingError:
+def _refused(path: Path, problem: Problem) -> InputError:
     place = f":{problem.line}:{problem.column}" if problem.line else ""
-    return ServingError(f"{path}{place}: {problem.message}")
+    return InputError(f"{path}{place}: {problem.message}")
 
 
 def key_file(path: Path) -> Part:
@@ -148,15 +148,15 @@ def key_file(path: Path) -> Part:
         key, equals, value = stripped.partition("=")
         if not equals or not key.strip() or not group:
             rule = "must be `key=value`" if group else "must be a `[group]`, or stand below one"
-            raise ServingError(f"{path}:{number}: {rule}, got {shown(stripped)}. Mend the file.")
+            raise InputError(f"{path}:{number}: {rule}, got {shown(stripped)}. Mend the file.")
         document.data[group][key.strip()] = value.strip()
         document.places[(group, key.strip())] = (number, line.index("=") + 2)
     return Part(path, document, document.data)
 
 
 def text_of(path: Path) -> str:
-    """Text of a small file; ServingError where there is none."""
+    """Text of a small file; InputError where there is none."""
     try:
         return read_text(path, MAX_BYTES)
     except FileError as error:
-        raise ServingError(f"{path}{error.place}: {error}. Name another file.") from None
+        raise InputError(f"{path}{error.place}: {error}. Name another file.") from None

@@ -5,16 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from planner.imports.serving.found import (
-    Found,
-    FoundModel,
-    FoundStream,
-    ServingError,
-    ServingSettings,
-    distinct_names,
-    source_of,
-)
+from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingSettings, distinct_names, source_of
 from planner.imports.serving.parts import Part, parsed
+from simulator.errors import InputError
 
 SERVICE = "RayService"
 NESTED = "serveConfigV2"
@@ -29,10 +22,10 @@ def looks_like(document: Part) -> bool:
     return isinstance(document.at("applications").value, list) or document.at("kind").value == SERVICE
 
 
-def _none_served(path: Path, left_out: Sequence[str]) -> ServingError:
+def _none_served(path: Path, left_out: Sequence[str]) -> InputError:
     """The error of a config without a deployment on a GPU."""
     why = " ".join(f"{line}." for line in left_out[:3]) or "it has no applications."
-    return ServingError(f"{path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
+    return InputError(f"{path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
 
 
 def read(documents: Sequence[Part]) -> Found:

@@ -7,16 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from planner.imports.serving.found import (
-    Found,
-    FoundModel,
-    FoundStream,
-    ServingError,
-    bare_name,
-    distinct_names,
-    engine_precision,
-)
+from planner.imports.serving.found import Found, FoundModel, FoundStream, bare_name, distinct_names, engine_precision
 from planner.imports.serving.parts import Part
+from simulator.errors import InputError
 
 INFERS = re.compile(r"nvinfer(@\w+)?")
 PRECISION = "fp16"
@@ -41,7 +34,7 @@ def read(document: Part) -> Found:
     elements = list(_elements(module.at("pipeline", "elements")))
     models = [element for element in elements if INFERS.fullmatch(element.at("element").word())]
     if not models:
-        raise ServingError(f"{document.path}: runs no model: no element is `nvinfer@...`. Name a module that does.")
+        raise InputError(f"{document.path}: runs no model: no element is `nvinfer@...`. Name a module that does.")
     names = distinct_names([element.at("name").word() or _file(element) for element in models])
     return Found(
         path=document.path,

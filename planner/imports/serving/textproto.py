@@ -34,10 +34,6 @@ SURROGATES = range(0xD800, 0xE000)
 CLOSING = {"{": "}", "<": ">"}
 
 
-class TextprotoError(InputError):
-    """A text that is no protocol buffer, in one line with its place."""
-
-
 @dataclass(frozen=True, slots=True)
 class Token:
     """A word of the text."""
@@ -95,7 +91,7 @@ class TextprotoReader:
         """Raises what is wrong at a token."""
         at = token or self.token
         got = quoted(at.text, 30) if at.text else "the end of the file"
-        raise TextprotoError(f"{self.place(at.start)}: must be {wanted}, got {got}. Mend the file.")
+        raise InputError(f"{self.place(at.start)}: must be {wanted}, got {got}. Mend the file.")
 
     def next(self) -> Token:
         """The next token that is neither blank nor a comment; the end is an empty one."""

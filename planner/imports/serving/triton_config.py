@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import FileError, read_text
-from planner.imports.serving.textproto import Message, TextprotoError, TextprotoValue, parse
+from planner.imports.serving.textproto import Message, TextprotoValue, parse
 from planner.io.strict_yaml import MAX_BYTES
 from planner.units.reading import did_you_mean
+from simulator.errors import InputError
 
 INTEGERS = {
     "int32": range(-(2**31), 2**31),
@@ -182,11 +183,11 @@ class TritonConfig:
 
 
 def read_config(path: Path) -> TritonConfig:
-    """Contents of a `config.pbtxt`; TextprotoError, in one line with its place, where it cannot be read."""
+    """Contents of a `config.pbtxt`; InputError, in one line with its place, where it cannot be read."""
     try:
         text = read_text(path, MAX_BYTES)
     except FileError as error:
-        raise TextprotoError(f"{path}: {error}. Mend the file.") from None
+        raise InputError(f"{path}: {error}. Mend the file.") from None
     return of_message(checked(parse(text, str(path)), "ModelConfig"))
 
 
@@ -245,18 +246,18 @@ def versions(policy: Config) -> tuple[int, ...] | int:
 
 
 def checked(message: Message, kind: str) -> dict[str, object]:
-    """A message as plain values: repeated fields as lists. TextprotoError names the first field that cannot be."""
+    """A message as plain values: repeated fields as lists. InputError names the first field that cannot be."""
     known = FIELDS[kind]
     plain: dict[str, object] = {}
     for name, field in message.items():
         if name not in known:
             hint = did_you_mean(name, list(known)) or f" Known: {', '.join(known)}."
-            raise TextprotoError(f"{field.place}: `{name}` is no field of {kind}.{hint}")
+            raise InputError(f"{field.place}: `{name}` is no field of {kind}.{hint}")
         match known[name]:
             case [str() as wanted]:
                 plain[name] = [typed(value, wanted, name) for value in field.values]
             case _ if field.listed or len(field.values) > 1:
-                raise TextprotoError(f"{field.place}: `{name}` must have one value, got several. Keep one.")
+                raise InputError(f"{field.place}: `{name}` must have one value, got several. Keep one.")
             case str() | tuple() as wanted:
                 plain[name] = typed(field.values[0], wanted, name)
     return plain
@@ -267,7 +268,7 @@ def typed(value: TextprotoValue, wanted: Kind, name: str) -> object:
     found = converted(value, wanted)
     if found is None:
         shown = "a message" if value.kind == "message" else f"`{str(value.value)[:40]}`"
-        raise TextprotoError(f"{value.place}: `{name}` must be {described(wanted)}, got {shown}. Mend the file.")
+        raise InputError(f"{value.place}: `{name}` must be {described(wanted)}, got {shown}. Mend the file.")
     return found
 
 

@@ -12,16 +12,9 @@ import yaml
 from support.commands import planner
 
 from planner.imports.serving.formats import read
-from planner.imports.serving.found import (
-    TODO,
-    Found,
-    ServingError,
-    bare_name,
-    distinct_names,
-    engine_precision,
-    shown_address,
-)
+from planner.imports.serving.found import TODO, Found, bare_name, distinct_names, engine_precision, shown_address
 from planner.io.load import ScenarioError, load_scenario
+from simulator.errors import InputError
 
 DEEPSTREAM = """
 # of two cameras and a detector with a classifier
@@ -555,16 +548,16 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         (tmp_path / "none", "no such file"),
         (tmp_path, "`planner from-triton` reads a model repository"),
     ):
-        with pytest.raises(ServingError, match=said):
+        with pytest.raises(InputError, match=said):
             read(path)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ServingError, match="is not UTF-8"):
+    with pytest.raises(InputError, match="is not UTF-8"):
         read(tmp_path / "bytes")
 
 
 def test_the_place_in_a_later_document_is_that_in_the_file(tmp_path: Path) -> None:
     text = f"kind: Secret\n---\n{service('onnx: {}, minReplicas: some')}"
-    with pytest.raises(ServingError, match=r"file:7:\d+: `spec.predictor.minReplicas` must be a whole number"):
+    with pytest.raises(InputError, match=r"file:7:\d+: `spec.predictor.minReplicas` must be a whole number"):
         found(tmp_path, text)
 
 

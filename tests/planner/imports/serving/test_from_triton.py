@@ -5,10 +5,11 @@ from support.paths import SCENARIOS
 from typer.testing import CliRunner
 
 from planner import cli
-from planner.imports.serving.from_triton import RepositoryError, read_repository, scenario_name, wishes
-from planner.imports.serving.textproto import TextprotoError, parse
+from planner.imports.serving.from_triton import read_repository, scenario_name, wishes
+from planner.imports.serving.textproto import parse
 from planner.imports.serving.triton_config import FIELDS, INTEGERS, checked, read_config
 from planner.io.load import ScenarioError, load_scenario
+from simulator.errors import InputError
 
 RESNET = """# ONNX, as in the server's own examples
 name: "resnet50"
@@ -157,7 +158,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "said"), REFUSED, ids=[text[:30] for text, _ in REFUSED])
 def test_what_is_no_configuration_is_refused_in_one_line_as_google_refuses_it(text, said):
-    with pytest.raises(TextprotoError) as error:
+    with pytest.raises(InputError) as error:
         checked(parse(text, "f"), "ModelConfig")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
@@ -173,7 +174,7 @@ def test_what_only_the_specification_allows():
 
 
 def test_nesting_ends_somewhere():
-    with pytest.raises(TextprotoError, match="must be nested at most 50 deep"):
+    with pytest.raises(InputError, match="must be nested at most 50 deep"):
         parse("a {" * 100_000, "f")
 
 
@@ -246,17 +247,17 @@ def read_name(name):
     ],
 )
 def test_a_repository_that_cannot_be_imported(tmp_path, made, said):
-    with pytest.raises(RepositoryError) as error:
+    with pytest.raises(InputError) as error:
         read_repository(repository(tmp_path, **made))
     assert said in str(error.value)
-    with pytest.raises(RepositoryError, match="is no directory"):
+    with pytest.raises(InputError, match="is no directory"):
         read_repository(tmp_path / "none")
 
 
 def test_the_directory_above_a_repository_names_what_is_in_it(tmp_path):
     repository(tmp_path / "b", bert=BERT)
     repository(tmp_path / "a", bert=BERT)
-    with pytest.raises(RepositoryError) as error:
+    with pytest.raises(InputError) as error:
         read_repository(tmp_path)
     wanted = f"Name the repository in it: {tmp_path / 'a'} or {tmp_path / 'b'}."
     assert str(error.value) == f"{tmp_path}: holds no model that GPUs serve. {wanted}"
@@ -265,19 +266,19 @@ def test_the_directory_above_a_repository_names_what_is_in_it(tmp_path):
 def test_of_many_that_are_left_out_three_are_named(tmp_path):
     for name in "abcde":
         (tmp_path / name).mkdir()
-    with pytest.raises(RepositoryError, match=r"c: has no config\.pbtxt.* And 2 more\.$"):
+    with pytest.raises(InputError, match=r"c: has no config\.pbtxt.* And 2 more\.$"):
         read_repository(tmp_path)
 
 
 def test_a_single_model_is_no_repository(tmp_path):
-    with pytest.raises(RepositoryError, match=r"is one model\. Name the directory above it\."):
+    with pytest.raises(InputError, match=r"is one model\. Name the directory above it\."):
         read_repository(repository(tmp_path, bert=BERT) / "bert")
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
     repository(tmp_path, bert="")
     (tmp_path / "bert" / "config.pbtxt").write_bytes(b"\xff\xfe")
-    with pytest.raises(TextprotoError, match=r"config\.pbtxt: is not UTF-8.*Mend the file\."):
+    with pytest.raises(InputError, match=r"config\.pbtxt: is not UTF-8.*Mend the file\."):
         read_config(tmp_path / "bert" / "config.pbtxt")
 
 
@@ -429,7 +430,7 @@ def test_an_ensembles_rate_is_that_of_its_steps(tmp_path):
     assert found[step] == f"{15 * times} rps"
     assert wishes(repository, [f"{step}=7 rps", "pipe=10 rps"], []).rates[step] == f"{7 + 10 * times} rps"
     assert wishes(repository, ["pipe=1234567.8 rps"], []).rates[step] == f"{1234567.8 * times:.1f} rps"
-    with pytest.raises(RepositoryError):
+    with pytest.raises(InputError):
         wishes(repository, ["pipe=fast"], [])
 
 
@@ -450,5 +451,5 @@ def test_an_ensemble_in_an_ensemble_hands_its_rate_on(tmp_path):
     repository = read_repository(tmp_path)
     assert wishes(repository, ["outer=10 rps"], []).rates == {"a": "30 rps"}
     assert wishes(repository, ["outer=10 rps", "inner=5 rps", "a=1 rps"], []).rates == {"a": "36 rps"}
-    with pytest.raises(RepositoryError):
+    with pytest.raises(InputError):
         wishes(repository, ["ring=1 rps"], [])
