@@ -134,7 +134,7 @@ def _notes(document: Part, batch: int | None) -> Iterator[str]:
 
 def _gpus(server: Part) -> str:
     limits = server.at("resources", "limits").parts()
-    asked = [(key, part.word()) for key, part in limits.items() if key.startswith(GPU_RESOURCES)]
+    asked = [(key, part.whole()) for key, part in limits.items() if key.startswith(GPU_RESOURCES)]
     if not asked:
         return "asks for no GPU"
     return " and ".join(f"asks for {count} {key}" for key, count in asked)

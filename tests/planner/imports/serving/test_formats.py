@@ -525,6 +525,10 @@ DAMAGED = [
     ("pipeline: {elements: [{element: nvinfer@detector, name: a, model: {batch_size: 0}}]}\n", "at least 1, got 0"),
     ("apiVersion: serving.kserve.io/v1alpha1\nkind: ServingRuntime\n", "holds no InferenceService"),
     (KSERVE.partition("---\n")[2].partition("---\n")[2].partition("---\n")[0], "only models that are no networks"),
+    (
+        service("pytorch: {resources: {limits: {nvidia.com/gpu: -5}}}"),
+        "limits.nvidia.com/gpu` must be a whole number of at least 0, got -5. Mend the file.",
+    ),
     (service("").replace("predictor: {}", "{}"), "holds no InferenceService with a `spec.predictor`"),
     ("applications: []\n", "names no deployment on a GPU"),
     ("applications: [{name: a, deployments: [{name: b, ray_actor_options: {num_gpus: all}}]}]", "must be a number"),
