@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import floor, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,11 +120,11 @@ class StationLoad:
     """Share of their time that they are busy with what must be done."""
     sources: int = 0
     """Of engines: cameras that come here."""
-    sources_max: int = MANY
-    """Most that their drivers take."""
+    sources_max: int = 0
+    """Most that may come here, dealt likewise, within a limit to all loads and as far as their drivers take them."""
 
 
-def loads_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[StationLoad, ...]:
+def loads_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu], limit: float = 1.0) -> tuple[StationLoad, ...]:
     """The load of each kind of station, by kind of GPU; infinite where there is none that can do its work.
 
     Sources are dealt to engines by what these can do; other work goes where least waits for what is done there.
@@ -133,23 +133,32 @@ def loads_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[St
     found: list[StationLoad] = []
     for resource in resources(needs, gpus.values()):
         here = [(gpu, one) for gpu, one in placed_stations(pipelines_in(needs), devices) if one.kind == resource.kind]
-        found += _loads(resource, here, len(stream_sizes(needs, resource.kind)), gpus)
+        found += _loads(resource, here, len(stream_sizes(needs, resource.kind)), gpus, limit)
     return tuple(found)
 
 
 def _loads(
-    resource: Resource, stations: Sequence[tuple[str, Station]], sources: int, gpus: Mapping[str, GPU]
+    resource: Resource, stations: Sequence[tuple[str, Station]], sources: int, gpus: Mapping[str, GPU], limit: float
 ) -> Iterator[StationLoad]:
     if not stations:
         yield StationLoad(resource.kind, "", 0, inf)
         return
     capacity = sum(one.servers / resource.work[gpu] for gpu, one in stations)
-    for gpu in dict.fromkeys(gpu for gpu, _ in stations):
+    come, most = _dealt(sources, stations), _dealt(floor(sources * limit * capacity + 1e-9), stations)
+    for gpu in come:
         number = sum(one.servers for name, one in stations if name == gpu)
-        here = number / resource.work[gpu] / capacity
         hosts = len({one.host for name, one in stations if name == gpu})
-        most = min(MANY, hosts * sessions_max(resource.kind, gpus[gpu]))
-        yield StationLoad(resource.kind, gpu, number, 1 / capacity, ceil(sources * here - 1e-9), most)
+        by_drivers = hosts * sessions_max(resource.kind, gpus[gpu])
+        yield StationLoad(resource.kind, gpu, number, 1 / capacity, come[gpu], min(most[gpu], by_drivers))
+
+
+def _dealt(sources: int, stations: Sequence[tuple[str, Station]]) -> dict[str, int]:
+    """How many sources come to stations at each kind of GPU."""
+    dealt = split(sources, [one.capacity for _, one in stations])
+    come = dict.fromkeys((gpu for gpu, _ in stations), 0)
+    for (gpu, _), mine in zip(stations, dealt, strict=True):
+        come[gpu] += len(mine)
+    return come
 
 
 def sessions_max(kind: str, gpu: GPU) -> int:

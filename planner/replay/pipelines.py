@@ -102,7 +102,7 @@ def resources_of(trial: Trial) -> tuple[ResourceAnswer, ...]:
     if not pipelines_in(needs):
         return ()
     stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages]
-    stations = (_station(trial, one, stages) for one in loads_on(needs, trial.devices))
+    stations = (_station(trial, one, stages) for one in loads_on(needs, trial.devices, trial.limit))
     return (*_arithmetic(trial), *_memory(trial), *stations)
 
 
@@ -159,5 +159,5 @@ def _station(trial: Trial, one: StationLoad, stages: Sequence[StageSpec]) -> Res
         load=one.load,
         limit=trial.limit,
         streams=one.sources if codecs else 0,
-        streams_max=min(floor(one.sources * trial.limit / one.load + 1e-9), one.sources_max) if codecs else 0,
+        streams_max=one.sources_max if codecs else 0,
     )

@@ -1,6 +1,6 @@
 """What an answer assumes, and what weakens it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from math import floor
@@ -23,7 +23,7 @@ from planner.model.plan import (
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.packing import Placed
-from planner.placing.sizing import Sized
+from planner.placing.sizing import Need, Sized, context_of
 from planner.placing.stations import pipelines_in
 from planner.replay.answer import shortage_of
 from planner.replay.pipelines import resources_of
@@ -86,7 +86,7 @@ def _of_context(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
     """Memory of a process, where it was not measured with each of its models."""
     sized = [placed.portion.sized for placed in _profiles(trial).values()]
     if scenario.context is not None or any(one.profile.context_bytes is None for one in sized):
-        held = max(one.context_bytes for one in sized)
+        held = max(context_of(one.profile, scenario.context) for one in sized)  # without what streams of video hold
         yield Statement(code=Code.CONTEXT, figures={"context_bytes": held})
 
 
@@ -144,12 +144,16 @@ def assumed_bytes(coding: Coding) -> dict[str, float]:
     return {"stream_bytes": float(stream_bytes(coding))}
 
 
-def _streams_of_assumed_size(trial: Trial) -> Iterator[PlanWarning]:
+def _fullest_of_streams(trial: Trial) -> Iterator[PlanWarning]:
     """The memory that streams of video hold, where it runs out first and nobody states it."""
     fullest = max(resources_of(trial), key=lambda one: one.used, default=None)
-    if fullest is None or fullest.kind is not Bottleneck.MEMORY:
-        return
-    for pipeline in pipelines_in(trial.replay.needs):
+    if fullest is not None and fullest.kind is Bottleneck.MEMORY:
+        yield from streams_of_assumed_size(trial.replay.needs)
+
+
+def streams_of_assumed_size(needs: Mapping[str, Need]) -> Iterator[PlanWarning]:
+    """The memory that streams of video hold where nobody states it, which decided."""
+    for pipeline in pipelines_in(needs):
         for stage in pipeline.stages:
             if stage.coding and stage.memory is None:
                 names, held = (f"{pipeline.name}.{stage.name}",), assumed_bytes(stage.coding)
@@ -212,7 +216,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_prices(scenario, trial, today),
         *_predicted(trial),
         *_batch_ranges(trial),
-        *_streams_of_assumed_size(trial),
+        *_fullest_of_streams(trial),
         *_evidence(trial),
         *_left_out(scenario, trial),
         *_host_work(scenario, trial),

@@ -155,7 +155,7 @@ def plan_of_one_way(
             policies=policies(scenario, search.question.workload, found.shown),
             recommendation=NOTHING_TRIED,
             rejections=search.settled(),
-            warnings=tuple(own_left_out(scenario.buy)),
+            warnings=(*own_left_out(scenario.buy), *search.streams_refused),
             scenario_text=loaded.text,
             scenario_overrides=loaded.overrides,
         )

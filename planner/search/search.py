@@ -32,7 +32,7 @@ from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.spares import SpareSearch, of_each_type, together
 from planner.replay.trial import Trial
-from planner.replay.warnings import warnings_of
+from planner.replay.warnings import streams_of_assumed_size, warnings_of
 from planner.search.budgets import with_budgets
 from planner.search.even import force
 from planner.search.placement import Miss, OnFleet, within_headroom
@@ -502,8 +502,15 @@ class FleetSearch:
     def warnings_of(self, shown: Trial, today: date) -> tuple[PlanWarning, ...]:
         """What weakens the answer, the search for it included."""
         cut_off = PlanWarning(what=Statement(code=Code.CUT_OFF))
+        said = self.streams_refused
         warnings = warnings_of(self.question.scenario, self.question.workload, shown, today)
-        return (*warnings, cut_off) if self.cut_off else warnings
+        return (*(one for one in warnings if one not in said), *([cut_off] if self.cut_off else []))
+
+    @property
+    def streams_refused(self) -> tuple[PlanWarning, ...]:
+        """The memory that streams of video hold where nobody states it, if a fleet was rejected for it."""
+        refused = any(no.why.code is Code.TOO_MANY_STREAMS for no in self.rejections)
+        return tuple(streams_of_assumed_size(self.question.needs)) if refused else ()
 
 
 class Descent:

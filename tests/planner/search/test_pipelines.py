@@ -23,7 +23,7 @@ from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.sizing import needs, size
-from planner.placing.stations import held_on, placed_stations
+from planner.placing.stations import StationLoad, held_on, loads_on, placed_stations
 from planner.replay.deploying import deploy, devices_of
 from planner.search.plan import plan as plan_of
 from planner.search.question import Question
@@ -318,6 +318,35 @@ def test_more_streams_than_a_gpu_holds_are_refused_by_its_memory() -> None:
     assert not found.recommendation.feasible
     [refusal] = [no for no in found.rejections if no.why.code is Code.TOO_MANY_STREAMS]
     assert (refusal.bottleneck, refusal.observed, refusal.limit) == (Bottleneck.MEMORY, 16e9, 16e9 - 0.8e9)
+    assert not found.warnings, "what they hold is stated"
+
+
+def test_memory_that_is_assumed_and_rules_a_fleet_out_is_warned_of() -> None:
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=1, cores=4),))
+    found = planned(decoding(40, None, buy=own), shelf(profile("detector", T4, 0.0001, 0.0001)))
+    assert [one.what.code for one in found.warnings] == [Code.STREAM_MEMORY_BINDS]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_many_streams_may_come_as_are_said(seed: int) -> None:
+    """One more is above the limit; those that come are all there are, each once."""
+    rng = Random(seed)
+    machines = {gpu: rng.randint(0, 3) for gpu in ("T4", "L4")} | {"V100": rng.randint(1, 2)}
+    own = tuple(OwnMachine(name=gpu, gpu=gpu, price=1.0, count=n, cores=4) for gpu, n in machines.items() if n)
+    known = shelf(*(profile("detector", kind, 0.0001, 0.0001) for kind in (T4, V100)))
+    cameras, limit = rng.randint(1, 60), rng.choice([0.5, 0.8, 0.9])
+
+    def loads(count: int) -> list[StationLoad]:
+        asked = decoding(count, buy=BuySpec(own=own))
+        fleet = devices_of(offers(CATALOG, asked.buy)[0], [one.count for one in own])
+        return [one for one in loads_on(question_of(asked, known).needs, fleet, limit) if one.kind == "decode"]
+
+    said = loads(cameras)
+    most = sum(one.sources_max for one in said)
+    assert sum(one.sources for one in said) == cameras
+    assert max(one.load for one in loads(most)) <= limit + 1e-9
+    assert min(one.load for one in loads(most + 1)) > limit
+    assert [one.sources for one in loads(most)] == [one.sources_max for one in said]
 
 
 def test_a_fleet_that_cannot_decode_is_refused() -> None:
