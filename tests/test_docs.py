@@ -47,7 +47,8 @@ CONCEPTS = ROOT / "docs" / "concepts.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 DEFINED = [
-    *(f.name for c in (metrics.ModelMetrics, metrics.DeviceMetrics) for f in fields(c)),
+    *metrics.ModelMetrics._fields,
+    *metrics.DeviceMetrics._fields,
     *(
         choice.value
         for kind in (

@@ -47,8 +47,7 @@ class Verdict(StrEnum):
     """More arrives than can leave, in batches as large as are allowed: what waits grows without end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMetrics:
+class ModelMetrics(NamedTuple):
     """One model in one replication, over requests that arrived after the warm-up."""
 
     arrived: int
@@ -85,8 +84,7 @@ class ModelMetrics:
     """Requests that wait or run in the last third of the time after the warm-up, over those in the middle third."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceMetrics:
+class DeviceMetrics(NamedTuple):
     """One GPU in one replication, over the whole of it."""
 
     utilization: float

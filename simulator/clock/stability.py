@@ -145,9 +145,10 @@ def in_bursts(
 
 def _grows(requests: Requests, waiting: int, duration_s: float) -> bool:
     """Whether neither most of the backlog is gone at the end nor it was shrinking in the second half."""
-    middle = outstanding(requests, 0.4 * duration_s, 0.6 * duration_s)
     late = outstanding(requests, 0.8 * duration_s, duration_s)
-    return late > waiting / 2 and late > SHRINKS * middle
+    if late <= waiting / 2:
+        return False
+    return late > SHRINKS * outstanding(requests, 0.4 * duration_s, 0.6 * duration_s)
 
 
 def compute_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> float:

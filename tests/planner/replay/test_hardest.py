@@ -55,7 +55,7 @@ def timeless(one: Replay) -> Replay:
 def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:
     """As if draws had answered such shares of their requests in time, each known so well."""
     as_seen = one.summaries[0].models["detector"]
-    told = [replace(as_seen, slo_attainment=float(share), slo_attainment_error=error) for share in shares]
+    told = [as_seen._replace(slo_attainment=float(share), slo_attainment_error=error) for share in shares]
     summaries = tuple(Summary({"detector": figures}, {}) for figures in told)
     return replace(one, summaries=summaries, overloads=((),) * len(shares), looks=(len(shares),), noisy=True)
 

@@ -43,7 +43,7 @@ def as_if(one: Replay, kept: int, draws: int) -> Replay:
     """A replay in which so many of so many draws had all requests in time, and the others none."""
     as_seen = one.summaries[0].models["detector"]
     shares = [1.0] * kept + [0.0] * (draws - kept)
-    summaries = tuple(Summary({"detector": replace(as_seen, slo_attainment=share)}, {}) for share in shares)
+    summaries = tuple(Summary({"detector": as_seen._replace(slo_attainment=share)}, {}) for share in shares)
     return replace(one, summaries=summaries, overloads=((),) * draws, looks=LOOKS, noisy=False)
 
 
