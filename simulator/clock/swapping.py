@@ -244,14 +244,7 @@ def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
         if not size:
             _book(queues, min(rule, BY_DEADLINE), number)
             continue
-        service_s = queues.service_s[number, size]
-        if queues.used[number] >= 0:
-            service_s *= queues.factors[number, queues.used[number]]
-            queues.used[number] += 1
-        if turns.fresh[turns.model[number]]:
-            turns.fresh[turns.model[number]] = False
-            service_s *= turns.after_load[number]
-        finish_s = now + service_s
+        finish_s = now + _takes_s(queues, turns, number, size)
         _leave(queues, number, now, finish_s, size)
         _book(queues, min(rule, BY_DEADLINE), number)
         _occupy(queues, turns, rule, number, finish_s)
@@ -260,6 +253,19 @@ def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
         if queues.used[number] == FACTORS:
             return number
     return -1
+
+
+@loop
+def _takes_s(queues: Queues, turns: Turns, number: int, size: int) -> float:
+    """What a batch takes, by the next factor of its queue, and longer where its weights have just come."""
+    takes_s = queues.service_s[number, size]
+    if queues.used[number] >= 0:
+        takes_s *= queues.factors[number, queues.used[number]]
+        queues.used[number] += 1
+    if turns.fresh[turns.model[number]]:
+        turns.fresh[turns.model[number]] = False
+        takes_s *= turns.after_load[number]
+    return takes_s
 
 
 @loop
