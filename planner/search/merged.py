@@ -9,6 +9,7 @@ from planner.io.load import Loaded, workload
 from planner.model.candidate import Candidate
 from planner.model.parts.merging import Merging
 from planner.model.plan import InterruptedSearch, Plan, PlanWarning, Recommendation, Rejection, WayOfServing
+from planner.model.progress import Progress
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet
@@ -31,6 +32,10 @@ from simulator.world.profile import Evidence, weakest
 
 SAME_USD = 0.005
 """Dollars a month that count as no difference."""
+NO_ROOM_NEEDED = (
+    "every kind of GPU on offer holds all models at once, in their largest batches: sharing layers saves memory alone, "
+    "so that merged ways need the same GPUs; they are compared on these, not searched"
+)
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,14 @@ def weigh(
     unmergeable: list[str] = []
     objective = loaded.scenario.objective
 
+    def told(option: Option) -> Progress:
+        of_way = "" if option.way is Merging.NONE else f"merged {option.way}: "
+        return lambda text, done: progress(f"{of_way}{text}", done)
+
     def planned(own: Loaded, option: Option, question: Question) -> Plan:
         try:
             return plan_of_one_way(
-                own, catalog, library, created_at=created_at, progress=progress, shared=option.merged
+                own, catalog, library, created_at=created_at, progress=told(option), shared=option.merged
             )
         except InterruptedSearch as stop:
             tried.append(MergingWay(option, question, stop.plan))
@@ -125,11 +134,34 @@ def weigh(
             question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
             least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
             pays = not question.served or best_rank(question, option) < least
+            if pays and needs_no_room(tried):
+                unmergeable.append(NO_ROOM_NEEDED)
+                pays = False
             tried.append(MergingWay(option, question, planned(own, option, question) if pays else None))
         best = min(tried, key=lambda way: way.rank(objective))
         return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
     except KeyboardInterrupt as stop:
         raise until_then(stop, tried, objective) from None
+
+
+def needs_no_room(tried: Sequence[MergingWay]) -> bool:
+    """Whether models on their own meet every SLO, and memory is never short: then no merged way does with less."""
+    return any(way.option.merging is Merging.NONE and way.feasible and has_room(way.question) for way in tried)
+
+
+def has_room(question: Question) -> bool:
+    """Whether each kind of GPU holds all models at once, in their largest batches: then no fleet is short of memory,
+    which is all that shared layers save."""
+    for kind in {kind for _, kind in question.sized}:
+        here = [sized for (_, other), sized in question.sized.items() if other == kind]
+        weights_bytes = sum(sized.profile.weight_bytes for sized in here)
+        workspace_bytes = max(sized.profile.workspace(sized.batch_size_max) for sized in here)
+        context_bytes = max(sized.context_bytes for sized in here)
+        if any(sized.stages > 1 for sized in here):
+            return False
+        if weights_bytes + workspace_bytes + context_bytes > kind.memory_bytes:
+            return False
+    return True
 
 
 def until_then(stop: KeyboardInterrupt, tried: Sequence[MergingWay], objective: Objective) -> KeyboardInterrupt:

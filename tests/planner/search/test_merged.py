@@ -162,6 +162,29 @@ def test_gpus_that_one_names_merge_too(tmp_path: Path, merging: str) -> None:
     assert {Code.OF_MERGING} <= {one.code for one in run.assumptions} & {one.code for one in again.assumptions}
 
 
+@pytest.mark.parametrize(("memory", "searched"), [("16 GB", False), ("1.05 GB", True)])
+def test_ways_are_searched_only_where_memory_may_be_short(tmp_path: Path, memory: str, searched: bool) -> None:
+    """Sharing layers saves memory alone: where all models fit at once, each way needs the GPUs of those unmerged."""
+    path = small(tmp_path, "merging: auto\nmemory: resident\n")
+    text = path.read_text().replace("memory: 1.05 GB", f"memory: {memory}")
+    if not searched:  # tight SLOs: two boxes are needed, which the lower bound does not know
+        text = text.replace("count: 2, rate: 20 fps", "poisson: 150 rps").replace("latency: 100 ms", "latency: 15 ms")
+    path.write_text(text)
+    seen: list[str] = []
+
+    def found(*overrides: str) -> Plan:
+        loaded = load_scenario(path, overrides)
+        return plan(loaded, CATALOG, LIBRARY, created_at=str(DAY), progress=lambda text, _done: seen.append(text))
+
+    both = found()
+    said = any("sharing layers saves memory alone" in one.text for one in both.assumptions)
+    assert (any(text.startswith("merged ") for text in seen), said) == (searched, not searched)
+    assert {way.merging for way in both.merging} == {Merging.NONE, Merging.STEM, Merging.LAYERS}
+    alone, stem = (found(f"merging={way}").recommendation for way in ("none", "stem"))
+    assert (stem.gpu_count < alone.gpu_count) is searched
+    assert both.recommendation.gpu_count == min(alone.gpu_count, stem.gpu_count)
+
+
 def test_a_plan_of_another_way_is_refused(tmp_path: Path) -> None:
     found = plan(load_scenario(small(tmp_path)), CATALOG, LIBRARY, created_at=str(DAY))
     other = load_scenario(small(tmp_path), ("merging=layers",))
