@@ -1,11 +1,13 @@
 """Memory of a training's step on one GPU: measured where a profile has it, else by layers or shape."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from calibrate.library.lookup import Library
 from planner.model.ranges import Range, exactly
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import (
+    Fits,
     States,
     TrainingMemory,
     largest_batch,
@@ -69,6 +71,31 @@ def fixed(layout: TrainingLayout) -> States:
 def peak(layout: TrainingLayout, per_sample: Range) -> TrainingMemory:
     """Memory of a step on one GPU, with so many bytes of activations a sample."""
     return memory(fixed(layout), per_sample * layout.micro_batch, layout.scenario.context)
+
+
+def accumulation_enough(layout: TrainingLayout, library: Library) -> int | None:
+    """Fewest passes a step, of as many samples in all, with which it surely fits; None where no number does."""
+    if layout.scenario.train.global_batch is None:
+        return None
+    return next((tried for tried in _more_passes(layout) if _surely_fits(layout, tried, library)), None)
+
+
+def _more_passes(layout: TrainingLayout) -> Iterator[int]:
+    """Passes a step into which a copy's samples can be divided, more than there are."""
+    passes = layout.scenario.train.accumulation
+    samples = round(layout.micro_batch * passes)
+    return (n for n in range(passes + 1, samples + 1) if not samples % n)
+
+
+def _surely_fits(layout: TrainingLayout, passes: int, library: Library) -> bool:
+    scenario = layout.scenario
+    tried = replace(
+        layout,
+        scenario=replace(scenario, train=replace(scenario.train, accumulation=passes)),
+        micro_batch=layout.micro_batch * scenario.train.accumulation / passes,
+    )
+    memory = peak(tried, activations(tried, library))
+    return Fits.of(memory.total, layout.source.memory_bytes) is Fits.YES
 
 
 def largest(layout: TrainingLayout, per_sample: Range) -> int:

@@ -25,7 +25,7 @@ from planner.model.statement import Code, Statement
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops, why_not
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
-from planner.questions.training.held import activations, largest, peak
+from planner.questions.training.held import accumulation_enough, activations, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
 from planner.questions.training.memory import Fits, gpus_needed
 from planner.questions.training.scenario import (
@@ -52,6 +52,9 @@ SCHEMA = "planner.training/v1"
 PLAIN_FLOPS = FLOPS_PER_PARAM_TOKEN["none"]
 WINOGRAD = 2.25
 """Times that convolutions may seem to pass the peak: Winograd's form of 3x3 takes 16 products where 36 are counted."""
+ALIKE = 0.05
+"""Share by which the middles of two times may differ that nobody can tell apart: even measured steps are taken within
+10 %, half of those that are predicted err by more than 8 %."""
 BITS_OF_GBYTE = 8e-9
 """Gb/s of bytes a second."""
 
@@ -86,6 +89,8 @@ class TrainingOption:
     memory_limit_bytes: int
     largest_batch: int
     """Most samples of one pass that fit on one GPU or pipeline, at the middle; 0 where none fits."""
+    accumulation_enough: int | None = None
+    """Fewest passes a step with which it surely fits; None where it does already, or with none."""
     gpus_needed: int
     """Fewest GPUs that could hold weights, gradients and optimizer states divided among them."""
     steps: float
@@ -162,6 +167,10 @@ class TrainingPlan:
     """By what is really paid, within memory, the deadline and the budget at the bad ends; where none fits so surely, at
     the middle of memory."""
     fastest: TrainingOption | None
+    """The same, by time; of those whose times cannot be told apart, the cheapest."""
+    cheaper_if_it_fits: TrainingOption | None = None
+    """Cheapest of all that fit at the middle of their memory and keep the limits, where it does not surely fit."""
+    faster_if_it_fits: TrainingOption | None = None
     """The same, by time."""
     warnings: tuple[str, ...] = ()
     rejections: tuple[Rejection, ...] = ()
@@ -188,14 +197,16 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
     options = marked(every_option(scenario, subject, machines, predictor, rates))
     if not options:
         raise no_option(loaded, scenario, rejections)
-    allowed = recommendable(options)
-    cheapest = min(allowed, key=lambda option: (option.paid_usd, *by_cost(option)), default=None)
-    fastest = min(allowed, key=lambda option: (option.time_s.mid, option.cost_usd.mid), default=None)
+    allowed = [option for option in options if is_allowed(option)]
+    sure = surest(allowed)
+    cheapest, fastest = cheapest_of(sure), fastest_of(sure)
     return TrainingPlan(
         name=scenario.name or subject.name,
         options=options,
         cheapest=cheapest,
         fastest=fastest,
+        cheaper_if_it_fits=unsure_of(cheapest, cheapest_of(allowed)),
+        faster_if_it_fits=unsure_of(fastest, fastest_of(allowed)),
         warnings=(
             *loaded.warnings,
             *usual_length(scenario, subject),
@@ -335,12 +346,6 @@ def facts_of(subject: Subject, model: str) -> Facts:
     return subject.own if subject.own and model == subject.profile else facts(model)
 
 
-def recommendable(options: Sequence[TrainingOption]) -> list[TrainingOption]:
-    """Those within deadline and budget; of these, where there are any, those that surely fit in memory."""
-    allowed = [option for option in options if is_allowed(option)]
-    return [option for option in allowed if option.fits] or allowed
-
-
 def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Iterator[PlanWarning]:
     """Prices that may have changed since, by the rule and in the words of a plan."""
     dated: dict[str, dict[str, None]] = {}
@@ -474,6 +479,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
     scenario, subject, source = layout.scenario, layout.subject, layout.source
     per_sample = activations(layout, predictor.library)
     memory = peak(layout, per_sample)
+    fits = Fits.of(memory.total, source.memory_bytes) is Fits.YES
     times = StepTimes(layout=layout, speed=speed)
     step = times.step()
     run = run_time(layout, times)
@@ -494,12 +500,13 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         global_batch=layout.global_batch,
         micro_batch=layout.micro_batch,
         parallel=layout.in_words(),
-        fits=Fits.of(memory.total, source.memory_bytes) is Fits.YES,
+        fits=fits,
         memory_bytes=round(memory.total.mid),
         memory=memory.kinds(),
         memory_range_bytes=memory.total,
         memory_limit_bytes=source.memory_bytes,
         largest_batch=largest(layout, per_sample),
+        accumulation_enough=None if fits else accumulation_enough(layout, predictor.library),
         gpus_needed=gpus_needed(
             subject.params, scenario.train.precision, scenario.train.optimizer, source.memory_bytes, scenario.context
         ),
@@ -574,6 +581,36 @@ def marked(options: Iterator[TrainingOption]) -> tuple[TrainingOption, ...]:
     ranked = sorted(options, key=by_cost)
     room = [option for option in ranked if option.fits] or [option for option in ranked if option.may_fit]
     return tuple(replace(option, pareto=option in room and is_pareto(option, room)) for option in ranked)
+
+
+def surest(options: Sequence[TrainingOption]) -> Sequence[TrainingOption]:
+    """Those that surely fit in memory; where none does, those that may."""
+    return [option for option in options if option.fits] or [option for option in options if option.may_fit]
+
+
+def cheapest_of(options: Sequence[TrainingOption]) -> TrainingOption | None:
+    """By what is really paid."""
+    return min(options, key=lambda option: (option.paid_usd, *by_cost(option)), default=None)
+
+
+def fastest_of(options: Sequence[TrainingOption]) -> TrainingOption | None:
+    """The cheapest of those whose times cannot be told apart from the shortest.
+
+    $17.92 for 1,536 s and $2.96 for 1,537 s, both predicted: the second.
+    """
+    quickest = min(options, key=lambda option: (option.time_s.mid, *by_cost(option)), default=None)
+    return quickest and cheapest_of([option for option in options if is_as_fast(option, quickest)])
+
+
+def is_as_fast(option: TrainingOption, quickest: TrainingOption) -> bool:
+    """Its time cannot be told apart from the shortest one: the bands meet, and the middles differ little."""
+    little = option.time_s.mid <= (1 + ALIKE) * quickest.time_s.mid or option is quickest
+    return little and option.time_s.low <= quickest.time_s.high
+
+
+def unsure_of(chosen: TrainingOption | None, of_all: TrainingOption | None) -> TrainingOption | None:
+    """The best of all that may fit, where it is another than what was chosen of those that surely do."""
+    return None if of_all is None or of_all is chosen or of_all.fits else of_all
 
 
 def is_allowed(option: TrainingOption) -> bool:

@@ -92,6 +92,12 @@ def in_brief(plan: TrainingPlan) -> list[TrainingOption]:
     return sorted(shown, key=lambda o: (not o.fits, o.cost_usd.mid))
 
 
+def named(plan: TrainingPlan) -> list[TrainingOption]:
+    """Options that the answer names."""
+    answers = (plan.cheapest, plan.fastest, plan.cheaper_if_it_fits, plan.faster_if_it_fits)
+    return [o for o in answers if o]
+
+
 def spread(options: Sequence[TrainingOption], count: int) -> list[TrainingOption]:
     """At most so many of them, evenly."""
     kept = min(count, len(options))
@@ -151,8 +157,8 @@ def pair(name: str, o: TrainingOption) -> list[Stat]:
 
 
 def chosen(plan: TrainingPlan) -> list[TrainingOption]:
-    """Options for the table: those that nothing beats, then the cheapest others that fit, then what does not."""
-    ranked = sorted(plan.options, key=lambda o: (not o.pareto, not o.fits, o.cost_usd.mid))
+    """Options for the table: those that the answer names or nothing beats, then the cheapest others that fit."""
+    ranked = sorted(plan.options, key=lambda o: (o not in named(plan), not o.pareto, not o.fits, o.cost_usd.mid))
     return sorted(ranked[:SHOWN], key=lambda o: (not o.fits, o.cost_usd.mid))
 
 

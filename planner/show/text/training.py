@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from planner.model.ranges import Range
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.memory import Fits
-from planner.questions.training.plan import BITS_OF_GBYTE, TrainingOption, TrainingPlan
+from planner.questions.training.plan import (
+    BITS_OF_GBYTE,
+    TrainingOption,
+    TrainingPlan,
+    cheapest_of,
+    fastest_of,
+    surest,
+)
 from planner.questions.training.speed import Limit, SpeedRule
 from planner.questions.training.step import RunInterruptions
 from planner.show.text.reasons import sentence
@@ -83,9 +90,35 @@ def answers(plan: TrainingPlan) -> list[str]:
     """The cheapest and the fastest."""
     if plan.cheapest is None or plan.fastest is None:
         return no_way(plan)
+    unsure = [*if_it_fits(plan)]
     if plan.cheapest == plan.fastest:
-        return [f"Cheapest and fastest: {in_short(plan.cheapest)}."]
-    return [f"Cheapest: {in_short(plan.cheapest)}.", f"Fastest:  {in_short(plan.fastest)}."]
+        return [f"Cheapest and fastest: {in_short(plan.cheapest)}.", *unsure]
+    return [f"Cheapest: {in_short(plan.cheapest)}.", f"Fastest:  {in_short(plan.fastest)}.", *unsure]
+
+
+def if_it_fits(plan: TrainingPlan) -> Iterator[str]:
+    """What would be better and may run out of memory, and what would settle that."""
+    cheaper, faster = plan.cheaper_if_it_fits, plan.faster_if_it_fits
+    if cheaper and cheaper == faster:
+        yield f"Cheaper and faster if it fits: {unsure(cheaper)}"
+        return
+    if cheaper:
+        yield f"Cheaper if it fits: {unsure(cheaper)}"
+    if faster:
+        yield f"Faster if it fits: {unsure(faster)}"
+
+
+def unsure(o: TrainingOption) -> str:
+    """An option that may run out of memory, and what to do about that."""
+    settled = "`planner calibrate --mode training` settles it"
+    if o.accumulation_enough:
+        settled = f"`train.accumulation: {o.accumulation_enough}` surely fits; {settled}"
+    return f"{who(o)}: {length(o.time_s.mid)}, {usd(o.cost_usd.mid)}, {memory_band(o)}. {settled}."
+
+
+def memory_band(o: TrainingOption) -> str:
+    """`5.19 GB to 19.68 GB of 48.00 GB`."""
+    return f"{ends(o.memory_range_bytes, gigabytes)} of {gigabytes(o.memory_limit_bytes)}"
 
 
 def in_short(o: TrainingOption) -> str:
@@ -108,13 +141,28 @@ def no_way(plan: TrainingPlan) -> list[str]:
         return [nothing_fits(plan)]
     if not any(math.isfinite(o.time_s.low) for o in fitting):
         return ["None comes to an end: machines fail before a checkpoint is written."]
-    quick = min(fitting, key=lambda o: o.time_s.high)
-    cheap = min(fitting, key=lambda o: o.cost_usd.high)
-    return [
-        "None keeps the limits at the bad end of what is predicted.",
-        f"Quickest: {in_short(quick)}.",
-        f"Cheapest: {in_short(cheap)}.",
-    ]
+    return ["None keeps the limits at the bad end of what is predicted.", *nearest_to_limits(plan)]
+
+
+def nearest_to_limits(plan: TrainingPlan) -> Iterator[str]:
+    """The fastest and the cheapest by the rules of an answer, and those that break a limit by least at worst."""
+    options = surest(plan.options)
+    quick, cheap = fastest_of(options), cheapest_of(options)
+    assert quick
+    assert cheap
+    yield f"Fastest: {in_short(quick)}."
+    soonest = min(options, key=lambda o: o.time_s.high)
+    if plan.deadline_s and soonest.time_s.high < quick.time_s.high:
+        yield f"Earliest at worst: {in_short(soonest)}."
+    yield f"Cheapest: {in_short(cheap)}."
+    least = min(options, key=dearest_usd)
+    if plan.budget_usd and dearest_usd(least) < dearest_usd(cheap):
+        yield f"Least at worst: {in_short(least)}."
+
+
+def dearest_usd(o: TrainingOption) -> float:
+    """What it costs at worst, its commitment counted whole."""
+    return max(o.cost_usd.high, o.commitment_usd)
 
 
 def nothing_fits(plan: TrainingPlan) -> str:
@@ -244,9 +292,8 @@ def huge_line(shown: Sequence[TrainingOption]) -> list[str]:
 def memory_line(o: TrainingOption) -> str:
     """The memory on each GPU of an option by kind, and how many samples would fit."""
     kinds = ", ".join(f"{name} {gigabytes(size)}" for name, size in o.memory.items())
-    spread = f"{gigabytes(o.memory_range_bytes.low)} to {gigabytes(o.memory_range_bytes.high)}"
     fits = f"at most {counted(o.largest_batch, 'sample')} a pass" if o.largest_batch else "no sample fits"
-    return f"Memory of {who(o)}: {kinds}; in all {spread} of {gigabytes(o.memory_limit_bytes)}, {fits}."
+    return f"Memory of {who(o)}: {kinds}; in all {memory_band(o)}, {fits}."
 
 
 def speed_lines(shown: Sequence[TrainingOption]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.questions.training.plan import TrainingOption, TrainingPlan, is_allowed
 from planner.questions.training.speed import Limit
 from planner.show.document import Document, Items, Section, Text
 from planner.show.text.reasons import warning_texts
@@ -12,6 +12,7 @@ from planner.show.text.training import (
     headline,
     interruption_lines,
     length,
+    memory_band,
     memory_line,
     speed_lines,
     starved_lines,
@@ -79,6 +80,13 @@ def speed_cost(plan: TrainingPlan) -> Iterator[str]:
     faster, dearer = slow.time_s.mid / fast.time_s.mid, fast.paid_usd / slow.paid_usd
     many = f"{counted(fast.gpu_count, 'GPU')} instead of {slow.gpu_count}"
     yield f"The fastest is {faster:.3g} times as fast as the cheapest and costs {dearer:.3g} times as much, on {many}."
+    sooner = [o for o in plan.options if o.fits and is_allowed(o) and o.time_s.mid < fast.time_s.mid]
+    if sooner:
+        first = min(sooner, key=lambda o: o.time_s.mid)
+        yield (
+            f"{counted(len(sooner), 'dearer option')} cannot be told apart from it in time:"
+            f" {who(first)}, {length(first.time_s.mid)} for {usd(first.cost_usd.mid)}."
+        )
 
 
 def limits(plan: TrainingPlan) -> Iterator[str]:
@@ -117,8 +125,13 @@ def left_out(plan: TrainingPlan) -> Iterator[str]:
     by_memory = sorted(plan.options, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
     yield from nearest(
         [o for o in by_memory if not o.may_fit],
-        "without room in memory",
+        "without room in memory at the middle of what they may need (`fits: false`)",
         lambda o: f"{gigabytes(o.memory_bytes)} of {gigabytes(o.memory_limit_bytes)} on each GPU",
+    )
+    yield from nearest(
+        [o for o in by_memory if o.may_fit and not o.fits],
+        "with room at the middle and not at the upper end (`fits: false` too)",
+        lambda o: f"{memory_band(o)} on each GPU",
     )
     yield from past_limits(plan, [o for o in plan.options if o.may_fit])
     yield from map(rejection_line, plan.rejections[:REJECTIONS_SHOWN])

@@ -25,18 +25,27 @@ from planner.catalog.hosts import host_network
 from planner.catalog.offers import load_catalog
 from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
-from planner.model.ranges import exactly, ranged
+from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
-from planner.questions.training.plan import TrainingOption, TrainingPlan, facts_of, is_allowed, train, worker_rate
+from planner.questions.training.plan import (
+    TrainingOption,
+    TrainingPlan,
+    facts_of,
+    fastest_of,
+    is_allowed,
+    train,
+    worker_rate,
+)
 from planner.questions.training.scenario import TrainingScenario, load_training
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S as ASSUMED
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
-from planner.show.documents.training import document
+from planner.show.documents.training import brief, document
 from planner.show.kept import render
 from planner.show.terminal import terminal
-from planner.show.text.training import doubts, length
+from planner.show.text.explained.training import document as explained
+from planner.show.text.training import answers, doubts, length, who
 from planner.units.writing import Format, Screen
 from simulator.world.profile import Evidence
 
@@ -886,3 +895,66 @@ def test_what_is_recommended_keeps_its_memory_at_the_upper_end() -> None:
     assert plan.cheapest is not None
     assert plan.cheapest.paid_usd == min(o.paid_usd for o in sure)
     assert any(o.paid_usd < plan.cheapest.paid_usd for o in plan.options if is_allowed(o))
+
+
+def vit(*overrides: str) -> TrainingPlan:
+    """ViT-B/16 on a large batch, of which one GPU may just hold a pass."""
+    given = ("model={zoo: vit_b_16}", "data={samples: 3000000}", "train={epochs: 8, global_batch: 256, precision: amp}",
+             "buy={providers: [aws, azure, gcp], max_gpus: 8}", "prices=[on-demand, spot]", "deadline=36 h",
+             "budget=$400")  # fmt: skip
+    return answer("resnet50", *given, *overrides)
+
+
+def test_what_is_cheaper_and_may_not_fit_is_shown_with_what_settles_it() -> None:
+    plan = vit()
+    unsure, cheapest = plan.cheaper_if_it_fits, plan.cheapest
+    assert unsure
+    assert cheapest
+    assert unsure.paid_usd == min(o.paid_usd for o in plan.options if is_allowed(o)) < cheapest.paid_usd
+    assert (unsure.may_fit, unsure.fits, cheapest.fits) == (True, False, True)
+    for text in (terminal(brief(plan), Screen(400)), terminal(document(plan), Screen(400))):
+        assert f"Cheaper if it fits: {who(unsure)}: " in text
+    assert unsure.accumulation_enough
+    for passes, fits in ((unsure.accumulation_enough, True), (unsure.accumulation_enough // 2, False)):
+        again = vit(f"train.accumulation={max(1, passes)}").options
+        assert [o.fits for o in again if who(o) == who(unsure)] == [fits]
+    known = vit("train.global_batch=16", "deadline=null", "budget=null")  # so few samples fit at the upper end, too
+    assert known.cheapest
+    assert known.cheaper_if_it_fits is None
+
+
+def test_what_does_not_surely_fit_is_counted_alike_everywhere() -> None:
+    plan = vit()
+    [section] = [s for s in explained(plan).sections if s.title == "Why not others"]
+    text = terminal(replace(explained(plan), sections=[section]), Screen(400))
+    counts = [int(line.split()[1]) for line in text.splitlines() if "`fits: false`" in line]
+    assert len(counts) == 2
+    assert sum(counts) == sum(not o.fits for o in plan.options)
+
+
+def timed(option: TrainingOption, time_s: Range, usd: float) -> TrainingOption:
+    return replace(option, time_s=time_s, cost_usd=exactly(usd))
+
+
+def test_of_times_that_cannot_be_told_apart_the_cheapest_is_the_fastest() -> None:
+    one = answer("resnet50").options[0]
+    quick, cheap = timed(one, ranged(1000, 1536, 3000), 17.92), timed(one, ranged(1000, 1537, 3000), 2.96)
+    slow = timed(one, ranged(1000, 1.06 * 1536, 3000), 1.0)
+    assert fastest_of([quick, cheap, slow]) == cheap
+    sure, sooner = timed(one, exactly(1010.0), 1.0), timed(one, exactly(1000.0), 2.0)
+    assert fastest_of([sure, sooner]) == sooner  # both are given, and differ
+    for plan in map(answer, ("dawnbench", "resnet50")):
+        assert plan.fastest
+        assert plan.fastest.pareto
+
+
+def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() -> None:
+    plan = vit("deadline=20 min")
+    sure = [o for o in plan.options if o.fits]
+    lines = {line.partition(":")[0]: line for line in answers(plan)[1:]}
+    fastest, earliest = fastest_of(sure), min(sure, key=lambda o: o.time_s.high)
+    assert fastest
+    assert min(o.time_s.mid for o in sure) >= fastest.time_s.mid / 1.05
+    assert who(fastest) in lines["Fastest"]
+    assert fastest.time_s.high > earliest.time_s.high
+    assert length(earliest.time_s.high) in lines["Earliest at worst"]
