@@ -32,7 +32,7 @@ from planner.units.writing import Format, Screen, counted, seconds
 
 SHOWN = 24
 """Options in a table; `--format json` has all."""
-FEW = 8
+FEW = 6
 """Options in brief."""
 
 

@@ -112,8 +112,9 @@ def unsure(o: TrainingOption) -> str:
     """An option that may run out of memory, and what to do about that."""
     settled = "`planner calibrate --mode training` settles it"
     if o.accumulation_enough:
-        settled = f"`train.accumulation: {o.accumulation_enough}` surely fits; {settled}"
-    return f"{who(o)}: {length(o.time_s.mid)}, {usd(o.cost_usd.mid)}, {memory_band(o)}. {settled}."
+        settled = f"`train.accumulation: {o.accumulation_enough}` surely fits"
+    memory = f"up to {gigabytes(o.memory_range_bytes.high)} of {gigabytes(o.memory_limit_bytes)}"
+    return f"{who(o)}: {length(o.time_s.mid)}, {usd(o.cost_usd.mid)}, {memory}; {settled}."
 
 
 def memory_band(o: TrainingOption) -> str:
