@@ -7,6 +7,8 @@ from difflib import get_close_matches
 SURE = 0.75
 """Likeness from which a name may be a misspelt one: `A2000` and `H200` have 0.67, `bert_large` and `bert_base` 0.71."""
 SHOWN_MAX = 4
+DIGITS = str.maketrans("ol", "01")
+"""Letters that look like digits, between digits."""
 
 
 def in_any_case(word: str, known: Iterable[str]) -> str:
@@ -27,7 +29,7 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
     mistyped: `H201`.
     """
     plain = {_plain(name): name for name in known}
-    asked = _plain(word)
+    asked = re.sub(r"(?<=\d)[ol]+(?=\d)", lambda found: found[0].translate(DIGITS), _plain(word))
     if not asked:
         return []
     near = [asked] if asked in plain else _begun_by(asked, plain) or _misspelt(asked, plain)

@@ -27,6 +27,8 @@ MODELS = ("resnet18", "resnet50", "resnet152", "yolov3", "bert_base", "vgg16")
         ("H310", GPUS, []),  # two digits are others
         ("resnet5", MODELS, ["resnet50"]),
         ("resnett18", MODELS, ["resnet18"]),
+        ("A1OO-40GB", GPUS, ["A100-40GB"]),
+        ("V1O0", GPUS, ["V100"]),
         ("yolov8", MODELS, []),
         ("bert_large", MODELS, []),
         ("vgg-16", MODELS, ["vgg16"]),
