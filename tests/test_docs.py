@@ -4,19 +4,23 @@ import doctest
 import json
 import os
 import re
+import shlex
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from math import inf, isnan
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import click
 import numpy as np
 import pytest
+import typer
 from support import scenario_keys
 from support.paths import ROOT
 
 from calibrate.library.lookup import find_profiles
 from calibrate.library.reading import PRECISIONS
+from planner import cli
 from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.model import plan as plans
@@ -100,6 +104,29 @@ def test_blocks_run_as_shown(page: Path) -> None:
 
 def test_concepts_are_worked() -> None:
     assert CONCEPTS.read_text(encoding="utf-8").count(">>> ") >= 30
+
+
+SHOWN = re.compile(r"^(?:\$ )?planner ([a-z][^|>#\n]*)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_shown_exist_with_their_options(page: Path) -> None:
+    """Those that take minutes, a GPU or the network are shown too, and run by no test."""
+    blocks = re.findall(
+        r"^```(?:console|sh|text)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    for line in (line for block in blocks for line in SHOWN.findall(block.replace("\\\n", " "))):
+        command: Any = typer.main.get_command(cli.app)
+        words = shlex.split(line)
+        context = click.Context(command, info_name="planner")
+        while isinstance(command, click.Group):
+            assert words[0] in command.commands, line
+            command = command.commands[words.pop(0)]
+            context = click.Context(command, parent=context, info_name=command.name, **command.context_settings)
+        try:
+            command.make_parser(context).parse_args(list(words))
+        except click.UsageError as error:
+            pytest.fail(f"{line}: {error}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -27,8 +27,9 @@ def saved(page: str) -> dict[str, str]:
 
 
 def pictures(page: str) -> list[str]:
-    """The pictures that its commands draw, by the names of their files."""
-    return re.findall(r"\]\(images/([\w.]+)\)", page)
+    """The pictures that its commands draw, by the names of their files; what else it shows is drawn elsewhere."""
+    named = {word for step in steps(page) for word in step.words}
+    return [name for name in re.findall(r"\]\(images/([\w.-]+)\)", page) if name in named]
 
 
 def steps(page: str) -> Iterator[Step]:
