@@ -185,7 +185,7 @@ def _overloaded(trial: Trial) -> Rejection:
         if any(p.portion.sized.profile.doubt for p in trial.packing.placed):
             figures["load_at_middle"] = trial.load_at_middle
         why = Statement(code=Code.OVERLOADED, figures=figures)
-        remedies = (Statement(code=Code.LESS_DEMAND, figures={"share": limit / load}), ONE_MORE_GPU)
+        remedies = (_less_demand(limit / load), ONE_MORE_GPU)
     else:
         late = (m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE)
         why = Statement(code=Code.QUEUES_GREW, subjects=tuple(late))
@@ -327,6 +327,11 @@ def _less_load(need: Need, factor: float) -> Statement:
     return Statement(code=Code.LOWER_RATE, subjects=(need.model,), figures={"rate_rps": need.rate_rps * factor})
 
 
+def _less_demand(share: float) -> Statement:
+    """So many whole percent of the demand: 99 of 99.9, for 100 would not do."""
+    return Statement(code=Code.LESS_DEMAND, figures={"share": floor(100 * share) / 100})
+
+
 def too_few_stations(
     candidate: Candidate, busiest: StationLoad, headroom: float, cost_usd_per_hour: float
 ) -> Rejection:
@@ -338,7 +343,7 @@ def too_few_stations(
     else:
         observed = busiest.load
         why = Statement(code=Code.STATION_TOO_BUSY, subjects=subjects, figures={"load": observed, "headroom": headroom})
-        remedies = (Statement(code=Code.LESS_DEMAND, figures={"share": limit / observed}), ONE_MORE_GPU)
+        remedies = (_less_demand(limit / observed), ONE_MORE_GPU)
     return Rejection(
         subject=candidate,
         bottleneck=STATIONS[busiest.kind],
@@ -363,7 +368,7 @@ def too_many_streams(
         limit=room_bytes,
         unit="bytes",
         why=Statement(code=Code.TOO_MANY_STREAMS, subjects=(gpu.name,), figures=figures),
-        remedies=(Statement(code=Code.LESS_DEMAND, figures={"share": room_bytes / held_bytes}), ONE_MORE_GPU),
+        remedies=(_less_demand(room_bytes / held_bytes), ONE_MORE_GPU),
         cost_usd_per_hour=cost_usd_per_hour,
     )
 
@@ -378,7 +383,7 @@ def too_many_encoded(candidate: Candidate, gpu: GPU, streams: int, cost_usd_per_
         limit=most,
         unit="streams",
         why=Statement(code=Code.TOO_MANY_ENCODED, subjects=(gpu.name,), figures={"streams": streams, "most": most}),
-        remedies=(Statement(code=Code.LESS_DEMAND, figures={"share": most / streams}), ONE_MORE_GPU),
+        remedies=(_less_demand(most / streams), ONE_MORE_GPU),
         cost_usd_per_hour=cost_usd_per_hour,
     )
 
