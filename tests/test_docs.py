@@ -7,6 +7,7 @@ import re
 import shlex
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
+from itertools import takewhile
 from math import inf, isnan
 from pathlib import Path
 from typing import Any, get_args
@@ -106,18 +107,17 @@ def test_concepts_are_worked() -> None:
     assert CONCEPTS.read_text(encoding="utf-8").count(">>> ") >= 30
 
 
-SHOWN = re.compile(r"^(?:\$ )?planner ([a-z][^|>#\n]*)", re.MULTILINE)
+BLOCK = re.compile(r"^```(?:console|sh|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^(?:\$ )?planner ([a-z].*)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_that_are_shown_exist_with_their_options(page: Path) -> None:
     """Those that take minutes, a GPU or the network are shown too, and run by no test."""
-    blocks = re.findall(
-        r"^```(?:console|sh|text)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     for line in (line for block in blocks for line in SHOWN.findall(block.replace("\\\n", " "))):
         command: Any = typer.main.get_command(cli.app)
-        words = shlex.split(line)
+        words = list(takewhile(lambda word: word not in ("|", ">", "&&"), shlex.split(line, comments=True)))
         context = click.Context(command, info_name="planner")
         while isinstance(command, click.Group):
             assert words[0] in command.commands, line
