@@ -124,6 +124,15 @@ def usual_days(provider: str) -> int:
     return SMALLER_STALE_DAYS if provider and provider not in LARGE_PROVIDERS else STALE_DAYS
 
 
+def stale_price(instances: str, provider: str, as_of: str, today: date) -> Statement | None:
+    """What to say of a price that is older than its provider's usually become; None of others."""
+    usual = usual_days(provider)
+    if not stale(as_of, today, usual):
+        return None
+    figures = {"days": (today - date.fromisoformat(as_of)).days, "usual": usual}
+    return Statement(code=Code.STALE_PRICE, subjects=(instances, as_of), figures=figures)
+
+
 def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """Machines that may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
     _demand_none([f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)])

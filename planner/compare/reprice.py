@@ -9,7 +9,7 @@ from math import isfinite, nan
 from pathlib import Path
 
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import OWN, load_prices, retired_machines, spot_machines, stale, usual_days
+from planner.catalog.offers import OWN, load_prices, retired_machines, spot_machines, stale_price
 from planner.catalog.sold import Instance, Price
 from planner.io.demand import scenario_of
 from planner.model.candidate import Candidate, Machines
@@ -360,8 +360,8 @@ class Repricing:
         if (spot := on_spot(self.best)) and self.plan.policies.failures is None:
             yield spot_machines(spot)
         for one in self.best.instances:
-            if stale(one.price_as_of, date.fromisoformat(self.now[:10]), usual_days(one.provider)):
-                what = Statement(code=Code.STALE_PRICE, subjects=(one.instance, one.price_as_of))
+            today = date.fromisoformat(self.now[:10])
+            if what := stale_price(one.instance, one.provider, one.price_as_of, today):
                 remedy = f"look it up and write a newer one into {self.prices.path}"
                 yield PlanWarning(what=what, remedies=(Statement(code=Code.AS_SAID, text=remedy),))
             listed = self.prices.listed(one)

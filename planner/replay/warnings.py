@@ -12,7 +12,7 @@ from calibrate.published.names import architecture
 from calibrate.published.points import points
 from planner.catalog.engines import EngineRate, engine_rate, stream_bytes
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale, usual_days
+from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale_price
 from planner.model.choices import PriceKind
 from planner.model.parts.coding import Coding
 from planner.model.parts.pipelines import StageSpec
@@ -237,8 +237,8 @@ def _doubts(trial: Trial) -> Iterator[PlanWarning]:
 def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarning]:
     """Old prices, and machines that may be taken away."""
     for offer in trial.bought:
-        if stale(offer.as_of, today, usual_days(offer.provider)):
-            yield PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(offer.instance, offer.as_of)))
+        if old := stale_price(offer.instance, offer.provider, offer.as_of, today):
+            yield PlanWarning(what=old)
     retired = [offer.instance for offer in trial.bought if offer.status is SaleStatus.RETIRED]
     if retired:
         yield retired_machines(retired)

@@ -115,6 +115,13 @@ def host_work(at: Statement) -> str:
     return f"decoding and tokenizing on the host are not in this{has}: docs/pipelines.md"
 
 
+def stale_price(at: Statement) -> str:
+    """Machines and the date of their price, with its age where the answer has it."""
+    instances, as_of = at.subjects
+    age = said(", {days:n} days old; such prices usually change within {usual:n}", at) if at.figures else ""
+    return f"the price of {instances} is of {as_of}{age}"
+
+
 GPUS_NAMED = 6
 """Kinds of GPU that a remedy names."""
 STATIONS = {
@@ -208,6 +215,7 @@ ADDITIONS = sentences("additions") | {
 }
 WARNINGS: dict[Code, tuple[Template, Template]] = {
     **{Code(code): (what, remedy) for code, (what, remedy) in SENTENCES["warnings"].items()},
+    Code.STALE_PRICE: (stale_price, "look it up and pass a newer prices.yaml with `--catalog DIR`"),
     Code.HOST_WORK: (host_work, "say what it takes as `host` stages of a pipeline"),
 }
 """What weakens an answer, and what to do about it."""

@@ -15,13 +15,12 @@ from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.lookup import Library, Probes
 from calibrate.published.names import gpu_named
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
-from planner.catalog.offers import Catalog, stale, usual_days, which_gpu, wrong_offers
+from planner.catalog.offers import Catalog, stale, stale_price, usual_days, which_gpu, wrong_offers
 from planner.catalog.sold import ANY_REGION
 from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.ranges import Range
-from planner.model.statement import Code, Statement
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops, why_not
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
@@ -176,6 +175,8 @@ class TrainingPlan:
     rejections: tuple[Rejection, ...] = ()
     prices_as_of: str = ""
     """ISO date of the oldest price; empty where all machines are one's own."""
+    cheapest_at_fresh_price: TrainingOption | None = None
+    """The same as `cheapest` of those whose price is not stale, where its own is."""
     stale_prices: tuple[PlanWarning, ...] = ()
     """Prices of the answers that may have changed since, one of each date."""
     deadline_s: float | None = None
@@ -215,6 +216,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
             *measured_doubts(scenario, subject, options, library),
         ),
         rejections=tuple(rejections),
+        cheapest_at_fresh_price=at_fresh_price(sure, today),
         stale_prices=tuple(stale_prices([one for one in (cheapest, fastest) if one], today)),
         prices_as_of=min((source.as_of for source in machines if source.as_of), default=""),
         deadline_s=scenario.deadline,
@@ -348,12 +350,27 @@ def facts_of(subject: Subject, model: str) -> Facts:
 
 def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Iterator[PlanWarning]:
     """Prices that may have changed since, by the rule and in the words of a plan."""
-    dated: dict[str, dict[str, None]] = {}
+    dated: dict[tuple[str, int], list[TrainingOption]] = {}
     for option in answers:
-        if today and stale(option.price_as_of, today, usual_days(option.provider)):
-            dated.setdefault(option.price_as_of, {})[option.instance] = None
-    for as_of, instances in sorted(dated.items()):
-        yield PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(names(list(instances)), as_of)))
+        if today and is_stale(option, today):
+            dated.setdefault((option.price_as_of, usual_days(option.provider)), []).append(option)
+    for (as_of, _), options in sorted(dated.items()):
+        instances = names(list(dict.fromkeys(option.instance for option in options)))
+        if today and (old := stale_price(instances, options[0].provider, as_of, today)):
+            yield PlanWarning(what=old)
+
+
+def is_stale(option: TrainingOption, today: date | None) -> bool:
+    """Its price is older than its provider's usually become."""
+    return today is not None and stale(option.price_as_of, today, usual_days(option.provider))
+
+
+def at_fresh_price(options: Sequence[TrainingOption], today: date | None) -> TrainingOption | None:
+    """The cheapest option whose price is not stale, where the cheapest of all has one that is."""
+    cheapest = cheapest_of(options)
+    if cheapest is None or not is_stale(cheapest, today):
+        return None
+    return cheapest_of([option for option in options if not is_stale(option, today)])
 
 
 def usual_length(scenario: TrainingScenario, subject: Subject) -> Iterator[str]:

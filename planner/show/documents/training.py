@@ -32,7 +32,7 @@ from planner.units.writing import Format, Screen, counted, seconds
 
 SHOWN = 24
 """Options in a table; `--format json` has all."""
-FEW = 6
+FEW = 5
 """Options in brief."""
 
 
@@ -94,8 +94,8 @@ def in_brief(plan: TrainingPlan) -> list[TrainingOption]:
 
 def named(plan: TrainingPlan) -> list[TrainingOption]:
     """Options that the answer names."""
-    answers = (plan.cheapest, plan.fastest, plan.cheaper_if_it_fits, plan.faster_if_it_fits)
-    return [o for o in answers if o]
+    unsure = (plan.cheapest_at_fresh_price, plan.cheaper_if_it_fits, plan.faster_if_it_fits)
+    return [o for o in (plan.cheapest, plan.fastest, *unsure) if o]
 
 
 def spread(options: Sequence[TrainingOption], count: int) -> list[TrainingOption]:

@@ -25,12 +25,12 @@ def doubts(plan: Plan) -> Items:
 
 def one_a_date(warnings: Sequence[PlanWarning]) -> list[PlanWarning]:
     """Prices of one date take one warning, before all others."""
-    dated: dict[str, list[PlanWarning]] = {}
+    dated: dict[tuple[str, float | None], list[PlanWarning]] = {}
     for one in warnings:
         if one.what.code is Code.STALE_PRICE:
-            dated.setdefault(one.what.subjects[1], []).append(one)
+            dated.setdefault((one.what.subjects[1], one.what.figures.get("usual")), []).append(one)
     prices = [
         replace(those[0], what=replace(those[0].what, subjects=(names([one.what.subjects[0] for one in those]), date)))
-        for date, those in dated.items()
+        for (date, _), those in dated.items()
     ]
     return [*prices, *(one for one in warnings if one.what.code is not Code.STALE_PRICE)]

@@ -90,14 +90,16 @@ def answers(plan: TrainingPlan) -> list[str]:
     """The cheapest and the fastest."""
     if plan.cheapest is None or plan.fastest is None:
         return no_way(plan)
-    unsure = [*if_it_fits(plan)]
+    others = [*other_answers(plan)]
     if plan.cheapest == plan.fastest:
-        return [f"Cheapest and fastest: {in_short(plan.cheapest)}.", *unsure]
-    return [f"Cheapest: {in_short(plan.cheapest)}.", f"Fastest:  {in_short(plan.fastest)}.", *unsure]
+        return [f"Cheapest and fastest: {in_short(plan.cheapest)}.", *others]
+    return [f"Cheapest: {in_short(plan.cheapest)}.", f"Fastest:  {in_short(plan.fastest)}.", *others]
 
 
-def if_it_fits(plan: TrainingPlan) -> Iterator[str]:
-    """What would be better and may run out of memory, and what would settle that."""
+def other_answers(plan: TrainingPlan) -> Iterator[str]:
+    """The cheapest at a fresh price; what would be better and may run out of memory, and what settles that."""
+    if fresh := plan.cheapest_at_fresh_price:
+        yield f"Cheapest at a fresh price: {who(fresh)}: {length(fresh.time_s.mid)}, {usd(fresh.cost_usd.mid)}."
     cheaper, faster = plan.cheaper_if_it_fits, plan.faster_if_it_fits
     if cheaper and cheaper == faster:
         yield f"Cheaper and faster if it fits: {unsure(cheaper)}"

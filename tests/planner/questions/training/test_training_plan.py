@@ -22,7 +22,7 @@ from support.paths import ROOT, SCENARIOS
 from calibrate.library.lookup import SHIPPED, Library, find_profiles
 from planner import cli
 from planner.catalog.hosts import host_network
-from planner.catalog.offers import load_catalog
+from planner.catalog.offers import load_catalog, usual_days
 from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.model.ranges import Range, exactly, ranged
@@ -122,7 +122,24 @@ def test_stale_prices_of_the_answers_are_named_in_the_words_of_a_plan(today: dat
     assert any(plan.cheapest.instance in names and as_of == plan.cheapest.price_as_of for names, as_of in old) is stale
     named = f"is of {plan.cheapest.price_as_of}"
     assert any(line.startswith("the price of") and named in line for line in doubts(plan)) is stale
-    assert (f"{named}. Remedy: look it up" in terminal(document(plan), Screen(400))) is stale
+    days = (today - date.fromisoformat(plan.cheapest.price_as_of)).days
+    age = f"{named}, {days} days old; such prices usually change within {usual_days(plan.cheapest.provider)}. Remedy:"
+    assert (age in terminal(document(plan), Screen(400))) is stale
+
+
+def test_a_stale_price_does_not_win_unmentioned() -> None:
+    plan = train(load_training(SCENARIOS / "resnet50.yaml"), CATALOG, LIBRARY)
+    assert plan.cheapest
+    assert plan.cheapest_at_fresh_price is None  # nobody said which day it is
+    newest = max(o.price_as_of for o in plan.options)
+    plan = train(load_training(SCENARIOS / "resnet50.yaml"), CATALOG, LIBRARY, date.fromisoformat(newest))
+    fresh = plan.cheapest_at_fresh_price
+    assert fresh
+    assert plan.cheapest
+    assert fresh.price_as_of > plan.cheapest.price_as_of
+    assert fresh.paid_usd > plan.cheapest.paid_usd
+    assert is_allowed(fresh)
+    assert f"Cheapest at a fresh price: {who(fresh)}: " in terminal(brief(plan), Screen(400))
 
 
 # What was published
