@@ -12,7 +12,6 @@ from math import inf, isnan
 from pathlib import Path
 from typing import Any, get_args
 
-import click
 import numpy as np
 import pytest
 import typer
@@ -118,15 +117,16 @@ def test_commands_that_are_shown_exist_with_their_options(page: Path) -> None:
     for line in (line for block in blocks for line in SHOWN.findall(block.replace("\\\n", " "))):
         command: Any = typer.main.get_command(cli.app)
         words = list(takewhile(lambda word: word not in ("|", ">", "&&"), shlex.split(line, comments=True)))
-        context = click.Context(command, info_name="planner")
-        while isinstance(command, click.Group):
+        while hasattr(command, "commands"):
+            if words[0].startswith("-"):
+                break
             assert words[0] in command.commands, line
             command = command.commands[words.pop(0)]
-            context = click.Context(command, parent=context, info_name=command.name, **command.context_settings)
-        try:
-            command.make_parser(context).parse_args(list(words))
-        except click.UsageError as error:
-            pytest.fail(f"{line}: {error}")
+        if command.context_settings.get("ignore_unknown_options"):
+            continue  # `planner calibrate` hands them on
+        known = {"-h", "--help"}.union(*(param.opts for param in command.params))
+        asked = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert asked <= known, line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
