@@ -854,17 +854,10 @@ def work_of(layers: Facts, batch: float, precision: str) -> SampleWork:
 
 
 def roofline_s(layers: Facts, gpu: GPU, precision: str, batch: float) -> float:
-    """Each layer at the slowest of its arithmetic, its bytes and its launches, as kernels of models reach them.
-
-    PyTorch as it comes takes the time of fp32 for products, that of TF32 for convolutions.
-    """
-    if precision == "torch" and gpu.has_tf32:
-        products_s, convolutions_s = (roofline_s(layers, gpu, ran_at, batch) for ran_at in ("fp32", "tf32"))
-        return convolutions_s + layers.products_share * (products_s - convolutions_s)
+    """Each layer at the slowest of its arithmetic, its bytes and its launches, as kernels of models reach them."""
     limits = ceilings(gpu, precision)
     if limits.evidence is Evidence.ASSUMED:
-        flops_per_s, bytes_per_s = REACHED * limits.flops_per_s, REACHED * limits.bytes_per_s
-        limits = replace(limits, flops_per_s=flops_per_s, bytes_per_s=bytes_per_s, launch_s=LAUNCH_S)
+        limits = replace(limits.scaled(REACHED), launch_s=LAUNCH_S)
     return under(layers, limits, int(batch), precision).total_s
 
 

@@ -5,7 +5,7 @@ Ceilings are the vendor's peaks, or what the device's own probes reached where t
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,21 @@ class Ceilings:
     """For issuing one operator."""
     evidence: Evidence
     source: str
+    products_flops_per_s: float | None = None
+    """Of matrix products, where these have another rate: PyTorch as it comes computes them in fp32 from Ampere on."""
+
+    def rate(self, layer: LayerWork) -> float:
+        """Operations a second that a layer can reach."""
+        return self.flops_per_s if layer.convolves else self.products_flops_per_s or self.flops_per_s
+
+    def scaled(self, reached: float) -> "Ceilings":
+        """The same where kernels reach a share of the rates."""
+        return replace(
+            self,
+            flops_per_s=reached * self.flops_per_s,
+            products_flops_per_s=self.products_flops_per_s and reached * self.products_flops_per_s,
+            bytes_per_s=reached * self.bytes_per_s,
+        )
 
     @property
     def balance(self) -> float:
@@ -155,7 +170,7 @@ def _layer(layer: LayerWork, limits: Ceilings, batch: int, size: float) -> Layer
         layer=layer,
         flops=flops,
         bytes=moved,
-        arithmetic_s=flops / limits.flops_per_s,
+        arithmetic_s=flops / limits.rate(layer),
         bandwidth_s=moved / limits.bytes_per_s,
         overhead_s=layer.kernels * limits.launch_s,
     )
@@ -178,6 +193,7 @@ def vendor_ceilings(gpu: GPU, precision: str) -> Ceilings:
     """The vendor's peaks; the launch time is assumed."""
     return Ceilings(
         flops_per_s=peak_flops(gpu, precision),
+        products_flops_per_s=gpu.fp32_flops if has_two_rates(gpu, precision) else None,
         bytes_per_s=gpu.memory_bytes_per_s,
         launch_s=LAUNCH_S,
         evidence=Evidence.ASSUMED,
@@ -263,6 +279,11 @@ def computed_in(gpu: GPU, precision: str) -> str:
     return precision
 
 
+def has_two_rates(gpu: GPU, precision: str) -> bool:
+    """Whether convolutions and matrix products run at different precisions."""
+    return precision == "torch" and gpu.has_tf32
+
+
 def ceilings(gpu: GPU, precision: str, directories: Sequence[Path] = ()) -> Ceilings:
     """Measured ceilings where a device file in `directories`, or among the shipped, has them; else the vendor's.
 
@@ -284,6 +305,7 @@ def probed(values: Probes, precision: str) -> dict[str, float]:
     """Ceilings that the probes in a device file reached, by name; without those that did not run."""
     name = {"amp": "fp16", "amp-bf16": "bf16", "torch": "tf32"}.get(precision, precision)
     wanted = {
+        "products_flops_per_s": values.get("matmul", {}).get("fp32_flops") if precision == "torch" else None,
         "flops_per_s": values.get("matmul", {}).get(f"{name}_flops"),
         "bytes_per_s": values.get("device_copy", {}).get("bytes_per_s"),
         "launch_s": values.get("launch", {}).get("queued_s"),
@@ -293,8 +315,10 @@ def probed(values: Probes, precision: str) -> dict[str, float]:
 
 def _combined(gpu: GPU, precision: str, found: Mapping[str, float], source: str) -> Ceilings:
     missing = [name for key, name in PROBED.items() if key not in found]
+    products = found.get("products_flops_per_s") or gpu.fp32_flops
     return Ceilings(
         flops_per_s=found.get("flops_per_s") or peak_flops(gpu, precision),
+        products_flops_per_s=products if has_two_rates(gpu, precision) else None,
         bytes_per_s=found.get("bytes_per_s") or gpu.memory_bytes_per_s,
         launch_s=found.get("launch_s") or LAUNCH_S,
         evidence=Evidence.ASSUMED if missing else Evidence.MEASURED,

@@ -124,8 +124,10 @@ def _rule(prediction: Prediction) -> str:
 def _ceilings(seen: Anatomy) -> str:
     limits = seen.roofline.ceilings
     per_value = limits.operations_per_value(VALUE_BYTES[seen.precision])
+    products = limits.products_flops_per_s
+    slower = f" ({products / 1e12:.3g} for matrix products, in fp32)" if products else ""
     return (
-        f"Ceilings: {limits.flops_per_s / 1e12:.3g} TFLOP/s, {limits.bytes_per_s / 1e9:.4g} GB/s,"
+        f"Ceilings: {limits.flops_per_s / 1e12:.3g} TFLOP/s{slower}, {limits.bytes_per_s / 1e9:.4g} GB/s,"
         f" {limits.launch_s * 1e6:.3g} us an operator ({limits.evidence}: {limits.source}). Arithmetic dominates from"
         f" {limits.balance:.3g} operations a byte: {per_value:.0f} for a number that is read and written."
     )
@@ -414,6 +416,7 @@ def _on_gpu(seen: Anatomy) -> dict[str, Any]:
         "roofline_s": roof.total_s,
         "ceilings": {
             "flops_per_s": limits.flops_per_s,
+            "products_flops_per_s": limits.products_flops_per_s,
             "bytes_per_s": limits.bytes_per_s,
             "launch_s": limits.launch_s,
             "evidence": str(limits.evidence),

@@ -175,6 +175,13 @@ def test_a_gpu_without_tf32_computes_in_fp32_instead():
     assert GPUS["A100-40GB"].peak_flops("torch") == 156e12
 
 
+@pytest.mark.parametrize(("gpu", "products"), [("A100-40GB", 19.5e12), ("T4", 8.1e12)])
+def test_pytorch_as_it_comes_multiplies_matrices_in_fp32(gpu, products):
+    layers = latency_s(facts("vgg16"), GPUS[gpu], 64, "torch").layers
+    rates = {time.layer.convolves: time.flops / time.arithmetic_s for time in layers if time.flops}
+    assert rates == {True: pytest.approx(GPUS[gpu].peak_flops("torch")), False: pytest.approx(products)}
+
+
 def test_every_gpu_computes_fp32_and_amp():
     assert all(peak_flops(gpu, p) > 0 for gpu in GPUS.values() if not gpu.cores for p in ("fp32", "amp", "torch"))
     assert set(VALUE_BYTES) == {"fp32", "tf32", "torch", "amp", "amp-bf16", "fp16", "bf16", "int8"}
