@@ -24,7 +24,7 @@ from planner.model.parts.streams import StreamSpec
 from planner.model.progress import silent
 from planner.model.replications import RISK_SHARE
 from planner.model.scenario import Objective, Scenario
-from planner.prediction.learnt import Learnt, Seen, traits
+from planner.prediction.learnt import Learnt, Seen
 from planner.prediction.predict import BATCHES, PredictedPair, Predictor
 from planner.replay.run import replay
 from planner.search.outlooks import AlikeInBatches
@@ -91,7 +91,8 @@ def outcomes(most: int, together: int = 1, fitted: Fit | None = None) -> Iterato
     for at, left in enumerate(quarters):
         told = fitted.without(left, every)
         others = [error for part, some in enumerate(errors) if part != at for error in some]
-        blind = Blind(told.effects, told.spreads, told.noise, widening(others))
+        # Truths are of those who published, whose software is known.
+        blind = Blind(told.effects, told.spreads, told.noise, widening(others), own_software_sd=0.0)
         predictor = Predictor(Library({}), catalog.gpus, learnt=blind)
         groups = list(_groups(truths([fitted.figures[place] for place in left]), together))
         for i in np.random.default_rng(at).permutation(len(groups))[:most]:
@@ -216,7 +217,7 @@ def shares(fitted: Fit) -> dict[str, float]:
         quarters = parts(what, fitted.figures, QUARTERS)
         errors = [error for left in quarters for error in errors_of(what, fitted, left)]
         wider = widening(errors)
-        raised = [sum(wider.get(trait, 0.0) for trait in traits(e.figure.case, e.nearness, e.software)) for e in errors]
+        raised = [sum(wider.get(trait, 0.0) for trait in e.traits) for e in errors]
         found[what] = shared_share([replace(e, sd=e.sd * exp(up)) for e, up in zip(errors, raised, strict=True)])
     return found
 

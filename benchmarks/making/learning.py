@@ -25,7 +25,7 @@ from calibrate.published.points import DATA as POINTS
 from calibrate.published.points import sources
 from planner.catalog.offers import load_catalog
 from planner.prediction.effects import chip, family
-from planner.prediction.learnt import FILE, SCHEMA, Nearness, Seen, Software, learnt, traits
+from planner.prediction.learnt import FILE, SCHEMA, Nearness, Seen, learnt
 from planner.prediction.transfer import SPREAD_80
 
 SPREADS_FROM = 1500
@@ -48,8 +48,8 @@ class HeldOut:
     what: str
     """What was left out with it."""
     figure: Figure
-    nearness: Nearness
-    software: Software
+    traits: tuple[str, ...]
+    """What the width of its band depends on."""
     error: float
     """ln(predicted / seen)."""
     sd: float
@@ -105,9 +105,9 @@ def errors_of(what: str, fitted: Fit, left: Integers) -> Iterator[HeldOut]:
         seen[series_name(figure)].append(Seen(figure.case.batch, figure.log_s))
     for figure in held:
         moved = told.beside(figure.case, figure.gpu, seen[series_name(figure)])
-        nearness = told.nearness(figure.case, figure.gpu)
-        if is_predicted(figure, nearness):
-            yield HeldOut(what, figure, nearness, told.software(figure.case), moved.mean - figure.log_s, moved.sd)
+        if is_predicted(figure, told.nearness(figure.case, figure.gpu)):
+            of_case = told.traits(figure.case, figure.gpu, moved.regime)
+            yield HeldOut(what, figure, of_case, moved.mean - figure.log_s, moved.sd)
 
 
 def is_predicted(figure: Figure, nearness: Nearness) -> bool:
@@ -136,21 +136,22 @@ def widening(errors: Sequence[HeldOut]) -> dict[str, float]:
     """By trait: what the logarithm of the told spread must be raised by, so that 80 % of errors lie in the band.
 
     A regression of the 80 % quantile (Koenker and Bassett, Econometrica 46, 1978), where each trait is pulled towards
-    none. A source counts by a root of its figures, so that one with thousands does not speak for all; one that was
-    left out whole counts most.
+    none. A source counts by a root of its figures, so that one with thousands does not speak for all, and so does a
+    series, for what seven submit of one machine is no seven results; a whole publication left out counts most.
     """
     columns: dict[str, int] = {}
     cells: list[tuple[int, int]] = []
     for row, error in enumerate(errors):
-        of_case = traits(error.figure.case, error.nearness, error.software)
-        cells += [(row, columns.setdefault(trait, len(columns))) for trait in of_case]
+        cells += [(row, columns.setdefault(trait, len(columns))) for trait in error.traits]
     rows, at = np.array(cells).T
     design = sp.csr_matrix((np.ones(len(cells)), (rows, at)), shape=(len(errors), len(columns)))
     pull = np.full(len(columns), TRAIT_PULL)
     pull[columns["all"]] = 0.0
     wanted = np.array([log(max(abs(e.error), 1e-4) / (SPREAD_80 * e.sd)) for e in errors])
     count = Counter((error.what, error.figure.source) for error in errors)
+    alike = Counter((error.what, series_name(error.figure)) for error in errors)
     weights = np.array([count[error.what, error.figure.source] ** -0.25 for error in errors])
+    weights *= [alike[error.what, series_name(error.figure)] ** -0.5 for error in errors]
     weights *= [PUBLICATION_WEIGHT if error.what == PUBLICATION else 1.0 for error in errors]
     weights *= len(errors) / weights.sum()
     found = minimize(

@@ -63,7 +63,7 @@ REACHED = 0.6
 BATCHES = (1, 2, 4, 8, 16, 32)
 """Predicted where no series of another GPU gives them."""
 SHARED = 0.2
-"""Part of the variance of predictions that all models on a kind of GPU have in common: 0.23 of the errors where chips
+"""Part of the variance of predictions that all models on a kind of GPU have in common: 0.38 of the errors where chips
 were left out, none where pairs of model and GPU were, in one precision and runtime; `benchmarks truths` prints it."""
 MODELS_MIN = 4
 """Models with known layers measured on a GPU, below which a layer model of it says nothing."""

@@ -7,7 +7,7 @@ from benchmarks.making.fitting import Fit, Spreads, figures, fit
 from benchmarks.making.learning import HeldOut, parts, thinned
 from benchmarks.truths import LEFT_OUT, QUARTERS, Truth, interval, outcomes, shared_share, truths
 from planner.catalog.offers import load_catalog
-from planner.prediction.learnt import Nearness, Software, learnt
+from planner.prediction.learnt import learnt
 
 FIGURES, PLANS = 250, 1
 """Small enough for seconds: fits grow with the third power."""
@@ -54,6 +54,6 @@ def test_the_shared_part_of_errors_is_found(shared: float) -> None:
                 gpu=gpu, architecture=model, input="224", precision="fp16", runtime="pytorch", batch=8.0
             )
             of_model = figure.__class__(case, figure.gpu, "x", 0.0)
-            made.append(HeldOut("", of_model, Nearness.PAIR, Software.HERE, float(error), 1.0))
+            made.append(HeldOut("", of_model, (), float(error), 1.0))
     # The share of n GPUs' common parts has a relative spread of sqrt(2 / n).
     assert shared_share(made) == pytest.approx(shared, abs=3 * max(0.02, shared * np.sqrt(2 / len(by_gpu))))

@@ -155,7 +155,8 @@ OF_A_CLOCK = {
     "gfx942": (256, 2048),
     "gfx950": (256, 4096),
 }
-CLOCKS_GHZ = (0.6, 3.0)
+CLOCKS_GHZ = (0.4, 3.0)
+"""From a Jetson in its mode of 15 W."""
 MATRIX_SHARES = (0.5, 1.0)
 """Matrix units of boards for games take fp16 products at half the rate where they add up in fp32."""
 SAME_CLOCK = 0.2
@@ -691,6 +692,19 @@ def test_the_table_of_prices_follows_from_what_was_found():
     assert text == csv_text(COLUMNS, collect(table(FACTS / "prices-2026.csv")))
 
 
+RECALLED = {"Jetson-Orin-Nano", "Jetson-Orin-Nano-Super", "Jetson-Orin-NX-16GB"}
+"""Of which the table recalls, at fp16, half of what the same multiprocessors do on its AGX Orin."""
+
+
+def test_all_orins_have_the_same_multiprocessors():
+    """Operations a clock: fp32 says how many clocks, int8 is 16 times it, fp16 half of that, TF32 a quarter."""
+    orins = [gpu for gpu in CATALOG.gpus.values() if gpu.compute_capability == "8.7"]
+    assert len(orins) == 8
+    for gpu in orins:
+        rates = (gpu.tensor_int8_flops, gpu.tensor_fp16_flops, gpu.tensor_tf32_flops)
+        assert rates == pytest.approx(tuple(share * gpu.fp32_flops for share in (16, 8, 4)), rel=0.02), gpu.name
+
+
 @pytest.mark.skipif(not (FACTS / "gpus-2026.csv").exists(), reason="the table of GPUs is not here")
 def test_gpus_are_as_found():
     """Vendors round; no figure that both have differs by more than 3 %."""
@@ -702,7 +716,7 @@ def test_gpus_are_as_found():
         assert gpu.memory_bytes == pytest.approx(float(row["memory_gb"]) * 1e9)
         assert gpu.fp32_flops == pytest.approx(float(row["fp32_tflops"]) * 1e12, rel=0.03)
         assert gpu.memory_bytes_per_s == pytest.approx(float(row["memory_bandwidth_gb_per_s"]) * 1e9, rel=0.03)
-        if row["fp16_bf16_tensor_dense"]:
+        if row["fp16_bf16_tensor_dense"] and gpu.name not in RECALLED:
             assert gpu.tensor_fp16_flops == pytest.approx(float(row["fp16_bf16_tensor_dense"]) * 1e12, rel=0.03)
 
 

@@ -5,7 +5,7 @@ import io
 import json
 from collections import defaultdict
 from dataclasses import replace
-from math import exp, log
+from math import exp, hypot, log
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thin
 from calibrate.published.points import points
 from planner import api
 from planner.prediction.effects import PredictedCase
-from planner.prediction.learnt import Learnt, Nearness, Software, learnt, traits
+from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Software, learnt, traits
 from planner.prediction.queries import QueryError, answers
 from planner.prediction.transfer import SPREAD_80
 from planner.show.spreadsheet import answers_csv, answers_json
@@ -93,16 +93,17 @@ def test_bands_are_widened_where_errors_are_large() -> None:
     """Errors of twice the told spread on one GPU, of half of it on another: four in five lie in the band of each."""
     rng = np.random.default_rng(5)
     case = {"architecture": "resnet50", "input": "224", "precision": "fp32", "runtime": "pytorch", "batch": 8.0}
-    near = (Nearness.PAIR, Software.HERE)
+    cases = {gpu: PredictedCase(gpu=gpu, **case) for gpu in ("T4", "L4")}  # type: ignore[arg-type]
+    of = {gpu: tuple(traits(one, Nearness.PAIR, Software.HERE, Regime.WORK)) for gpu, one in cases.items()}
     errors = [
-        HeldOut("", Figure(PredictedCase(gpu=gpu, **case), CATALOG.gpus[gpu], "x", 0.0), *near, error, 0.1)  # type: ignore[arg-type]
+        HeldOut("", Figure(cases[gpu], CATALOG.gpus[gpu], "x", 0.0), of[gpu], error, 0.1)
         for gpu, spread in (("T4", 0.2), ("L4", 0.05))
         for error in rng.normal(0.0, spread, 2000)
     ]
     told = Learnt({}, {}, {}, widening(errors))
     for gpu in ("T4", "L4"):
         some = [e for e in errors if e.figure.case.gpu == gpu]
-        wide = SPREAD_80 * exp(sum(told.widening.get(t, 0.0) for t in traits(some[0].figure.case, *near)))
+        wide = SPREAD_80 * exp(sum(told.widening.get(t, 0.0) for t in of[gpu]))
         assert np.mean([abs(e.error) <= wide * e.sd for e in some]) == pytest.approx(0.8, abs=0.04)
 
 
@@ -243,20 +244,48 @@ def test_a_runtime_known_with_another_style_of_network_narrows_no_band() -> None
     assert width("bert_base", learnt()) < width("bert_base", plain)
 
 
+@pytest.mark.parametrize(("batch", "is_seen"), [(1.0, False), (256.0, True)])
+def test_large_batches_narrow_no_band_of_what_launching_takes(batch: float, is_seen: bool) -> None:
+    """PyTorch on an RTX 3090 was published in batches that fill it, and in no other."""
+    case = PredictedCase(
+        gpu="RTX3090", architecture="resnet34", input="224", precision="fp16", runtime="pytorch", batch=batch
+    )
+    told = learnt().log_time(case, CATALOG.gpus["RTX3090"])
+    assert told.regime is (Regime.WORK if is_seen else Regime.OVERHEAD)
+    assert (learnt().wider(case, CATALOG.gpus["RTX3090"], told.regime) < 1) is is_seen
+
+
+def test_a_band_holds_software_that_nobody_published() -> None:
+    """Where somebody published of the runtime on the GPU; elsewhere widths come from such errors."""
+    here = PredictedCase(
+        gpu="T4", architecture="densenet121", input="224", precision="fp16", runtime="tensorrt", batch=16.0
+    )
+    elsewhere = replace(here, gpu="RTX4090")
+    alike = replace(learnt(), own_software_sd=0.0)
+
+    def spread(known: Learnt, case: PredictedCase) -> float:
+        estimate = known.predict(case, CATALOG.gpus[case.gpu])
+        return log(estimate.high / estimate.low) / (2 * SPREAD_80)
+
+    assert spread(learnt(), here) == pytest.approx(hypot(spread(alike, here), OWN_SOFTWARE_SD))
+    assert spread(learnt(), elsewhere) == spread(alike, elsewhere)
+
+
 def test_a_publication_left_out_counts_as_ones_own_software_does() -> None:
     """Errors of a publication left out are twice those of a pair: its own trait has the wider band."""
     rng = np.random.default_rng(6)
     case = PredictedCase(gpu="T4", architecture="resnet50", input="224", precision="fp32", runtime="tvm", batch=8.0)
     figure = Figure(case, CATALOG.gpus["T4"], "x", 0.0)
+    of = {one: tuple(traits(case, Nearness.ELSEWHERE, one, Regime.WORK)) for one in Software}
     errors = [
-        HeldOut(what, figure, Nearness.ELSEWHERE, software, error, 0.1)
+        HeldOut(what, figure, of[software], error, 0.1)
         for what, software, spread in (("a pair", Software.HERE, 0.1), (PUBLICATION, Software.PRECISION, 0.2))
         for error in rng.normal(0.0, spread, 2000)
     ]
     wider = widening(errors)
 
     def width(software: Software) -> float:
-        return exp(sum(wider.get(t, 0.0) for t in traits(case, Nearness.ELSEWHERE, software)))
+        return exp(sum(wider.get(t, 0.0) for t in of[software]))
 
     for software, spread in ((Software.HERE, 0.1), (Software.PRECISION, 0.2)):
         assert width(software) * 0.1 == pytest.approx(spread, rel=0.1)
