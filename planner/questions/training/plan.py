@@ -54,6 +54,9 @@ WINOGRAD = 2.25
 ALIKE = 0.05
 """Share by which the middles of two times may differ that nobody can tell apart: even measured steps are taken within
 10 %, half of those that are predicted err by more than 8 %."""
+A_WORKER = 150.0
+"""Pictures of 500x375 that a vCPU decodes and resizes to 224 in a second, to begin with: Pillow makes 320 to 390 on one
+core of a Xeon at 2.5 GHz, of 91 and of 40 kB, and a core is two vCPUs."""
 BITS_OF_GBYTE = 8e-9
 """Gb/s of bytes a second."""
 
@@ -107,6 +110,8 @@ class TrainingOption:
     energy_j: float
     co2_kg: float | None
     bottleneck: Limit
+    host_cores: int | None = None
+    """Virtual CPUs of one machine; None where nobody says."""
     workers_enough: int | None
     """Loader workers for each GPU with which the loader delays nothing; None where the scenario has no loader."""
     network_bytes_per_s: Range | None = None
@@ -212,6 +217,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
             *loaded.warnings,
             *usual_length(scenario, subject),
             *warnings(scenario, machines, options),
+            *fed(scenario, subject, [one for one in (cheapest, fastest) if one]),
             *probed_rates(scenario, rates),
             *measured_doubts(scenario, subject, options, library),
         ),
@@ -308,7 +314,8 @@ def loader_rates(loaded: LoadedTraining, gpus: Collection[str], library: Library
     found = {gpu: loader.rate or worker_rate(library.probes(gpu), loader.workers) for gpu in gpus}
     if missing := sorted(gpu for gpu, rate in found.items() if rate is None):
         text = f"`rate` is missing, and beside the profiles of {', '.join(missing)} no loader was probed."
-        remedy = "Write what one worker makes ready, or measure it: planner calibrate --what loader."
+        remedy = f"Write what one worker makes ready, e.g. `rate: {A_WORKER:g} /s`, or measure it:"
+        remedy += " planner calibrate --what loader."
         raise refused(loaded, [(("data", "loader"), f"{text} {remedy}")])
     return {gpu: rate for gpu, rate in found.items() if rate}
 
@@ -332,6 +339,46 @@ def probed_rates(scenario: TrainingScenario, rates: Mapping[str, float]) -> Iter
     if loader and not loader.rate:
         each = ", ".join(f"{rate:,.0f}/s on the host of {gpu}" for gpu, rate in sorted(rates.items()))
         yield f"A worker of the loader makes {each}, as probed there: pictures of 500x375, decoded and resized to 224."
+
+
+def fed(scenario: TrainingScenario, subject: Subject, answers: Sequence[TrainingOption]) -> Iterator[str]:
+    """What processors have to make ready that the scenario does not say, or more workers than they have."""
+    loader = scenario.data.loader
+    if loader is None:
+        if hungry := [option for option in answers if makes_pictures(scenario, subject, option)]:
+            yield unstated_loader(
+                max(hungry, key=lambda option: pictures_per_s(option) / (option.host_cores or math.inf))
+            )
+        return
+    for option in answers:
+        workers = loader.workers * option.gpu_count // option.machines
+        if option.host_cores and workers > option.host_cores:
+            yield (
+                f"data.loader.workers: {workers} on each {option.instance}, which has {option.host_cores} vCPUs: they"
+                " share these, and are counted as if each had its own. Write fewer."
+            )
+
+
+def unstated_loader(option: TrainingOption) -> str:
+    """The pictures that a machine must make ready, and how to say how fast it does."""
+    cores = f"{option.host_cores} vCPUs" if option.host_cores else "vCPUs that nobody lists"
+    needed_per_s = pictures_per_s(option)
+    enough = math.ceil(needed_per_s * option.machines / option.gpu_count / A_WORKER)
+    return (
+        f"Assumed: the loader is never too slow. Each {option.instance} must make {needed_per_s:,.0f} pictures"
+        f" a second ready and has {cores}; write `data.loader`, e.g. `{{workers: {enough}, rate: {A_WORKER:g} /s}}`."
+    )
+
+
+def pictures_per_s(option: TrainingOption) -> float:
+    """Samples that one of its machines must make ready in a second."""
+    return option.global_batch / option.step_s / option.machines
+
+
+def makes_pictures(scenario: TrainingScenario, subject: Subject, option: TrainingOption) -> bool:
+    """Samples are pictures, and no stated run or step says how fast they come."""
+    pictures = subject.facts is not None and len(subject.facts.input_shape) == len(("colours", "rows", "columns"))
+    return pictures and option.rule is not SpeedRule.STATED and scenario.data.samples is not None
 
 
 def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Sequence[Rejection]) -> ScenarioError:
@@ -538,6 +585,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         energy_j=energy_j,
         co2_kg=None if scenario.grid is None else co2_kg(energy_j, scenario.grid),
         bottleneck=step.limit if memory.total.mid <= source.memory_bytes else Limit.MEMORY,
+        host_cores=source.host_cores,
         workers_enough=times.workers_enough(),
         network_bytes_per_s=layout.network_bytes_per_s if layout.machines > 1 else None,
         network_assumed=layout.machines > 1 and layout.is_network_assumed,

@@ -45,6 +45,8 @@ class MachineSource:
     memory_bytes: int
     count_max: int | None = None
     as_of: str = ""
+    host_cores: int | None = None
+    """Virtual CPUs of one machine; None where nobody says."""
     listed_network_bytes_per_s: tuple[float, float] | None = None
     """Bandwidth to other machines, sustained and in bursts, as its provider lists it; None where nobody does."""
 
@@ -95,6 +97,7 @@ def _rented(offer: Offer) -> MachineSource:
         memory_bytes=offer.memory_bytes,
         count_max=offer.count_max,
         as_of=offer.as_of,
+        host_cores=offer.host_cores,
         listed_network_bytes_per_s=offer.network_bytes_per_s,
     )
 

@@ -949,6 +949,23 @@ def test_what_does_not_surely_fit_is_counted_alike_everywhere() -> None:
     assert sum(counts) == sum(not o.fits for o in plan.options)
 
 
+def test_a_loader_that_nobody_stated_is_assumed_aloud_and_workers_beyond_its_cores_are_doubted() -> None:
+    kind = ("buy={instances: [g6e.xlarge], providers: [aws], regions: [us-east-1]}", "counts=[1]", "deadline=null")
+    plan = vit(*kind, "budget=null", "train.global_batch=64")
+    assert plan.cheapest
+    [said] = [line for line in plan.warnings if "the loader is never too slow" in line]
+    assert f"must make {64 / plan.cheapest.step_s:,.0f} pictures a second ready and has 4 vCPUs" in said
+    workers = int(said.partition("workers: ")[2].partition(",")[0])
+    assert 150 * (workers - 1) < 64 / plan.cheapest.step_s <= 150 * workers
+    for workers, doubted in ((4, False), (12, True)):
+        loader = f"data.loader={{workers: {workers}, rate: 100 /s}}"
+        lines = vit(*kind, "budget=null", "train.global_batch=64", loader).warnings
+        assert any("12 on each g6e.xlarge, which has 4 vCPUs" in line for line in lines) is doubted
+        assert not any("never too slow" in line for line in lines)
+    with pytest.raises(ScenarioError, match=r"Write what one worker makes ready, e\.g\. `rate: 150 /s`, or measure it"):
+        vit(*kind, "data.loader={workers: 4}")
+
+
 def timed(option: TrainingOption, time_s: Range, usd: float) -> TrainingOption:
     return replace(option, time_s=time_s, cost_usd=exactly(usd))
 
