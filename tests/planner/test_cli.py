@@ -115,6 +115,10 @@ def can_be_rented_for_less_than_retired_machines(best):
     assert {model.mode for model in best.models} == {"resident"}
 
 
+DAYS_OLD = re.compile(r"\d+(?= days old)")
+"""Grows by one a day."""
+
+
 def readme_shows(out):
     """The answer at the top, whole. UPDATE_README=1 writes it anew."""
     readme = ROOT / "README.md"
@@ -123,7 +127,7 @@ def readme_shows(out):
     if os.environ.get("UPDATE_README"):
         readme.write_text("".join((before, fence, out, end, after)), encoding="utf-8")
     else:
-        assert answer == out
+        assert DAYS_OLD.sub("", answer) == DAYS_OLD.sub("", out)
 
 
 def test_readme_is_short():
