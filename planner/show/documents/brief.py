@@ -103,7 +103,7 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     columns = [
         rows.words("model", lambda m: f"{m.name} {prose.tilde(m)}".strip()),
         rows.figures("GPUs", lambda m: str(len(m.gpus))),
-        rows.figures("batch", prose.batches, "batch_size"),
+        rows.figures("batch/most", batch, "mean_batch_size"),
         rows.words("mode", "mode", once="{}"),
         *ways_of_running(rows),
         rows.figures("p99 / SLO", p99),
@@ -117,6 +117,13 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     binds = limits(best) if best.models else ""
     notes = [alike, *tf32_off(assumed), binds, TILDE if best.predicted else ""]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
+
+
+def batch(model: ModelAnswer) -> str:
+    """`1.8/5`: as batches were on average, and at most; of stages at different sizes those alone."""
+    most = prose.batches(model)
+    is_one = most.isdigit() and isfinite(model.mean_batch_size)
+    return f"{model.mean_batch_size:.1f}/{most}" if is_one else most
 
 
 def tf32_off(assumed: Sequence[Statement]) -> list[str]:
