@@ -26,7 +26,7 @@ def structure(data: dict[str, Any]) -> Iterator[Wrong]:
     names = [name for _, name in named([*models, *pipelines])]
     asked = {str(entry.get("model")) for _, entry in streams}
     yield from nothing_to_serve(data)
-    yield from names_apart(models, pipelines, asked)
+    yield from names_apart(models, pipelines, asked, asked - set(names))
     yield from names_in_streams(streams, names)
     for i, entry in models:
         yield from below(("models", i), own_model(entry))
@@ -39,23 +39,24 @@ def structure(data: dict[str, Any]) -> Iterator[Wrong]:
             yield from below((key,), rule(data[key]))
 
 
-def names_apart(models: Entries, pipelines: Entries, asked: Set[str]) -> Iterator[Wrong]:
+def names_apart(models: Entries, pipelines: Entries, asked: Set[str], unknown: Set[str]) -> Iterator[Wrong]:
     """Names of models, pipelines and their stages that are not apart, and those that no stream asks."""
     taken: set[str] = set()
-    yield from own_names("models", models, taken, asked)
-    yield from own_names("pipelines", pipelines, taken, asked)
+    yield from own_names("models", models, taken, asked, unknown)
+    yield from own_names("pipelines", pipelines, taken, asked, unknown)
     stages = {i: mappings(entry, "stages") for i, entry in pipelines}
     for i, name in named(pipelines):
         yield from below(("pipelines", i), names_of_stages(name, stages[i], taken))
 
 
-def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str]) -> Iterator[Wrong]:
-    """Names of models or pipelines that are `taken` before, and those that no stream asks."""
+def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str], unknown: Set[str]) -> Iterator[Wrong]:
+    """Names of models or pipelines that are `taken` before, and those that no stream asks: unless one asks for an
+    `unknown` name that is nearly theirs, which is told at the stream."""
     kind, others, remedy = NAMED[key]
     for i, name in named(entries):
         if name in taken:
             yield (key, i, "name"), f"`{name}` is the name of another {others}. Name them apart{remedy}."
-        elif asked and name not in asked and not any(did_you_mean(one, [name]) for one in asked):
+        elif asked and name not in asked and not any(did_you_mean(one, [name]) for one in unknown):
             unasked = f"no stream asks `{name}`. Add a stream with `model: {name}` or leave the {kind} out."
             yield (key, i, "name"), unasked
         taken.add(name)

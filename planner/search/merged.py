@@ -15,7 +15,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Packer, Packing
 from planner.placing.sharing import NOTHING_MERGED, Option, options
-from planner.placing.sizing import Profiles
+from planner.placing.sizing import Kind, Profiles
 from planner.replay.answer import recommend
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.replay import Replay
@@ -28,13 +28,14 @@ from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import candidate_name
 from simulator.clock.stability import drain
 from simulator.world.deployment import Deployment
-from simulator.world.profile import Evidence, weakest
+from simulator.world.profile import Evidence, WeightSource, weakest
 
 SAME_USD = 0.005
 """Dollars a month that count as no difference."""
 NO_ROOM_NEEDED = (
-    "every kind of GPU on offer holds all models at once, in their largest batches: sharing layers saves memory alone, "
-    "so that merged ways need the same GPUs; they are compared on these, not searched"
+    "every machine on offer holds all models at once, on each of its GPUs in their largest batches and in its own "
+    "memory: sharing layers saves memory alone, so that merged ways need the same GPUs; they are compared on these, "
+    "not searched"
 )
 
 
@@ -150,16 +151,19 @@ def needs_no_room(tried: Sequence[MergingWay]) -> bool:
 
 
 def has_room(question: Question) -> bool:
-    """Whether each kind of GPU holds all models at once, in their largest batches: then no fleet is short of memory,
-    which is all that shared layers save."""
-    for kind in {kind for _, kind in question.sized}:
-        here = [sized for (_, other), sized in question.sized.items() if other == kind]
+    """Whether each machine holds all models at once, in their largest batches: then no fleet is short of memory, which
+    is all that shared layers save."""
+    from_disk = question.scenario.swap.policy.source is WeightSource.DISK
+    for offer in question.offers:
+        here = [sized for (_, kind), sized in question.sized.items() if kind == Kind.of(offer)]
         weights_bytes = sum(sized.profile.weight_bytes for sized in here)
-        workspace_bytes = max(sized.profile.workspace(sized.batch_size_max) for sized in here)
-        context_bytes = max(sized.context_bytes for sized in here)
+        workspace_bytes = max((sized.profile.workspace(sized.batch_size_max) for sized in here), default=0)
+        context_bytes = max((sized.context_bytes for sized in here), default=0)
         if any(sized.stages > 1 for sized in here):
             return False
-        if weights_bytes + workspace_bytes + context_bytes > kind.memory_bytes:
+        if weights_bytes + workspace_bytes + context_bytes > offer.memory_bytes:
+            return False
+        if not from_disk and offer.host_memory_bytes is not None and weights_bytes > offer.host_memory_bytes:
             return False
     return True
 

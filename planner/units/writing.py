@@ -107,7 +107,7 @@ class TextColumn:
         if self.right:
             return self.width
         found = (piece.strip() for text in (self.title, *self.cells) for piece in pieces(text))
-        return min(self.width, max(FOLDED_MIN, *map(len, found)))
+        return min(self.width, max([FOLDED_MIN, *map(len, found)]))
 
     def rows(self) -> Iterator[list[str]]:
         """The lines of title and cells, each as wide as the column."""

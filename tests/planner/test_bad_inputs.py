@@ -174,6 +174,10 @@ TABLE = {
         changed("  - {model: vgg16, poisson: 10 rps}\n", ""),
         ["s.yaml:5:11: models[1].name: no stream asks `vgg16`. Add a stream with `model: vgg16` or leave"],
     ),
+    "a model nobody asks, named nearly like one that is asked": (
+        GOOD.replace("vgg16", "resnet502", 1).replace("  - {model: vgg16, poisson: 10 rps}\n", ""),
+        ["s.yaml:5:11: models[1].name: no stream asks `resnet502`. Add a stream with `model: resnet502` or leave"],
+    ),
     "a model that is not there": (
         changed("model: vgg16", "model: vgg61"),
         ["s.yaml:9:13: streams[1].model: no model is called `vgg61`. Did you mean `vgg16`?"],

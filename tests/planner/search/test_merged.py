@@ -185,6 +185,31 @@ def test_ways_are_searched_only_where_memory_may_be_short(tmp_path: Path, memory
     assert both.recommendation.gpu_count == min(alone.gpu_count, stem.gpu_count)
 
 
+SLO = "{latency: 100 ms, attainment: 95 %}"
+
+
+def test_ways_are_searched_where_the_memory_of_machines_is_short(tmp_path: Path) -> None:
+    """A machine keeps a copy of every weight: where its own memory holds one model merged and no three, merging saves
+    machines too."""
+    path = tmp_path / "host.yaml"
+    path.write_text(
+        "models:\n"
+        + "".join(f"  - {{name: {name}, profile: resnet50_v2, layers: resnet50, slo: {SLO}}}\n" for name in "abc")
+        + "streams:\n"
+        + "".join(f"  - {{model: {name}, count: 2, rate: 20 fps}}\n" for name in "abc")
+        + "buy: {own: [{name: box, gpu: V100, memory: 16 GB, host_memory: 220 MB, price: $1/h, count: 3}]}\n"
+        "replications: 2\nhorizon: 6\nmemory: resident\n"
+    )
+    counts = {
+        way: plan(
+            load_scenario(path, (f"merging={way}",)), CATALOG, LIBRARY, created_at=str(DAY)
+        ).recommendation.gpu_count
+        for way in ("none", "stem", "auto")
+    }
+    assert counts["stem"] < counts["none"]
+    assert counts["auto"] == counts["stem"]
+
+
 def test_a_plan_of_another_way_is_refused(tmp_path: Path) -> None:
     found = plan(load_scenario(small(tmp_path)), CATALOG, LIBRARY, created_at=str(DAY))
     other = load_scenario(small(tmp_path), ("merging=layers",))

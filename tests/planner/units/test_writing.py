@@ -63,3 +63,7 @@ def test_figures_are_not_folded():
 )
 def test_texts_are_broken_between_words_and_parts_of_paths(text, width, lines):
     assert folded(text, width) == lines
+
+
+def test_a_column_of_blanks_takes_no_room() -> None:
+    assert TextColumn("", ["", ""]).least == 0
