@@ -71,11 +71,11 @@ class Trained:
     copy_s: float
     """To copy one batch to the device; 0 where that is the processor, which copies nothing."""
     start_s: float
-    """What an epoch takes beside its batches and steps, with workers: they start, and the first step copies the memory
-    that it writes, which they were given too. 0 without."""
+    """What an epoch of one step takes beside that, with workers: they start and make the first batch, and the step
+    copies the memory that it writes, which they were given too. 0 without."""
     predicted_s: float
-    """Time of the epoch: steps x (step_s + copy_s + load_s), or with workers start_s + steps x the longer of load_s
-    and the rest."""
+    """Time of the epoch: steps x (step_s + copy_s + load_s), or with workers start_s, the first step, and for each
+    other the longer of load_s and step_s + copy_s."""
     epoch_s: float
     """Measured."""
     real_step_s: float
@@ -188,7 +188,7 @@ class Run:
             load_s=ready.batch_s,
             copy_s=ready.copy_s,
             start_s=start_s,
-            predicted_s=start_s + len(real) * max(turn_s, ready.batch_s),
+            predicted_s=start_s + turn_s + (len(real) - 1) * max(turn_s, ready.batch_s),
             epoch_s=sum(part.took_s for part in epoch),
             real_step_s=mean(real),
             busy_predicted_s=busy_start_s + len(real) * (busy_s + own_load_s) if on_cpu else None,

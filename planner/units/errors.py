@@ -35,6 +35,8 @@ LIMITS = {
     "less_than_equal": ("le", "at most"),
 }
 """By pydantic's kind of error: its name of the limit, and the words for it."""
+LISTED_MAX = 40
+"""Words that an error lists; of more, such as the codes of what an answer says, nobody finds theirs."""
 WANTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -91,6 +93,8 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
             return "is missing. Add it."
         case "enum" | "literal_error":
             words = re.findall(r"'([^']+)'", context["expected"])
+            if len(words) > LISTED_MAX:
+                return f"is none of the {len(words)} that this version of planner knows, got {got}."
             return f"must be one of {', '.join(words)}, got {got}.{did_you_mean(str(detail['input']), words)}"
         case "too_short":
             return "must not be empty. Add at least one item."

@@ -96,6 +96,16 @@ def test_a_statement_that_cannot_be_said_is_refused(tmp_path, place, why):
         read_plan(path)
 
 
+def test_a_code_that_another_version_wrote_is_refused_in_one_short_line(tmp_path):
+    path = tmp_path / "plan.json"
+    written = json.loads(to_json(replace(PLAN, assumptions=(Statement(code=Code.SPOT, subjects=("g5.xlarge",)),))))
+    written["assumptions"][0]["code"] = "decode-memory"
+    path.write_text(json.dumps(written), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"that this version of planner knows.* Run `planner plan` again\.$") as raised:
+        read_plan(path)
+    assert Code.OFFERED_FOR_LESS not in str(raised.value)
+
+
 def test_a_plan_of_version_1_is_refused_in_one_line(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({**json.loads(to_json(PLAN)), "schema": "planner.plan/v1"}), encoding="utf-8")
