@@ -15,7 +15,8 @@ from planner.catalog.offers import Offer
 from planner.model.candidate import Machines
 from planner.model.scenario import Objective
 from planner.placing.sizing import Kind, Sized, SizedModels
-from planner.placing.stations import Resource, sessions_max
+from planner.placing.stations import Resource, encoded_max
+from simulator.world.pipelines import ENCODE
 from simulator.world.power import busy_w
 
 GPUS_MAX = 4096
@@ -111,7 +112,7 @@ class FleetProgram:
         sum_k s_k = 1, s_k work_k <= (1 - headroom) servers_k(n)
         sum_k GPUs_k memory_k >= bytes that all decoded streams hold, k among the kinds that decode them
         sum_k GPUs_k floor(memory_k / smallest of them) >= decoded streams
-        the same of encoded ones, and of both; of one machine no more encoded streams than its driver takes
+        the same of encoded ones, and of both; no more encoded streams in one machine than its driver takes
 
     **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
     the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
@@ -134,6 +135,8 @@ class FleetProgram:
     """What pipelines ask besides GPUs."""
     stream_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """GPU memory that each stream holds which is decoded, and which is encoded, in bytes."""
+    encoded: tuple[int, ...] = ()
+    """Streams that each source which is encoded is encoded to, one at each such stage."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -257,6 +260,8 @@ class FleetProgram:
                 coding |= set(able)
                 self._held_row(rows, able, sum(sizes))
                 self._number_row(rows, able, resource.kind, sizes)
+            if resource.kind == ENCODE:
+                self._driver_rows(rows, able)
         self._held_row(rows, coding, sum(map(sum, self.stream_sizes.values())))
 
     def _held_row(self, rows: "_Rows", able: Collection[Kind], held_bytes: int) -> None:
@@ -265,12 +270,19 @@ class FleetProgram:
         rows.add(lower=held_bytes / 1e9, n=memory)
 
     def _number_row(self, rows: "_Rows", able: Sequence[Kind], kind: str, sizes: Sequence[int]) -> None:
-        """As many streams as there are: by memory, were all the smallest, and by what drivers take."""
+        """As many streams as there are: by memory, were all the smallest, and by what drivers take of those that are
+        encoded to fewest."""
         using = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
-        least = min(sizes)
+        least, fewest = min(sizes), min(self.encoded) if kind == ENCODE else 1
         fitting = {o: float(g.gpu_count * (g.memory_bytes // least)) if least else inf for o, g in using.items()}
-        most = {o: min(fitting[o], sessions_max(kind, g.gpu), len(sizes)) for o, g in using.items()}
+        most = {o: min(fitting[o], encoded_max(kind, g.gpu) // fewest, len(sizes)) for o, g in using.items()}
         rows.add(lower=len(sizes), n=most)
+
+    def _driver_rows(self, rows: "_Rows", able: Sequence[Kind]) -> None:
+        """Drivers take all streams that are encoded, and one of them all those of the source with most."""
+        taken = {o: encoded_max(ENCODE, g.gpu) for o, g in enumerate(self.offers) if Kind.of(g) in able}
+        rows.add(lower=sum(self.encoded), n={o: float(min(most, sum(self.encoded))) for o, most in taken.items()})
+        rows.add(lower=1, n={o: 1.0 for o, most in taken.items() if most >= max(self.encoded)})
 
     def _pairs_of(self, model: str) -> list[int]:
         return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]

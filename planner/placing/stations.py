@@ -1,7 +1,7 @@
 """Stations: what pipelines ask of a fleet besides its GPUs' arithmetic - engines for video, cores, copies to GPUs."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf
 
@@ -133,23 +133,28 @@ def loads_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu], limit: floa
     found: list[StationLoad] = []
     for resource in resources(needs, gpus.values()):
         here = [(gpu, one) for gpu, one in placed_stations(pipelines_in(needs), devices) if one.kind == resource.kind]
-        found += _loads(resource, here, len(stream_sizes(needs, resource.kind)), gpus, limit)
+        found += _loads(resource, here, encoded_streams(needs, resource.kind), gpus, limit)
     return tuple(found)
 
 
 def _loads(
-    resource: Resource, stations: Sequence[tuple[str, Station]], sources: int, gpus: Mapping[str, GPU], limit: float
+    resource: Resource, stations: Sequence[tuple[str, Station]], encoded: Ints, gpus: Mapping[str, GPU], limit: float
 ) -> Iterator[StationLoad]:
+    """`encoded`: streams that each source makes at such stations."""
     if not stations:
         yield StationLoad(resource.kind, "", 0, inf)
         return
     capacity = sum(one.servers / resource.work[gpu] for gpu, one in stations)
+    sources = len(encoded)
     come, most = _dealt(sources, stations), _dealt(floor(sources * limit * capacity + 1e-9), stations)
+    by_host = _encoded_by_host(encoded, [one for _, one in stations])
+    each = max(1.0, float(encoded.mean())) if sources else 1.0
     for gpu in come:
         number = sum(one.servers for name, one in stations if name == gpu)
-        hosts = len({one.host for name, one in stations if name == gpu})
-        by_drivers = hosts * sessions_max(resource.kind, gpus[gpu])
-        yield StationLoad(resource.kind, gpu, number, 1 / capacity, come[gpu], min(most[gpu], by_drivers))
+        taken = encoded_max(resource.kind, gpus[gpu])
+        hosts = {one.host for name, one in stations if name == gpu}
+        more = sum(floor((taken - by_host[host]) / each) for host in hosts)
+        yield StationLoad(resource.kind, gpu, number, 1 / capacity, come[gpu], min(most[gpu], come[gpu] + more))
 
 
 def _dealt(sources: int, stations: Sequence[tuple[str, Station]]) -> dict[str, int]:
@@ -161,8 +166,16 @@ def _dealt(sources: int, stations: Sequence[tuple[str, Station]]) -> dict[str, i
     return come
 
 
-def sessions_max(kind: str, gpu: GPU) -> int:
-    """Most streams that the driver of such GPUs takes in one machine."""
+def _encoded_by_host(encoded: Ints, stations: Sequence[Station]) -> Counter[str]:
+    """How many streams are made in each machine, where each source makes so many."""
+    made = Counter[str]()
+    for one, mine in zip(stations, split(len(encoded), [one.capacity for one in stations]), strict=True):
+        made[one.host] += int(encoded[mine].sum())
+    return made
+
+
+def encoded_max(kind: str, gpu: GPU) -> int:
+    """Most streams that the driver of such GPUs encodes at once in one machine."""
     return gpu.encode_sessions if kind == ENCODE and gpu.encode_sessions else MANY
 
 
@@ -178,11 +191,21 @@ def pipelines_in(needs: Mapping[str, Need]) -> list[PipelineSpec]:
 
 def stream_sizes(needs: Mapping[str, Need], kind: str) -> Ints:
     """GPU memory that each stream holds which is decoded, or encoded, in bytes: of each such stage its own."""
+    return _of_each_source(needs, kind, sum)
+
+
+def encoded_streams(needs: Mapping[str, Need], kind: str) -> Ints:
+    """Streams that each source is decoded from, or encoded to: one at each such stage of its pipeline."""
+    return _of_each_source(needs, kind, len)
+
+
+def _of_each_source(needs: Mapping[str, Need], kind: str, figure: Callable[[Sequence[int]], int]) -> Ints:
+    """A figure of what each source that engines of a kind work for holds at its stages."""
     each: list[int] = []
     for need, pipeline in piped(needs):
         held = [held_bytes(stage, stage.coding) for stage in pipeline.stages if stage.coding and kind_of(stage) == kind]
         if held:
-            each += [sum(held)] * sum(stream.count for stream in need.streams)
+            each += [figure(held)] * sum(stream.count for stream in need.streams)
     return np.array(each, dtype=np.int64)
 
 
@@ -221,14 +244,13 @@ def held_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> dict[str,
     return found
 
 
-def too_many_sessions(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[GPU, int] | None:
-    """A machine to which more streams come than its driver encodes: its GPU, and how many; None where there is none."""
-    encoded = streams_on(needs, devices, ENCODE)
-    come = Counter[str]()
-    for device in devices:
-        come[device.host] += len(encoded.get(device.id, ()))
-    over = (one for one in devices if come[one.host] > sessions_max(ENCODE, one.kind.gpu))
-    return next(((one.kind.gpu, come[one.host]) for one in over), None)
+def beyond_drivers(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[GPU, int] | None:
+    """A machine in which more streams would be encoded than its driver takes: its GPU, and how many; None where there
+    is none."""
+    engines = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == ENCODE]
+    by_host = _encoded_by_host(encoded_streams(needs, ENCODE), engines)
+    over = (one for one in devices if by_host[one.host] > encoded_max(ENCODE, one.kind.gpu))
+    return next(((one.kind.gpu, by_host[one.host]) for one in over), None)
 
 
 def placed_stations(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu]) -> list[tuple[str, Station]]:
@@ -330,3 +352,11 @@ def too_small_for_a_stream(needs: Mapping[str, Need], gpus: Collection[GPU]) -> 
     for gpu in {gpu.name: gpu for gpu in gpus}.values():
         if largest > gpu.memory_bytes:
             yield gpu, largest
+
+
+def too_many_of_a_source(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tuple[GPU, int]]:
+    """Kinds of GPU whose driver does not encode all streams of the source with most, each once with how many."""
+    most = int(encoded_streams(needs, ENCODE).max(initial=0))
+    for gpu in {gpu.name: gpu for gpu in gpus}.values():
+        if most > encoded_max(ENCODE, gpu):
+            yield gpu, most

@@ -11,7 +11,7 @@ from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
-from planner.placing.stations import Held, held_on, loads_on, too_many_sessions
+from planner.placing.stations import Held, beyond_drivers, held_on, loads_on
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
 from planner.replay.run import replay
@@ -145,7 +145,7 @@ class OnFleet:
         cost = cost_usd_per_hour(self.offered, self.fleet)
         if busiest.load > 1 - question.scenario.headroom + 1e-9:
             return Miss(too_few_stations(candidate, busiest, question.scenario.headroom, cost), None, False)
-        if over := too_many_sessions(question.needs, self.devices):
+        if over := beyond_drivers(question.needs, self.devices):
             return Miss(too_many_encoded(candidate, *over, cost), None, False)
         held_by_gpu = held_on(question.needs, self.devices)
         context = CONTEXT_BYTES if question.scenario.context is None else question.scenario.context

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from calibrate.layers.facts import Facts, facts
 from calibrate.library.lookup import Library
 from planner.catalog.offers import Catalog, Offer, offers
+from planner.model.candidate import OnGpu
 from planner.model.parts.machines import EvidenceAsked
 from planner.model.plan import Rejection
 from planner.model.replications import RISK_SHARE
@@ -15,12 +16,20 @@ from planner.model.scenario import MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
 from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
-from planner.placing.stations import does, resources, stream_sizes, too_small_for_a_stream, unable
+from planner.placing.stations import (
+    does,
+    encoded_streams,
+    resources,
+    stream_sizes,
+    too_many_of_a_source,
+    too_small_for_a_stream,
+    unable,
+)
 from planner.prediction.predict import Predictor
-from planner.search.rejections import dominated, no_engine, stream_too_large
+from planner.search.rejections import dominated, no_engine, stream_too_large, too_many_encoded
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
-from simulator.world.pipelines import ENGINES
+from simulator.world.pipelines import ENCODE, ENGINES
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
 
@@ -51,6 +60,7 @@ class Question:
             resident=self.scenario.memory is MemoryPolicy.RESIDENT,
             resources=resources(self.needs, [offer.gpu for offer in self.offers]),
             stream_sizes={kind: tuple(stream_sizes(self.needs, kind).tolist()) for kind in ENGINES},
+            encoded=tuple(encoded_streams(self.needs, ENCODE).tolist()),
         )
 
     def lower_bound_usd_per_hour(self) -> float:
@@ -143,11 +153,13 @@ def _ask(
 
 
 def _unfit_for_video(need_by_model: Mapping[str, Need], gpus: Sequence[GPU], catalog: Catalog) -> Iterator[Rejection]:
-    """Kinds of GPU that lack an engine for what is asked, or the memory for one stream of it."""
+    """Kinds of GPU that lack an engine for what is asked, or the memory for one stream of it, or whose driver does not
+    encode all streams of one source."""
     newest_first = [gpu for gpu in reversed([*catalog.gpus.values()]) if not gpu.mig_profile]
     for one in unable(need_by_model, gpus):
         yield no_engine(one, [gpu.name for gpu in newest_first if all(does(gpu, coding) for coding in one.codings)])
     yield from (stream_too_large(*too_small) for too_small in too_small_for_a_stream(need_by_model, gpus))
+    yield from (too_many_encoded(OnGpu(gpu=gpu.name), gpu, n) for gpu, n in too_many_of_a_source(need_by_model, gpus))
 
 
 def undominated(

@@ -13,7 +13,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.duty import share_served
 from planner.placing.packing import Misfit, Packing
 from planner.placing.sizing import Need
-from planner.placing.stations import STATIONS, StationLoad, Unable, sessions_max
+from planner.placing.stations import STATIONS, StationLoad, Unable, encoded_max
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
@@ -373,17 +373,22 @@ def too_many_streams(
     )
 
 
-def too_many_encoded(candidate: Candidate, gpu: GPU, streams: int, cost_usd_per_hour: float) -> Rejection:
-    """A fleet of which one machine would encode more streams than its driver takes."""
-    most = sessions_max(ENCODE, gpu)
+def too_many_encoded(
+    subject: Candidate | OnGpu, gpu: GPU, streams: int, cost_usd_per_hour: float | None = None
+) -> Rejection:
+    """A fleet of which one machine would encode more streams than its driver takes, or a kind of GPU that does not take
+    those of one source."""
+    most = encoded_max(ENCODE, gpu)
+    of_kind = isinstance(subject, OnGpu)
+    remedies = (Statement(code=Code.OTHER_MACHINE),) if of_kind else (_less_demand(most / streams), ONE_MORE_GPU)
     return Rejection(
-        subject=candidate,
+        subject=subject,
         bottleneck=Bottleneck.ENCODE,
         observed=streams,
         limit=most,
         unit="streams",
         why=Statement(code=Code.TOO_MANY_ENCODED, subjects=(gpu.name,), figures={"streams": streams, "most": most}),
-        remedies=(_less_demand(most / streams), ONE_MORE_GPU),
+        remedies=remedies,
         cost_usd_per_hour=cost_usd_per_hour,
     )
 

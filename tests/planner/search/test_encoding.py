@@ -1,5 +1,7 @@
 """Plans of pipelines that encode video: engines, presets, memory and drivers decide; what cannot be done is said."""
 
+from dataclasses import replace
+
 import pytest
 from support.planning import CATALOG, planned, profile, shelf
 
@@ -17,17 +19,27 @@ QUICK = {name: profile("detector", CATALOG.gpus[name], 0.0001, 0.0001) for name 
 
 
 def packed(cameras: int, gpu: str = "T4", rate: float = 30.0, **encode: object) -> Plan:
+    return planned(asked_of(cameras, gpu, rate, 1, **encode), shelf(QUICK[gpu]))
+
+
+def thumbed(cameras: int, stages: int) -> Scenario:
+    """Each frame encoded so many times, slowly and in little memory: only drivers are in the way."""
+    return asked_of(cameras, "RTX4090", 1.0, stages, memory=1_000_000)
+
+
+def asked_of(cameras: int, gpu: str, rate: float, stages: int, **encode: object) -> Scenario:
     """A quick detector, and each of its frames encoded anew, on machines of one GPU each."""
     detect = StageSpec(name="detect", model="detector")
-    pack = StageSpec(name="pack", after=(EdgeSpec(stage="detect"),), **({"encode": "h264", "preset": "p3"} | encode))
-    asked = Scenario(
-        pipelines=(PipelineSpec(name="gate", slo=SloSpec(latency=0.3, attainment=1.0), stages=(detect, pack)),),
+    after = (EdgeSpec(stage="detect"),)
+    how = {"encode": "h264", "preset": "p3"} | encode
+    packs = [StageSpec(name=f"pack{n or ''}", after=after, **how) for n in range(stages)]
+    return Scenario(
+        pipelines=(PipelineSpec(name="gate", slo=SloSpec(latency=0.3, attainment=1.0), stages=(detect, *packs)),),
         streams=(StreamSpec(model="gate", count=cameras, rate=rate, phase=Phase.SPREAD),),
         buy=BuySpec(own=(OwnMachine(name="box", gpu=gpu, price=0.35, count=4, cores=4),)),
         horizon=3.0,
         replications=2,
     )
-    return planned(asked, shelf(QUICK[gpu]))
 
 
 def lines(plan: Plan) -> list[str]:
@@ -83,10 +95,47 @@ def test_drivers_of_geforce_encode_eight_streams_in_a_machine(cameras: int, mach
     assert resource_line(encoding) == f"encoding H.264 on RTX4090: {cameras} of {8 * machines} streams"
 
 
+@pytest.mark.parametrize(
+    ("stages", "cameras", "machines"), [(2, 4, 1), (2, 5, 2), (2, 8, 2), (2, 9, 3), (3, 2, 1), (3, 3, 2), (8, 2, 2)]
+)
+def test_each_stage_that_encodes_is_a_stream_to_the_driver(stages: int, cameras: int, machines: int) -> None:
+    """Of three a camera, eight streams are those of two cameras in a machine."""
+    found = planned(thumbed(cameras, stages), shelf(QUICK["RTX4090"])).recommendation
+    assert (found.feasible, found.gpu_count) == (True, machines)
+    assert found.lower_bound_usd_per_hour == pytest.approx(0.35 * machines)
+    encoding = next(one for one in found.resources if one.kind is Bottleneck.ENCODE)
+    assert (encoding.streams, encoding.streams_max) == (cameras, 8 // stages * machines)
+
+
+def test_pipelines_of_other_numbers_of_streams_share_what_drivers_take() -> None:
+    """Four cameras of one stream and two of two fill a machine; a third of two needs another."""
+    for twos, machines in ((2, 1), (3, 2)):
+        one, two = thumbed(4, 1), thumbed(twos, 2)
+        both = replace(
+            one,
+            pipelines=(*one.pipelines, replace(two.pipelines[0], name="door")),
+            streams=(*one.streams, replace(two.streams[0], model="door")),
+        )
+        found = planned(both, shelf(QUICK["RTX4090"])).recommendation
+        assert (found.feasible, found.gpu_count) == (True, machines)
+        assert found.lower_bound_usd_per_hour == pytest.approx(0.35 * machines)
+        encoding = next(one for one in found.resources if one.kind is Bottleneck.ENCODE)
+        assert encoding.streams == 4 + twos <= encoding.streams_max
+
+
+def test_a_camera_of_more_streams_than_a_driver_takes_is_refused_with_the_reason() -> None:
+    plan = planned(thumbed(1, 9), shelf(QUICK["RTX4090"]))
+    assert not plan.recommendation.feasible
+    told = (
+        "RTX4090: the driver of RTX4090 encodes 8 streams at once in a machine, one for each `encode` stage of a camera"
+    )
+    assert [line for line in lines(plan) if line.startswith(f"{told}; 9 would come")], lines(plan)
+
+
 def test_more_streams_than_drivers_take_are_refused_by_name() -> None:
     plan = packed(40, "RTX4090", rate=1.0)
     assert not plan.recommendation.feasible
-    told = "the driver of RTX4090 encodes 8 streams at once in a machine, 10 would come"
+    told = "encodes 8 streams at once in a machine, one for each `encode` stage of a camera; 10 would come"
     assert any(told in line for line in lines(plan)), lines(plan)
 
 
