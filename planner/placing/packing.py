@@ -124,6 +124,19 @@ def busiest_device(placed: Sequence[Placed]) -> tuple[float, str]:
     return max(each, default=(0.0, ""))
 
 
+def models_bytes(placed: Sequence[Placed], device: FleetGpu) -> float:
+    """GPU memory that the models on a GPU take with their context: all weights and the largest batch, or those of the
+    largest model where they take turns; 0 where there are none."""
+    here = [(portions_of(p)[p.devices.index(device)], p) for p in placed if device in p.devices]
+    if not here:
+        return 0
+    portions = [portion for portion, _ in here]
+    batches = [portion.sized.profile.workspace(p.batch_size_max) for portion, p in here]
+    alone = max(portion.weight_bytes + batch for portion, batch in zip(portions, batches, strict=True))
+    turns = any(p.swapped for _, p in here)
+    return context_bytes(portions) + (alone if turns else weight_bytes(portions) + max(batches))
+
+
 def portions_of(placed: Placed) -> list[Portion]:
     """What each of its GPUs has of a replica."""
     whole, count = placed.portion, len(placed.devices)

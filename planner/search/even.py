@@ -23,7 +23,7 @@ from planner.replay.run import PLANNING, replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.budgets import with_budgets
 from planner.search.question import NothingToPlanError, Question
-from planner.search.rejections import misfit
+from planner.search.rejections import misfit, streams_refused
 from planner.words.candidates import machines_name
 from planner.words.statements import rejection_line
 from simulator.clock.stability import drain
@@ -148,16 +148,17 @@ def _work_of(packing: Packing) -> Mapping[tuple[str, Kind], float]:
 def evaluate(question: Question, offer: Offer, count: int, progress: Progress = silent) -> Trial:
     """Replay a deployment one names oneself, all models on `count` machines of one offer, SLOs met or not.
 
-    Raises NothingToPlanError where they cannot be placed at all.
+    Raises NothingToPlanError where they cannot be placed at all, or streams of video cannot come there.
     """
     offered, fleet, scenario = (offer,), (count,), question.scenario
     devices = devices_of(offered, fleet)
+    candidate, cost = partial(candidate_of, offered, fleet, among=question.offers), cost_usd_per_hour(offered, fleet)
+    if no := streams_refused(candidate(question.policies[0]), scenario, question.needs, devices, cost):
+        raise NothingToPlanError(rejection_line(no))
     question = next(with_budgets(question, devices))
     ways = spread(question, devices)
     if isinstance(ways, Misfit):
-        candidate = candidate_of(offered, fleet, question.policies[-1], question.offers)
-        no = misfit(candidate, ways, scenario.memory, cost_usd_per_hour(offered, fleet))
-        raise NothingToPlanError(rejection_line(no))
+        raise NothingToPlanError(rejection_line(misfit(candidate(question.policies[-1]), ways, scenario.memory, cost)))
     first = next(ways)
     if is_plain(first):
         return _as_packed(question, offered, fleet, devices, first, progress, scenario.seed)

@@ -11,7 +11,7 @@ from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
 from planner.placing.sizing import Need, judged
-from planner.placing.stations import Held, beyond_drivers, held_on, loads_on
+from planner.placing.stations import loads_on
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.hardest import HardestDraws
 from planner.replay.run import replay
@@ -21,15 +21,13 @@ from planner.search.question import Question
 from planner.search.rejections import (
     misfit,
     missed_slo,
+    streams_refused,
     too_busy,
     too_few_stations,
-    too_many_encoded,
-    too_many_streams,
     too_strained,
 )
 from simulator.clock.stability import drain
 from simulator.world.deployment import SwapPolicy
-from simulator.world.hardware import CONTEXT_BYTES
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
@@ -145,16 +143,8 @@ class OnFleet:
         cost = cost_usd_per_hour(self.offered, self.fleet)
         if busiest.load > 1 - question.scenario.headroom + 1e-9:
             return Miss(too_few_stations(candidate, busiest, question.scenario.headroom, cost), None, False)
-        if over := beyond_drivers(question.needs, self.devices):
-            return Miss(too_many_encoded(candidate, *over, cost), None, False)
-        held_by_gpu = held_on(question.needs, self.devices)
-        context = CONTEXT_BYTES if question.scenario.context is None else question.scenario.context
-        for device in self.devices:
-            held, room = held_by_gpu.get(device.id, Held()), device.kind.memory_bytes - context
-            if held.size_bytes > room:
-                gpu, size_bytes = device.kind.gpu, held.size_bytes
-                return Miss(too_many_streams(candidate, gpu, held.streams, size_bytes, room, cost), None, False)
-        return None
+        refusal = streams_refused(candidate, question.scenario, question.needs, self.devices, cost)
+        return Miss(refusal, None, False) if refusal else None
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
         """Ways to cut models besides that of packing itself."""

@@ -8,16 +8,17 @@ from planner.catalog.engines import engine_count, engine_rates
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, MachineType, OnGpu
 from planner.model.plan import Bottleneck, Rejection
-from planner.model.scenario import MemoryPolicy
+from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.statement import Code, Statement
+from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
-from planner.placing.packing import Misfit, Packing
+from planner.placing.packing import Misfit, Packing, Placed, models_bytes
 from planner.placing.sizing import Need
-from planner.placing.stations import STATIONS, StationLoad, Unable, encoded_max
+from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
-from simulator.world.hardware import GPU
+from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.pipelines import DECODE, ENCODE
 from simulator.world.workload import FixedRate
 
@@ -356,19 +357,42 @@ def too_few_stations(
     )
 
 
+def streams_refused(
+    candidate: Candidate,
+    scenario: Scenario,
+    needs: Mapping[str, Need],
+    devices: Sequence[FleetGpu],
+    cost_usd_per_hour: float,
+    placed: Sequence[Placed] = (),
+) -> Rejection | None:
+    """Why streams of video cannot come to a fleet: its drivers do not encode so many, or its GPUs do not hold them,
+    beside the models that are placed there; None where they can."""
+    if over := beyond_drivers(needs, devices):
+        return too_many_encoded(candidate, *over, cost_usd_per_hour)
+    context_bytes = CONTEXT_BYTES if scenario.context is None else scenario.context
+    held_by_gpu = held_on(needs, devices)
+    for device in devices:
+        held = held_by_gpu.get(device.id, Held())
+        beside_bytes = models_bytes(placed, device) or context_bytes
+        room_bytes = device.kind.memory_bytes - beside_bytes
+        if held.size_bytes > max(0, room_bytes):
+            return too_many_streams(candidate, device.kind.gpu, held, room_bytes, cost_usd_per_hour)
+    return None
+
+
 def too_many_streams(
-    candidate: Candidate, gpu: GPU, streams: int, held_bytes: int, room_bytes: int, cost_usd_per_hour: float
+    candidate: Candidate, gpu: GPU, held: Held, room_bytes: float, cost_usd_per_hour: float
 ) -> Rejection:
     """A fleet of which one GPU would hold more streams of video than fit in its memory."""
-    figures = {"streams": streams, "held_bytes": held_bytes, "memory_bytes": gpu.memory_bytes}
+    figures = {"streams": held.streams, "held_bytes": held.size_bytes, "memory_bytes": gpu.memory_bytes}
     return Rejection(
         subject=candidate,
         bottleneck=Bottleneck.MEMORY,
-        observed=held_bytes,
+        observed=held.size_bytes,
         limit=room_bytes,
         unit="bytes",
         why=Statement(code=Code.TOO_MANY_STREAMS, subjects=(gpu.name,), figures=figures),
-        remedies=(_less_demand(room_bytes / held_bytes), ONE_MORE_GPU),
+        remedies=(_less_demand(max(0, room_bytes) / held.size_bytes), ONE_MORE_GPU),
         cost_usd_per_hour=cost_usd_per_hour,
     )
 

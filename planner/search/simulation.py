@@ -32,20 +32,22 @@ from planner.model.simulation import Simulation
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, Shortage
-from planner.placing.fleets import Fleet
+from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Packing, Placed
 from planner.placing.sharing import Option, options
 from planner.placing.sizing import Kind, Profiles, Sized
+from planner.placing.stations import Held, held_on
 from planner.replay.answer import policies, recommend, replayed
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import PLANNING, replay
-from planner.replay.trial import Trial
+from planner.replay.trial import Trial, candidate_of
 from planner.replay.warnings import assumptions, warnings_of
 from planner.search.even import evaluate
 from planner.search.merged import assumptions_of, named
 from planner.search.merged import warnings_of as weaknesses
 from planner.search.names import with_known_names
 from planner.search.question import NothingToPlanError, Question, ask, predictor_of
+from planner.search.rejections import streams_refused
 from planner.units.reading import did_you_mean
 from planner.words.statements import rejection_line
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
@@ -241,13 +243,31 @@ class AsPlanned:
         question = replace(self.question, scenario=left, needs=needs, workload=Workload(asked))
         return replace(self, question=question)
 
+    @property
+    def refusal(self) -> Rejection | None:
+        """Why streams of video cannot come to it, beside its models; None where they can."""
+        q, swapped = self.question, any(one.swapped for one in self.placed)
+        candidate = candidate_of(self.offers, self.fleet, swapped, q.offers)
+        cost = cost_usd_per_hour(self.offers, self.fleet)
+        return streams_refused(candidate, q.scenario, q.needs, self.devices, cost, self.placed)
+
     def replayed(self, tell: Callable[[float], None]) -> Trial:
         """A replay of it, SLOs met or not."""
         q = self.question
-        packing = Packing(self.placed, strain=nan, worst="", work=nan, busiest="")
-        deployment = deploy(q.scenario, q.needs, self.devices, self.placed, self.swap)
+        placed = tuple(self._beside_streams())
+        packing = Packing(placed, strain=nan, worst="", work=nan, busiest="")
+        deployment = deploy(q.scenario, q.needs, self.devices, placed, self.swap)
         seen = replay(q.scenario, q.workload, q.needs, deployment, screen=False, seed=self.seed, tell=tell)
         return Trial(self.offers, self.fleet, self.devices, packing, deployment, seen, q.offers)
+
+    def _beside_streams(self) -> Iterator[Placed]:
+        """Its replicas, with what streams of video hold of their GPUs' memory."""
+        held_by_gpu = held_on(self.question.needs, self.devices)
+        for one in self.placed:
+            held_bytes = max(held_by_gpu.get(device.id, Held()).size_bytes for device in one.devices)
+            sized = one.portion.sized
+            beside = replace(sized, context_bytes=sized.context_bytes + held_bytes)
+            yield replace(one, portion=replace(one.portion, sized=beside))
 
 
 def simulate_plan(
@@ -257,6 +277,8 @@ def simulate_plan(
     planned = as_planned(loaded, catalog, library, kept)
     for one in planned.placed:
         check_batch(one)
+    if no := planned.refusal:
+        raise NothingToPlanError(rejection_line(no))
     trial = planned.replayed(partial(progress, "replaying the plan"))
     return simulation(planned.loaded, catalog, planned.question, trial, today, planned.way, priced=True)
 

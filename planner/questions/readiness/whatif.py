@@ -74,12 +74,13 @@ def _unserved(planned: AsPlanned, served: Collection[str]) -> tuple[str, ...]:
 
 
 def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
-    """What is left after a loss, replayed; models without a replica are served no more."""
+    """What is left after a loss, replayed where its streams can come; models without a replica are served no more."""
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
     unserved = _unserved(planned, served)
     alone = not unserved or not planned.question.scenario.pipelines  # a pipeline without a stage answers nothing
-    trial = _replayed(left, served, progress, loss) if served and alone else None
+    refusal = left.refusal if served and alone else None
+    trial = _replayed(left, served, progress, loss) if served and alone and not refusal else None
     return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),
@@ -88,7 +89,7 @@ def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
         feasible=trial is not None and trial.met and not unserved,
         unserved=unserved,
         models=recommend(trial, nan).models if trial else (),
-        rejection=missed_slo(trial) if trial and not trial.met else None,
+        rejection=missed_slo(trial) if trial and not trial.met else refusal,
     )
 
 

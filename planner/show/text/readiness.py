@@ -49,9 +49,11 @@ def away(case: LossCase) -> str:
 
 
 def standing(case: LossCase) -> str:
-    """`met`, or the models that miss or are not served."""
+    """`met`, or the models that miss or are not served; `cannot run` where that was clear before a replay."""
     if case.feasible:
         return "met"
+    if case.rejection and not case.models:
+        return "cannot run"
     missed = [model.name for model in case.models if not model.slo_met]
     parts = [f"{names(missed)} missed"] if missed else []
     if case.unserved:

@@ -1,9 +1,11 @@
 """Plans of pipelines that encode video: engines, presets, memory and drivers decide; what cannot be done is said."""
 
+import re
 from dataclasses import replace
+from datetime import date
 
 import pytest
-from support.planning import CATALOG, planned, profile, shelf
+from support.planning import CATALOG, loaded, planned, profile, shelf
 
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.models import SloSpec
@@ -12,14 +14,19 @@ from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
+from planner.questions.readiness.whatif import whatif
+from planner.search.question import NothingToPlanError
+from planner.search.simulation import simulate_named, simulate_plan
+from planner.show.text.readiness import obstacles, standing
 from planner.show.text.resources import resource_line
 from planner.words.statements import rejection_line
 
+DAY = date(2026, 7, 25)
 QUICK = {name: profile("detector", CATALOG.gpus[name], 0.0001, 0.0001) for name in ("T4", "L4", "RTX4090", "A100-40GB")}
 
 
 def packed(cameras: int, gpu: str = "T4", rate: float = 30.0, **encode: object) -> Plan:
-    return planned(asked_of(cameras, gpu, rate, 1, **encode), shelf(QUICK[gpu]))
+    return planned(asked_of(cameras, gpu, rate, **encode), shelf(QUICK[gpu]))
 
 
 def thumbed(cameras: int, stages: int) -> Scenario:
@@ -27,7 +34,7 @@ def thumbed(cameras: int, stages: int) -> Scenario:
     return asked_of(cameras, "RTX4090", 1.0, stages, memory=1_000_000)
 
 
-def asked_of(cameras: int, gpu: str, rate: float, stages: int, **encode: object) -> Scenario:
+def asked_of(cameras: int, gpu: str, rate: float = 30.0, stages: int = 1, **encode: object) -> Scenario:
     """A quick detector, and each of its frames encoded anew, on machines of one GPU each."""
     detect = StageSpec(name="detect", model="detector")
     after = (EdgeSpec(stage="detect"),)
@@ -40,6 +47,11 @@ def asked_of(cameras: int, gpu: str, rate: float, stages: int, **encode: object)
         horizon=3.0,
         replications=2,
     )
+
+
+def on_one(asked: Scenario) -> Scenario:
+    """With one machine that may be bought."""
+    return replace(asked, buy=replace(asked.buy, own=tuple(replace(one, count=1) for one in asked.buy.own)))
 
 
 def lines(plan: Plan) -> list[str]:
@@ -137,6 +149,62 @@ def test_more_streams_than_drivers_take_are_refused_by_name() -> None:
     assert not plan.recommendation.feasible
     told = "encodes 8 streams at once in a machine, one for each `encode` stage of a camera; 10 would come"
     assert any(told in line for line in lines(plan)), lines(plan)
+
+
+BESIDE = {"rate": 5.0, "memory": 1_010_000_000}
+"""15 streams fit into a T4 beside its context, not beside a detector."""
+TOLD = {
+    "driver": "the driver of RTX4090 encodes 8 streams at once in a machine, one for each `encode` stage of a camera;",
+    "memory": "the {} streams of video on a T4 hold",
+}
+
+
+@pytest.mark.parametrize(
+    ("cameras", "gpu", "how", "why"),
+    [
+        (8, "RTX4090", {"rate": 1.0}, ""),
+        (9, "RTX4090", {"rate": 1.0}, "driver"),
+        (4, "RTX4090", {"rate": 1.0, "stages": 2}, ""),
+        (5, "RTX4090", {"rate": 1.0, "stages": 2}, "driver"),
+        (14, "T4", BESIDE, ""),
+        (15, "T4", BESIDE, "memory"),
+        (16, "T4", BESIDE, "memory"),
+    ],
+)
+def test_a_machine_that_streams_cannot_come_to_is_refused_by_all_commands(
+    cameras: int, gpu: str, how: dict[str, float], why: str
+) -> None:
+    """A plan of one such machine, a simulation on it, and a plan of 2 cameras with more, its batches as they are."""
+    told = TOLD[why].format(cameras) if why else ""
+    asked, few = on_one(asked_of(cameras, gpu, **how)), on_one(asked_of(2, gpu, **how))
+    library, kept = shelf(QUICK[gpu]), planned(few, shelf(QUICK[gpu]))
+    assert planned(asked, library).recommendation.feasible is not bool(why)
+    grown = whatif(loaded(asked), CATALOG, library, kept, lose=0, load=1.0, overrides=(), created_at="2026-07-25")
+    (case,) = grown.cases
+    assert (grown.feasible, bool(case.models)) == (not why, not why)
+    assert [one for one in obstacles(grown) if told in one] == list(obstacles(grown))
+    if not why:
+        assert simulate_plan(loaded(asked), CATALOG, library, kept, DAY).feasible
+        assert simulate_named(loaded(asked), CATALOG, library, gpu, 1, DAY).feasible
+        return
+    with pytest.raises(NothingToPlanError, match=re.escape(told)):
+        simulate_plan(loaded(asked), CATALOG, library, kept, DAY)
+    packed_anew = "the fullest GPU needs" if cameras == 15 else told
+    with pytest.raises(NothingToPlanError, match=re.escape(packed_anew)):
+        simulate_named(loaded(asked), CATALOG, library, gpu, 1, DAY)
+
+
+def test_a_plan_that_loses_a_machine_may_have_too_many_streams_for_those_left() -> None:
+    asked, library = asked_of(16, "RTX4090", 1.0), shelf(QUICK["RTX4090"])
+    kept = planned(asked, library)
+    assert kept.recommendation.gpu_count == 2
+    away = whatif(loaded(asked), CATALOG, library, kept, lose=1, load=1.0, overrides=(), created_at="2026-07-25")
+    refused = [case for case in away.cases if not case.unserved]
+    assert refused, "both machines hold the detector"
+    for case in refused:
+        assert (case.feasible, standing(case)) == (False, "cannot run")
+        assert case.rejection is not None
+        assert (case.rejection.why.code, case.rejection.observed) == (Code.TOO_MANY_ENCODED, 16)
 
 
 @pytest.mark.parametrize(
