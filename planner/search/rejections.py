@@ -14,7 +14,7 @@ from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
 from planner.placing.packing import Misfit, Packing, Placed, models_bytes
 from planner.placing.sizing import Need
-from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on
+from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
@@ -365,8 +365,10 @@ def streams_refused(
     cost_usd_per_hour: float,
     placed: Sequence[Placed] = (),
 ) -> Rejection | None:
-    """Why streams of video cannot come to a fleet: its drivers do not encode so many, or its GPUs do not hold them,
-    beside the models that are placed there; None where they can."""
+    """Why streams of video cannot come to a fleet: nothing there decodes or encodes them, its drivers do not encode so
+    many, or its GPUs do not hold them, beside the models that are placed there; None where they can."""
+    if nowhere := next((one for one in loads_on(needs, devices) if not one.servers), None):
+        return too_few_stations(candidate, nowhere, scenario.headroom, cost_usd_per_hour)
     if over := beyond_drivers(needs, devices):
         return too_many_encoded(candidate, *over, cost_usd_per_hour)
     context_bytes = CONTEXT_BYTES if scenario.context is None else scenario.context

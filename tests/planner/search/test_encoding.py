@@ -194,6 +194,16 @@ def test_a_machine_that_streams_cannot_come_to_is_refused_by_all_commands(
         simulate_named(loaded(asked), CATALOG, library, gpu, 1, DAY)
 
 
+def test_what_no_engine_there_does_is_refused_by_all_commands() -> None:
+    """An A100 encodes nothing; of an L4 nobody published how fast it encodes AV1."""
+    asked, library = asked_of(2, "A100-40GB"), shelf(QUICK["A100-40GB"])
+    with pytest.raises(NothingToPlanError, match="none of its GPUs encodes these frames"):
+        simulate_named(loaded(asked), CATALOG, library, "A100-40GB", 1, DAY)
+    kept, other = planned(asked_of(2, "L4"), shelf(QUICK["L4"])), asked_of(2, "L4", encode="av1")
+    with pytest.raises(NothingToPlanError, match="none of its GPUs encodes these frames"):
+        simulate_plan(loaded(other), CATALOG, shelf(QUICK["L4"]), kept, DAY)
+
+
 def test_a_plan_that_loses_a_machine_may_have_too_many_streams_for_those_left() -> None:
     asked, library = asked_of(16, "RTX4090", 1.0), shelf(QUICK["RTX4090"])
     kept = planned(asked, library)
