@@ -76,6 +76,8 @@ class WhatIf:
     """What the plan bought, but for its spares."""
     cost_usd_per_hour: float
     """Of the plan, its spares included."""
+    spares: tuple[Machines, ...]
+    """Of the plan: each takes over a machine of its type as the models lie."""
     feasible: bool
     """Whether every SLO is surely met in every case that was replayed."""
     cases: tuple[LossCase, ...]

@@ -61,6 +61,7 @@ def whatif(
         overrides=tuple(overrides),
         candidate=best.candidate,
         cost_usd_per_hour=best.cost_usd_per_hour,
+        spares=machines_of(planned.offers, planned.spares),
         feasible=all(case.feasible for case in asked),
         cases=tuple(asked),
         ways_left_out=sum(one.ways for one in found[CASES_MAX:]),

@@ -115,8 +115,14 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     missed = frozenset(i for i, m in enumerate(best.models) if m.slo_met is False)
     different, alike = Table(columns, missed).narrowed()
     binds = limits(best) if best.models else ""
-    notes = [alike, *tf32_off(assumed), binds, TILDE if best.predicted else ""]
+    notes = [alike, mean_of_draws(best), *tf32_off(assumed), binds, TILDE if best.predicted else ""]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
+
+
+def mean_of_draws(best: Recommendation) -> str:
+    """Why a share on time may lie below an SLO that is met; empty where none does."""
+    below = [m.name for m in best.models if m.slo_met and m.slo_attainment.mean < m.slo_attainment_target]
+    return f"On time: the mean of all draws, also of the few that miss the SLO of {names(below)}." if below else ""
 
 
 def batch(model: ModelAnswer) -> str:

@@ -37,7 +37,11 @@ def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
         rows.words("SLOs", prose.standing),
         rows.words("tightest: on time / SLO", prose.tightest),
     ]
-    return [Table(columns, missed, stacked=True), Text(prose.left_out(answer), Tone.NOTE)]
+    return [
+        Table(columns, missed, stacked=True),
+        Text(prose.left_out(answer), Tone.NOTE),
+        Text(prose.beyond_spares(answer), Tone.NOTE),
+    ]
 
 
 def models(case: LossCase) -> Table:

@@ -40,6 +40,14 @@ def left_out(answer: WhatIf) -> str:
     return f"Not replayed: {others} of machines, which leave each model more of its replicas."
 
 
+def beyond_spares(answer: WhatIf) -> str:
+    """What spares of the plan do here, and what they were bought for; empty where no case misses, or there are none."""
+    if answer.feasible or not answer.spares or not answer.lose:
+        return ""
+    ready = f"{machines_name(answer.spares)} of the plan stands ready for machines of its type"
+    return f"{ready}, as the models lie. What `survive` counts on is models placed anew on all that is left."
+
+
 def away(case: LossCase) -> str:
     """`g4dn.xlarge-1`; a spare's part is said."""
     if not case.lost:

@@ -28,6 +28,7 @@ from planner.show.documents.replay import verdict
 from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
 from planner.show.kept import document_of, explained
 from planner.show.terminal import terminal
+from planner.show.text.explained.plan import standing
 from planner.show.text.reasons import kinds_left_out, precision_line
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
@@ -73,6 +74,18 @@ def test_what_runs_stands_beside_the_largest_batch_in_full_answers():
     assert "batches of 1.1 on average, of 16 at most" in explained(plan, Screen(1000))
     unknown = with_models(replace(model, mean_batch_size=nan))
     assert "on average, of 16 at most" not in explained(unknown, Screen(1000))
+
+
+def test_a_mean_below_an_slo_that_is_met_in_the_draws_is_explained():
+    """Met means: in as many draws as are asked. The mean share on time has those in it that miss."""
+    kept = replace(
+        YOLO, slo_met=True, draws_kept=Interval(0.97, 0.955, 0.98), slo_attainment=Interval(0.98, 0.97, 0.985)
+    )
+    text = brief(with_models(kept, VGG), Screen())
+    assert "On time: the mean of all draws, also of the few that miss the SLO of yolov3." in text
+    assert standing(kept).endswith("those that miss it count in this mean")
+    assert standing(replace(kept, slo_met=False)).endswith("missed")
+    assert "On time: the mean" not in brief(with_models(VGG), Screen())
 
 
 def test_a_missed_slo_is_not_hidden():

@@ -105,9 +105,14 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
 def standing(model: ModelAnswer) -> str:
     """How a model stands to its SLO: `99.31 [99.20, 99.43] % on time, SLO 99 %, 20 % of the allowed misses left`."""
     left = budget_left(model)
-    surely = "" if model.draws_kept else "surely "
-    undecided = "missed" if model.slo_met is False else "not surely kept"
-    rest = f"{share(left)} of the allowed misses {surely}left" if left >= 0 else undecided
+    if left >= 0:
+        rest = f"{share(left)} of the allowed misses {'' if model.draws_kept else 'surely '}left"
+    elif model.slo_met is False:
+        rest = "missed"
+    elif model.slo_met and model.draws_kept:
+        rest = "met in as many draws as are asked; those that miss it count in this mean"
+    else:
+        rest = "not surely kept"
     return f"{on_time(model)} % on time, SLO {exact(model.slo_attainment_target)}, {rest}"
 
 

@@ -17,7 +17,7 @@ from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
-from planner.show.text.readiness import obstacles
+from planner.show.text.readiness import beyond_spares, obstacles
 from simulator.errors import InputError
 from simulator.world.curves import Interpolated
 from simulator.world.profile import Doubt
@@ -107,6 +107,16 @@ def test_what_mends_a_plan_with_a_spare_has_one_too():
     (mend,) = grown.mends
     assert [machines.count for machines in mend.spares] == [1]
     assert mend.cost_usd_per_hour == pytest.approx((mend.candidate.gpu_count + 1) * 0.5)
+
+
+def test_spares_of_the_plan_are_named_where_they_do_not_help():
+    ready = replace(ASKED, survive=1)
+    kept = planned(ready, LIBRARY)
+    assert beyond_spares(answer(ready, kept, lose=1)) == ""
+    away = answer(ready, kept, lose=2)
+    assert (away.feasible, [one.count for one in away.spares]) == (False, [1])
+    assert beyond_spares(away).startswith("1 x box (T4) of the plan stands ready")
+    assert beyond_spares(answer(lose=1)) == ""  # none was bought
 
 
 @pytest.mark.parametrize(("factor", "met"), [(0.97, True), (1.1, False)])
