@@ -114,7 +114,11 @@ def unfit_texts(served: Mapping[Paid, Sequence[Offer]], rejected: Sequence[Rejec
 
 
 def check_answerable(loaded: Loaded) -> None:
-    """ScenarioError where models are to be merged, or one kind of price is asked for, for a calendar compares them."""
+    """ScenarioError where pipelines are asked or models are to be merged, which a calendar does not weigh, or one kind
+    of price is asked for, for it compares them."""
+    if loaded.scenario.pipelines:
+        rule = "must be left out with a calendar, which weighs models alone."
+        raise refuse(loaded, ("pipelines",), f"{rule} `planner plan` plans pipelines, at one load.")
     merging = loaded.scenario.merging
     if merging is not Merging.NONE:
         rule = f"must be none with a calendar, which serves each model on its own, got {merging}."

@@ -167,3 +167,12 @@ def test_shipped_scenarios_are_read(name: str) -> None:
 
     loaded = load_scenario(ROOT / "scenarios" / "horizon" / f"{name}.yaml")
     assert loaded.scenario.calendar is not None
+
+
+def test_pipelines_are_refused_and_where_they_are_answered_is_said(small: str) -> None:
+    stages = "[{name: detect, model: resnet50_v2}, {name: track, host: 2 ms, after: detect}]"
+    changes = (f"pipelines=[{{name: gate, slo: {{latency: 1 s}}, stages: {stages}}}]", "streams[0].model=gate")
+    with pytest.raises(ScenarioError) as error:
+        run(small, *(part for change in changes for part in ("--set", change)), "--set", "models=[]")
+    told = "pipelines: must be left out with a calendar, which weighs models alone. `planner plan` plans pipelines,"
+    assert str(error.value) == f"--set {changes[0]}: {told} at one load."
