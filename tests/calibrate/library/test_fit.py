@@ -188,7 +188,7 @@ def test_the_command_prints_the_table():
     unknown = subprocess.run([*command, "fist"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (unknown.returncode, unknown.stderr) == (
         1,
-        "'fist' is not known. Write some of: memory speed rules pipelines commands fits predictions studies scale "
+        "'fist' is not known. Write some of: memory speed loop rules pipelines commands fits predictions studies scale "
         "learnt truths large fuzz kills\n",
     )
 
