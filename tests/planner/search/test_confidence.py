@@ -183,5 +183,6 @@ def test_a_gpu_more_than_the_usual_packing_takes_is_used_where_that_one_is_too_b
     }
     found = planner.plan(asked_for).recommendation
     assert found.feasible
-    assert found.gpu_count < 20  # of 64 that the usual packing asks for
-    assert max(gpu.offered_load for gpu in found.gpus) <= 0.9
+    loads = [gpu.offered_load for gpu in found.gpus]
+    assert max(loads) <= 0.9
+    assert sum(loads) > 0.9 * (found.gpu_count - 1)  # one GPU fewer would be too busy, however work is dealt
