@@ -28,6 +28,9 @@ pytestmark = pytest.mark.skipif(
 
 PLANNER = [sys.executable, "-m", "planner"]
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+RAY += ["--min-worker-port=0", "--max-worker-port=0"]
+STARTED = b"This command will now block forever"
+"""Ray's last line once a machine has started."""
 TOKENS = {"RAY_AUTH_MODE": "token"}
 """Of the cluster; its commands find that out."""
 SOON_S = 60.0
@@ -56,13 +59,11 @@ class Cluster:
     """A cluster of this test's own."""
 
     folder: Path
-    port: int
     environment: dict[str, str]
     machines: ExitStack
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    head: int = 0
+    """The process that started the first machine."""
+    address: str = ""
 
     def add(self, *options: str) -> subprocess.Popen[bytes]:
         """One machine more."""
@@ -72,15 +73,21 @@ class Cluster:
                 [*RAY, *options], stdout=log, stderr=log, env=self.environment | TOKENS, start_new_session=True
             )
         self.machines.enter_context(ended(machine))
-        until(lambda: b"Ray runtime started" in path.read_bytes(), "Ray did not start")
+        until(lambda: STARTED in path.read_bytes() or machine.poll() is not None, "Ray did not start")
+        assert machine.poll() is None, path.read_text()
+        if not self.head:
+            self.head = machine.pid
+            (self.address,) = re.findall(r"ray start --address='([0-9.]+:[0-9]+)'", path.read_text())
         return machine
 
-    def raylets(self) -> list[int]:
-        """Ray's own process on each machine, the first machine's first."""
-        return [pid for pid, command in processes() if b"/raylet\0" in command and str(self.folder).encode() in command]
+    def raylet(self, machine: int) -> int:
+        """Ray's own process there. Nothing follows from its number: numbers begin anew where they end."""
+        (raylet,) = (pid for pid, command in processes() if b"/raylet\0" in command and parent(pid) == machine)
+        return raylet
 
-    def workers(self, raylet: int) -> list[int]:
+    def workers(self, machine: int) -> list[int]:
         """Processes there that are working a point out."""
+        raylet = self.raylet(machine)
         return [pid for pid, command in processes() if b"ray::work_out" in command and parent(pid) == raylet]
 
     def start(self, *words: str, cwd: Path | None = None) -> subprocess.Popen[str]:
@@ -120,10 +127,10 @@ def cluster() -> Iterator[Cluster]:
         environment = os.environ | quick | {"RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         for setting in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
             environment.pop(setting, None)
-        cluster = Cluster(folder, free_port(), environment, machines)
+        cluster = Cluster(folder, environment, machines)
         cluster.add(
-            *("--head", f"--port={cluster.port}", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}"),
-            *(f"--ray-client-server-port={free_port()}", "--min-worker-port=0", "--max-worker-port=0"),
+            *("--head", "--port=0", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}"),
+            f"--ray-client-server-port={free_port()}",
         )
         yield cluster
 
@@ -136,18 +143,21 @@ def machine(cluster: Cluster) -> subprocess.Popen[bytes]:
 
 
 def free_port() -> int:
+    """For what cannot take one by itself: below those that systems give out, so that it stays free until then."""
     with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+        for port in random.Random().sample(range(20_000, 32_000), 100):
+            with suppress(OSError):
+                found.bind(("", port))
+                return port
+    raise OSError("no port is free")
 
 
 def processes() -> Iterator[tuple[int, bytes]]:
-    """All of this machine, the oldest first, with their command lines."""
-    for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
-        try:
-            yield pid, Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
+    """All of this machine, with their command lines."""
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError):
+                yield int(path.name), (path / "cmdline").read_bytes()
 
 
 def parent(pid: int) -> int:
@@ -239,11 +249,10 @@ def test_nothing_is_lost_with_studies_and_workers_killed(
         keys = keys[: POINTS // 2]
         (tmp_path / "points.jsonl").write_bytes(b"".join(whole_lines(tmp_path)[: len(keys)]))
     running = cluster.start(*command, cwd=study.parent)
-    (head,) = cluster.raylets()
     deaths = [lines(tmp_path)]
 
     def killed_one() -> bool:
-        workers = cluster.workers(head)
+        workers = cluster.workers(cluster.head)
         if not workers or lines(tmp_path) <= deaths[-1]:
             return False
         send(moments.choice(workers), signal.SIGKILL)
@@ -359,17 +368,16 @@ def test_kinds_are_what_ray_says_of_machines_that_live() -> None:
 def test_a_machine_that_is_lost_takes_no_point_with_it(
     cluster: Cluster, machine: subprocess.Popen[bytes], study: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
-    head, lost = cluster.raylets()
     running = cluster.start("study", str(study), "-o", str(tmp_path))
 
     def works_there() -> bool:
-        for worker in cluster.workers(head):  # which would be done before the other machine begins
+        for worker in cluster.workers(cluster.head):  # which would be done before the other machine begins
             send(worker, signal.SIGSTOP)
-        return bool(cluster.workers(lost))
+        return bool(cluster.workers(machine.pid))
 
     until(works_there, "no point was worked out there")
-    os.kill(lost, signal.SIGKILL)
-    for worker in cluster.workers(head):
+    os.kill(cluster.raylet(machine.pid), signal.SIGKILL)
+    for worker in cluster.workers(cluster.head):
         send(worker, signal.SIGCONT)
     _, err = finished(running)
     assert f"{POINTS} points worked out" in err
