@@ -33,7 +33,7 @@ STARTED = b"This command will now block forever"
 """Ray's last line once a machine has started."""
 TOKENS = {"RAY_AUTH_MODE": "token"}
 """Of the cluster; its commands find that out."""
-SOON_S = 60.0
+SOON_S = 180.0
 """For what takes a second or three on an idle machine."""
 BASE = """
 models: [{name: watch, profile: resnet50_v2, slo: {latency: 100 ms, attainment: 95 %}}]
