@@ -123,6 +123,7 @@ class Code(StrEnum):
     REPRICED = "repriced"
     OF_MERGING = "of-merging"
     SPARES = "spares"
+    PLACED_ANEW = "placed-anew"
     CORES = "cores"
     VCPUS = "vcpus"
     STREAM_MEMORY = "stream-memory"

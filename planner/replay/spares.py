@@ -21,7 +21,7 @@ class SpareSearch:
     scenario: Scenario
     offers: Sequence[Offer]
     is_met: Callable[[tuple[Offer, ...], Fleet], bool]
-    """Whether every SLO is met on a fleet at a glance, the models placed anew."""
+    """Whether every SLO is met on a fleet, the models placed anew."""
     of_type: Callable[[Offer], Trial | None]
     """The cheapest fleet of one type of machine alone."""
 

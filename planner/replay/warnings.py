@@ -28,6 +28,7 @@ from planner.placing.stations import pipelines_in
 from planner.replay.answer import shortage_of
 from planner.replay.pipelines import resources_of
 from planner.replay.replay import Replay
+from planner.replay.spares import of_each_type
 from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.world.pipelines import ENCODE
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, Profile, WeightSource
@@ -47,7 +48,7 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
         *_of_context(scenario, trial),
         *_of_power(trial, of_catalog),
         *_of_placement(scenario, trial),
-        *_of_spares(scenario),
+        *_of_spares(scenario, trial),
         *_of_stations(trial),
     )
     return tuple(dict.fromkeys(statements))
@@ -113,10 +114,12 @@ def _of_placement(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
     yield from _of_loads(scenario.swap.policy.source, trial)
 
 
-def _of_spares(scenario: Scenario) -> Iterator[Statement]:
-    """How machines are replaced that may be away."""
+def _of_spares(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
+    """How machines are replaced that may be away: by a spare of their type, or by placing the models anew."""
     if scenario.survive:
-        yield Statement(code=Code.SPARES, figures={"survive": scenario.survive})
+        alike = trial.spares == of_each_type(trial.fleet, scenario.survive)
+        code = Code.SPARES if alike else Code.PLACED_ANEW
+        yield Statement(code=code, figures={"survive": scenario.survive})
 
 
 def _of_stations(trial: Trial) -> Iterator[Statement]:

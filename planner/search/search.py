@@ -415,12 +415,21 @@ class FleetSearch:
         question = self.question
 
         def is_met(offered: tuple[Offer, ...], fleet: Fleet) -> bool:
-            return self.try_fleet(offered, fleet, GLANCE) is not None
+            return self.anew(offered, fleet) is not None
 
         def of_type(offer: Offer) -> Trial | None:
             return self.best(question.program([offer]), Objective.COST, ALTERNATIVE)
 
         return SpareSearch(question.scenario, question.offers, is_met, of_type)
+
+    def anew(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        """The models placed on machines that are left of a fleet, where replays confirm that every SLO is met; the rule
+        by which a plan survives."""
+        trial = self.try_fleet(offered, fleet, GLANCE)
+        if trial and trial.replay.screened:
+            confirmed = replace(self._on_fleet(trial), hardest=None).confirmed(trial)
+            trial = self.glanced[_bought(offered, fleet)] = confirmed if confirmed.stands else None
+        return trial
 
     def spared(self, trials: Sequence[Trial]) -> list[Trial]:
         """Trials with their spares, without those whose spares may not be bought."""

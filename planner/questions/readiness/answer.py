@@ -36,6 +36,20 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedAnew:
+    """The models placed anew on what a loss leaves, spares of the plan included."""
+
+    machines: tuple[Machines, ...]
+    """Those that are left."""
+    feasible: bool
+    """Every SLO is surely met there, by the rule by which a plan survives."""
+    load_s: float
+    """Until each machine has read from disk the weights that it does not hold yet; NaN where no placement was found."""
+    models: tuple[ModelAnswer, ...]
+    """As they then answer; none where no placement was found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossCase:
     """The plan with some of its machines away."""
 
@@ -45,16 +59,25 @@ class LossCase:
     """Of which types they are."""
     taken_over: tuple[str, ...] = ()
     """Those of them whose work a spare does."""
+    takeover_s: float = 0.0
+    """Until these spares have read from disk the weights of what they take over; 0 where none does."""
     ways: int
     """Sets of hosts that do the same as these, so that losing any of them is this case."""
     feasible: bool
-    """Every SLO is surely met, each model being served."""
+    """Every SLO is surely met as the plan stands, each model being served."""
     unserved: tuple[str, ...]
     """Models of which no replica is left."""
     models: tuple[ModelAnswer, ...]
     """Those that are served."""
     rejection: Rejection | None
     """What stands in the way of those that are served, and what would help; None where nothing does."""
+    anew: PlacedAnew | None = None
+    """What placing the models anew would do; None where no machine is away, or nothing is amiss."""
+
+    @property
+    def survived(self) -> bool:
+        """Whether every SLO is surely met, as the plan stands or with the models placed anew."""
+        return self.feasible or (self.anew is not None and self.anew.feasible)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +91,8 @@ class WhatIf:
     """ISO time stamp of this answer."""
     lose: int
     """Machines that are away at once."""
+    survive: int = 0
+    """Machines that may be away, by the scenario: after their loss models may be placed anew."""
     load: float
     """Rates over those of the scenario."""
     overrides: tuple[str, ...]
@@ -79,7 +104,8 @@ class WhatIf:
     spares: tuple[Machines, ...]
     """Of the plan: each takes over a machine of its type as the models lie."""
     feasible: bool
-    """Whether every SLO is surely met in every case that was replayed."""
+    """Whether every SLO is surely met in every case that was replayed: as the plan stands or, where the scenario asks
+    to survive so many machines away, with the models placed anew."""
     cases: tuple[LossCase, ...]
     """The worst first, as far as shares of replicas tell."""
     ways_left_out: int

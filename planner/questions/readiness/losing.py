@@ -6,8 +6,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, islice
 from math import comb, prod
 
-from planner.placing.packing import Placed
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from planner.placing.duty import Portion
+from planner.placing.fleets import Fleet
+from planner.placing.packing import Placed, portions_of
 from planner.search.simulation import AsPlanned
+from simulator.world.profile import WeightSource
 
 SETS_MAX = 20_000
 """Sets of groups of hosts that are looked at."""
@@ -112,3 +118,63 @@ def without(planned: AsPlanned, missing: frozenset[str]) -> AsPlanned:
         devices=tuple(device for device in planned.devices if device.host not in missing),
         placed=tuple(placed),
     )
+
+
+# What is left, and how long it loads
+
+Host = Mapping[str, Sequence[Portion]]
+"""What each GPU of a machine holds, by its place there."""
+
+
+def left_of(planned: AsPlanned, hosts: Sequence[str]) -> Fleet:
+    """Machines of each offer without some hosts, spares included."""
+    lost = Counter(map(planned.place_of, hosts))
+    return tuple(n + more - lost[i] for i, (n, more) in enumerate(zip(planned.fleet, planned.spares, strict=True)))
+
+
+def takeover_s(planned: AsPlanned, hosts: Sequence[str]) -> float:
+    """Time until spares hold what these hosts held."""
+    held = by_host(planned.placed)
+    return max((loading_s(held.get(host, {}), {}) for host in hosts), default=0.0)
+
+
+def anew_s(planned: AsPlanned, hosts: Sequence[str], anew: Sequence[Placed], places: Mapping[str, int]) -> float:
+    """Time until the machines that are left hold what is placed on them anew; `places`: the type of each of these.
+
+    Each takes the part of a placement for which it misses least; spares hold nothing.
+    """
+    held, wanted = by_host(planned.placed), by_host(anew)
+    slowest_s = 0.0
+    for place in set(places.values()):
+        parts = [wanted.get(host, {}) for host, at in places.items() if at == place]
+        stay = [held.get(host, {}) for host in planned.hosts if planned.place_of(host) == place and host not in hosts]
+        there = [*stay, *[{}] * (len(parts) - len(stay))]
+        cost_s = np.array([[loading_s(part, host) for host in there] for part in parts])
+        slowest_s = max(slowest_s, *cost_s[linear_sum_assignment(cost_s)])
+    return slowest_s
+
+
+def by_host(placed: Sequence[Placed]) -> Mapping[str, Host]:
+    """What each machine holds."""
+    hosts: dict[str, dict[str, list[Portion]]] = {}
+    for one in placed:
+        for device, portion in zip(one.devices, portions_of(one), strict=True):
+            at = device.id.removeprefix(device.host)
+            hosts.setdefault(device.host, {}).setdefault(at, []).append(portion)
+    return hosts
+
+
+def loading_s(wanted: Host, held: Host) -> float:
+    """Time in which a machine reads from disk what its GPUs miss, one after the other: 90 MB at 2 GB/s are 45 ms.
+
+    A layer that several models share is read once for each GPU.
+    """
+    total_s = 0.0
+    for gpu, portions in wanted.items():
+        there = {layer.key for portion in held.get(gpu, ()) for layer in portion.layers}
+        for portion in portions:
+            missing = {layer.key: layer.weight_bytes for layer in portion.layers if layer.key not in there}
+            there |= missing.keys()
+            if missing:
+                total_s += portion.sized.profile.swap_from(WeightSource.DISK)(sum(missing.values()))
+    return total_s

@@ -9,14 +9,14 @@ from planner.catalog.offers import Catalog, Offer
 from planner.io.demand import with_load
 from planner.io.load import Loaded
 from planner.model.candidate import Machines
-from planner.model.plan import Plan
+from planner.model.plan import ModelAnswer, Plan
 from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
 from planner.placing.sizing import Profiles
-from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
-from planner.questions.readiness.losing import Loss, losses, without
+from planner.questions.readiness.answer import LossCase, Mend, MendKind, PlacedAnew, WhatIf
+from planner.questions.readiness.losing import Loss, anew_s, left_of, losses, takeover_s, without
 from planner.replay.answer import recommend
 from planner.replay.trial import Trial
 from planner.search.rejections import missed_slo
@@ -49,7 +49,9 @@ def whatif(
     if not 0 <= lose <= len(planned.hosts):
         raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan.")
     found = losses(planned, lose)
-    asked = [_case(planned, one, progress) for one in found[:CASES_MAX]]
+    search = FleetSearch(planned.question, progress)
+    asked = [_with_anew(planned, _case(planned, one, progress), search) for one in found[:CASES_MAX]]
+    survive = planned.question.scenario.survive
     best = kept.recommendation
     answer = WhatIf(
         scenario=loaded.scenario.name or kept.scenario,
@@ -57,17 +59,18 @@ def whatif(
         seed=loaded.scenario.seed,
         created_at=created_at,
         lose=lose,
+        survive=survive,
         load=load,
         overrides=tuple(overrides),
         candidate=best.candidate,
         cost_usd_per_hour=best.cost_usd_per_hour,
         spares=machines_of(planned.offers, planned.spares),
-        feasible=all(case.feasible for case in asked),
+        feasible=all(case.survived if lose <= survive else case.feasible for case in asked),
         cases=tuple(asked),
         ways_left_out=sum(one.ways for one in found[CASES_MAX:]),
         mends=(),
     )
-    return answer if answer.feasible else _mended(answer, tuple(_mends(planned, answer, progress)))
+    return answer if answer.feasible else _mended(answer, tuple(_mends(planned, answer, search, progress)))
 
 
 def _unserved(planned: AsPlanned, served: Collection[str]) -> tuple[str, ...]:
@@ -86,12 +89,28 @@ def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),
         taken_over=loss.taken_over,
+        takeover_s=takeover_s(planned, loss.taken_over),
         ways=loss.ways,
         feasible=trial is not None and trial.met and not unserved,
         unserved=unserved,
         models=recommend(trial, nan).models if trial else (),
         rejection=missed_slo(trial) if trial and not trial.met else refusal,
     )
+
+
+def _with_anew(planned: AsPlanned, case: LossCase, search: FleetSearch) -> LossCase:
+    """The case with its models placed anew, where machines are away and something is amiss."""
+    if case.feasible or not case.lost:
+        return case
+    left = left_of(planned, case.lost)
+    trial = search.anew(planned.offers, left) if any(left) else None
+    load_s, models = nan, tuple[ModelAnswer, ...]()
+    if trial:
+        places = {device.host: planned.offers.index(trial.bought[device.machines]) for device in trial.devices}
+        load_s = anew_s(planned, case.lost, trial.packing.placed, places)
+        models = recommend(trial, nan).models
+    machines = machines_of(planned.offers, left)
+    return replace(case, anew=PlacedAnew(machines=machines, feasible=bool(trial), load_s=load_s, models=models))
 
 
 def _replayed(left: AsPlanned, served: set[str], progress: Progress, loss: Loss) -> Trial:
@@ -125,13 +144,12 @@ def _asking_for(case: LossCase, gpus: int) -> LossCase:
     return replace(case, rejection=replace(case.rejection, remedies=remedies))
 
 
-def _mends(planned: AsPlanned, answer: WhatIf, progress: Progress) -> Iterator[Mend]:
+def _mends(planned: AsPlanned, answer: WhatIf, search: FleetSearch, progress: Progress) -> Iterator[Mend]:
     """Changes after which every SLO is met, the cheapest first: spares alone, or another placement with them."""
     undisturbed = answer.cases[0] if not answer.lose else _case(planned, Loss((), 1, ()), progress)
     if undisturbed.feasible:
         yield _with_spares(planned, planned.fleet, MendKind.SPARES, answer)
         return
-    search = FleetSearch(planned.question, progress)
     program = planned.question.program(planned.offers)
     if trial := search.best(program, Objective.COST, ALTERNATIVE):
         fleet = _in_places(planned.offers, trial)

@@ -31,16 +31,17 @@ def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
     if not answer.lose:
         return []
     rows = Rows.at("cases", answer.cases)
-    columns = [
-        rows.words("away", prose.away),
-        rows.shown("ways", "ways"),
-        rows.words("SLOs", prose.standing),
-        rows.words("tightest: on time / SLO", prose.tightest),
-    ]
+    columns = [rows.words("away", prose.away), rows.shown("ways", "ways")]
+    if any(case.taken_over for case in answer.cases):
+        columns.append(rows.words("a spare takes over", prose.taken_over))
+    columns.append(rows.words("as it stands", prose.standing))
+    if any(case.anew for case in answer.cases):
+        columns.append(rows.words("placed anew", prose.anew))
+    columns.append(rows.words("tightest: on time / SLO", prose.tightest))
     return [
         Table(columns, missed, stacked=True),
         Text(prose.left_out(answer), Tone.NOTE),
-        Text(prose.beyond_spares(answer), Tone.NOTE),
+        Text(prose.about_anew(answer), Tone.NOTE),
     ]
 
 

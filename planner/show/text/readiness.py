@@ -1,23 +1,46 @@
 """What a plan would do, in words: the circumstances, each case, and what would mend it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from planner.model.plan import ModelAnswer
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
 from planner.show.text import plan as prose
 from planner.show.text.reasons import sentence
-from planner.units.writing import counted, dollars, exact, names
+from planner.units.writing import counted, dollars, exact, names, seconds
 from planner.words.candidates import machines_name
 from planner.words.statements import rejection_reason, rejection_remedy
 
 
 def headline(answer: WhatIf) -> str:
-    """`3 x g4dn.xlarge (T4) with 1 machine away at 2 times the load: 2 of 2 cases miss an SLO.`"""
-    missed = sum(not case.feasible for case in answer.cases)
-    verdict = "every SLO is met"
-    if missed:
-        verdict = f"{missed} of {counted(len(answer.cases), 'case')} {'misses' if missed == 1 else 'miss'} an SLO"
-    return f"{machines_name(answer.candidate.machines)} {circumstances(answer)}: {verdict}."
+    """`3 x g4dn.xlarge (T4) with 1 machine away: as it stands 2 of 3 cases miss an SLO; placed anew, none does.`"""
+    return f"{machines_name(answer.candidate.machines)} {circumstances(answer)}: {verdict(answer)}."
+
+
+def verdict(answer: WhatIf) -> str:
+    """What cases do as the plan stands, and with the models placed anew where that was tried."""
+    tried = [case.anew.feasible for case in answer.cases if case.anew]
+    missed = tried.count(False)
+    stands = as_it_stands(answer.cases)
+    if not tried:
+        return stands
+    if missed == len(tried):
+        return f"{stands}, also with the models placed anew"
+    verb = "does" if missed == 1 else "do"
+    return f"as it stands {stands}; with the models placed anew {f'{missed} {verb}' if missed else 'none does'}"
+
+
+def as_it_stands(cases: Sequence[LossCase]) -> str:
+    """`2 of 3 cases miss an SLO and 1 cannot run`."""
+    missed = [case for case in cases if not case.feasible]
+    if not missed:
+        return "every SLO is met"
+    idle, among = sum(map(cannot_run, missed)), f"of {counted(len(cases), 'case')} "
+    said = []
+    if late := len(missed) - idle:
+        said.append(f"{late} {among}{'misses' if late == 1 else 'miss'} an SLO")
+    if idle:
+        said.append(f"{idle} {'' if said else among}cannot run")
+    return " and ".join(said)
 
 
 def circumstances(answer: WhatIf) -> str:
@@ -40,27 +63,44 @@ def left_out(answer: WhatIf) -> str:
     return f"Not replayed: {others} of machines, which leave each model more of its replicas."
 
 
-def beyond_spares(answer: WhatIf) -> str:
-    """What spares of the plan do here, and what they were bought for; empty where no case misses, or there are none."""
-    if answer.feasible or not answer.spares or not answer.lose:
+def about_anew(answer: WhatIf) -> str:
+    """What placing anew means; empty where no case came to it."""
+    if not any(case.anew for case in answer.cases):
         return ""
-    ready = f"{machines_name(answer.spares)} of the plan stands ready for machines of its type"
-    return f"{ready}, as the models lie. What `survive` counts on is models placed anew on all that is left."
+    counted_on = ", as `survive` counts on" if answer.lose <= answer.survive else ""
+    return (
+        "Placed anew: a scheduler, or you, puts the models on all that is left, spares included"
+        f"{counted_on}. The time is that of reading weights from disk; until then it is as it stands."
+    )
 
 
 def away(case: LossCase) -> str:
-    """`g4dn.xlarge-1`; a spare's part is said."""
-    if not case.lost:
-        return "none"
-    covered = f", {names(case.taken_over)} taken over by a spare" if case.taken_over else ""
-    return f"{names(case.lost)}{covered}"
+    """`g4dn.xlarge-1`."""
+    return names(case.lost) if case.lost else "none"
+
+
+def taken_over(case: LossCase) -> str:
+    """`g4dn.xlarge-1 in 0.31 s`: what a spare does, and how long it loads weights before."""
+    return f"{names(case.taken_over)} in {seconds(case.takeover_s)}" if case.taken_over else "-"
+
+
+def anew(case: LossCase) -> str:
+    """`met after 0.31 s`; `-` where nothing was placed anew."""
+    if case.anew is None:
+        return "-"
+    return f"met after {seconds(case.anew.load_s)}" if case.anew.feasible else "no way found"
+
+
+def cannot_run(case: LossCase) -> bool:
+    """Whether it was clear before a replay that what is left cannot do the work."""
+    return case.rejection is not None and not case.models
 
 
 def standing(case: LossCase) -> str:
     """`met`, or the models that miss or are not served; `cannot run` where that was clear before a replay."""
     if case.feasible:
         return "met"
-    if case.rejection and not case.models:
+    if cannot_run(case):
         return "cannot run"
     missed = [model.name for model in case.models if not model.slo_met]
     parts = [f"{names(missed)} missed"] if missed else []

@@ -17,10 +17,10 @@ from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
-from planner.show.text.readiness import beyond_spares, obstacles
+from planner.show.text.readiness import about_anew, headline, obstacles, taken_over
 from simulator.errors import InputError
 from simulator.world.curves import Interpolated
-from simulator.world.profile import Doubt
+from simulator.world.profile import DISK_BYTES_PER_S, Doubt
 
 # A T4 runs 16 of `a` in 21 ms: 762 a second at most, so 1,900 need 2.5 GPUs, with a headroom of 10 % three.
 LIBRARY = shelf(profile("a", T4, 0.005, 0.001), profile("b", T4, 0.005, 0.001))
@@ -109,14 +109,63 @@ def test_what_mends_a_plan_with_a_spare_has_one_too():
     assert mend.cost_usd_per_hour == pytest.approx((mend.candidate.gpu_count + 1) * 0.5)
 
 
-def test_spares_of_the_plan_are_named_where_they_do_not_help():
+# One small machine serves beside one with two GPUs; no more small ones can be had.
+FEW = BuySpec(
+    own=(
+        OwnMachine(name="box", gpu="T4", price=0.5, count=2),
+        OwnMachine(name="big", gpu="T4", gpu_count=2, price=1.2, count=8),
+    )
+)
+MIXED = scenario([model("a"), model("b")], {"a": (150, 10.0), "b": (30, 10.0)}, buy=FEW, survive=1)
+MIXED_PLAN = planned(MIXED, LIBRARY)
+
+
+def test_a_plan_that_survives_by_placing_anew_is_held_to_that_and_shown_as_it_stands_too():
+    best = MIXED_PLAN.recommendation
+    assert [(one.instance, one.count, one.spares) for one in best.instances] == [("box", 1, 0), ("big", 1, 1)]
+    away = answer(MIXED, MIXED_PLAN, lose=1)
+    by_host = {case.lost[0]: case for case in away.cases}
+    box, big = by_host["box-1"], by_host["big-1"]
+    assert (best.feasible, away.feasible, away.mends) == (True, True, ())
+    assert (box.feasible, box.anew.feasible, big.feasible, big.anew) == (False, True, True, None)
+    assert [(one.instance, one.count) for one in box.anew.machines] == [("big", 2)]
+    assert all(model.slo_met for model in box.anew.models)
+    assert headline(away).endswith(
+        "away: as it stands 1 of 2 cases misses an SLO; with the models placed anew none does."
+    )
+    assert "as `survive` counts on" in about_anew(away)
+    assert [one.code for one in MIXED_PLAN.assumptions if one.code in (Code.SPARES, Code.PLACED_ANEW)] == [
+        Code.PLACED_ANEW
+    ]
+
+
+def test_without_survive_placing_anew_is_shown_and_does_not_count():
+    away = answer(replace(MIXED, survive=0), MIXED_PLAN, lose=1)
+    assert not away.feasible
+    assert [case.anew.feasible for case in away.cases if case.anew] == [True]
+    assert "survive" not in about_anew(away)
+
+
+def test_a_spare_reads_what_the_lost_machine_held_from_disk_and_the_others_only_what_they_lack():
+    """A model has 100 MB, and each that a machine lacks on one of its GPUs is read by itself."""
+    one_s = 0.1e9 / DISK_BYTES_PER_S
+    away = answer(MIXED, MIXED_PLAN, lose=1)
+    by_host = {case.lost[0]: case for case in away.cases}
+    held = Counter(gpu.host for gpu in MIXED_PLAN.recommendation.gpus for _ in gpu.models)
+    assert by_host["big-1"].takeover_s == pytest.approx(held["big-1"] * one_s, rel=0.01)
+    assert taken_over(by_host["big-1"]).startswith("big-1 in ")
+    loads = by_host["box-1"].anew.load_s / one_s  # of the spare, whose two GPUs hold nothing: one or two models each
+    assert 2 * 0.99 <= loads <= 4 * 1.01
+
+
+def test_spares_that_are_too_few_are_said_to_be_in_what_was_placed_anew():
     ready = replace(ASKED, survive=1)
     kept = planned(ready, LIBRARY)
-    assert beyond_spares(answer(ready, kept, lose=1)) == ""
+    assert about_anew(answer(ready, kept, lose=1)) == ""
     away = answer(ready, kept, lose=2)
-    assert (away.feasible, [one.count for one in away.spares]) == (False, [1])
-    assert beyond_spares(away).startswith("1 x box (T4) of the plan stands ready")
-    assert beyond_spares(answer(lose=1)) == ""  # none was bought
+    (case,) = away.cases
+    assert (away.feasible, case.anew.feasible, [one.count for one in case.anew.machines]) == (False, False, [2])
+    assert headline(away).endswith("away: 1 of 1 case misses an SLO, also with the models placed anew.")
 
 
 @pytest.mark.parametrize(("factor", "met"), [(0.97, True), (1.1, False)])
