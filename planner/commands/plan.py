@@ -8,7 +8,7 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set, Verbose
-from planner.console.output import ExitCode, emit, note, progress
+from planner.console.output import ExitCode, emit, note, progress, say
 from planner.units.writing import Format, stdout_screen
 from simulator.errors import InputError
 
@@ -135,9 +135,10 @@ def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:
         note(str(error))
         return False
     if not quiet:
-        text = f"Plan kept in {target}. Why so: planner explain {target}. All figures: -v, or planner report {target}"
+        all_of_it = f"Why so: `planner explain {target}`. All figures: -v, or `planner report {target}`"
+        text = f"Plan kept in {target}. {all_of_it}"
         if form is Format.TABLE:
-            emit(f"\n{text}\n")
+            say(f"\n{text}")
         else:
             note(text)
     return True

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -105,13 +105,28 @@ def keep(answer: Any, out: Path | None, quiet: bool = False) -> None:
 
         write_answer(answer, out)
         if not quiet:
-            note(f"Kept in {out}. Why so: planner explain {out}. A page of it: planner report {out}")
+            note(f"Kept in {out}. Why so: `planner explain {out}`. A page of it: `planner report {out}`")
 
 
 def note(text: str) -> None:
     """A line for people, beside the answer."""
     if sys.stderr is not None:
-        print(harmless(text), file=sys.stderr)
+        print(harmless(lines_on(sys.stderr, text)), file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """A line for people, as the answer."""
+    emit(f"{lines_on(sys.stdout, text)}\n")
+
+
+def lines_on(stream: TextIO | None, text: str) -> str:
+    """As many lines as it takes on a terminal; for other programs a line stays one."""
+    if stream is None or not stream.isatty():
+        return text
+    from planner.units.writing import screen_of
+
+    screen = screen_of(stream)
+    return "\n".join("\n".join(screen.wrap(line, hang=2)) for line in text.split("\n"))
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 import math
 import os
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
+from typing import TextIO
 
 
 class Format(StrEnum):
@@ -23,6 +23,7 @@ class Format(StrEnum):
 
 PIPED_WIDTH = 120
 """Columns where no terminal says otherwise."""
+WIDTH_MIN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +57,51 @@ class Screen:
         """Lines of `text`, the first after `indent` blanks, the others after `indent + hang`."""
         first, rest = " " * indent, " " * (indent + hang)
         paragraph = textwrap.TextWrapper(self.width, first, rest, break_long_words=False, break_on_hyphens=False)
-        # A figure keeps its unit, and an interval its ends.
-        kept = re.sub(r"(?<=[\d\]]) (?=%|ms\b|s\b|min\b|h\b|GB\b|x\b)|(?<=\d,) (?=[\d.]+\])", "\u00a0", text)
-        return [line.replace("\u00a0", " ") for line in paragraph.wrap(kept)]
+        return [line.replace(KEPT_BLANK, " ") for line in paragraph.wrap(kept(text))]
+
+
+KEPT_BLANK = "\u00a0"
+"""A blank where no line ends."""
+IN_FIGURES = re.compile(
+    r"(?<=[\d\]]) (?=(?:%|[munk]?s|min|minutes|h|days|[kMGT]i?B|GB/s|[GT]FLOP/s|W|[Gk]b/s|x|vCPUs?|GPUs?)(?!\w))"
+    r"|(?<=\d,) (?=[\d.]+\])"
+    r"|(?<=\d x) (?=\S)"
+)
+"""Blanks between a figure and its unit, between the ends of an interval, and between a number of things and what they
+are."""
+COMMAND = re.compile(r"`planner [^`]*`|`--[^`]*`")
+
+
+def kept(text: str) -> str:
+    """A text whose figures keep their units, and whose commands stay on one line, from which they are copied."""
+    whole = COMMAND.sub(lambda found: found[0].replace(" ", KEPT_BLANK), text)
+    return IN_FIGURES.sub(KEPT_BLANK, whole)
 
 
 def stdout_screen() -> Screen:
-    """The screen that standard output is: colours only in a terminal, and not where NO_COLOR is set (no-color.org)."""
+    """The screen that standard output is."""
+    return screen_of(sys.stdout)
+
+
+def screen_of(stream: TextIO | None) -> Screen:
+    """The screen that a stream is: colours only in a terminal, and not where NO_COLOR is set (no-color.org)."""
     colour = (
-        sys.stdout is not None
-        and sys.stdout.isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM") != "dumb"
+        stream is not None and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     )
-    return Screen(max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns), colour)
+    return Screen(max(WIDTH_MIN, columns_of(stream)), colour)
+
+
+def columns_of(stream: TextIO | None) -> int:
+    """Columns of a stream's terminal; COLUMNS goes before, as everywhere.
+
+    `shutil.get_terminal_size` asks descriptor 1, where an answer does not go (`planner.cli.keep_standard_output`).
+    """
+    if (asked := os.environ.get("COLUMNS", "")).isdecimal() and int(asked):
+        return int(asked)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or PIPED_WIDTH if stream else PIPED_WIDTH
+    except (OSError, ValueError):  # it is no terminal, or no file
+        return PIPED_WIDTH
 
 
 GOOD, BAD, WARN = "38;5;29", "38;5;163", "38;5;131"
@@ -117,10 +149,10 @@ class TextColumn:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """What stays on one line: words, intervals, and parts of paths, with the blanks before them."""
-    for word in re.findall(r"\s*(?:\[[^\]]*\]\S*|\S+)", text):
-        is_path = "/" in word and len(word) >= PATH_MIN
-        yield from filter(None, PATH_PIECE.findall(word)) if is_path else (word,)
+    """What stays on one line: words, figures, intervals, and parts of paths, with the blanks before them."""
+    for word in re.findall(r" *(?:\[[^\]]*\][^ ]*|[^ ]+)", kept(text)):
+        is_path = "/" in word and len(word) >= PATH_MIN and KEPT_BLANK not in word
+        yield from filter(None, PATH_PIECE.findall(word)) if is_path else (word.replace(KEPT_BLANK, " "),)
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -136,16 +168,19 @@ def folded(text: str, width: int) -> list[str]:
 
 def fit(columns: Sequence[TextColumn], width: int) -> list[list[TextColumn]]:
     """Columns of words as narrow as the width asks for, where that is enough; else as many tables as it asks for, each
-    of which begins with the first column, which names its rows."""
+    of which begins with a column that names its rows: the first, or their numbers where two rows begin alike."""
     if narrow := _narrowed(columns, width):
         return [narrow]
-    key, tables = columns[0], [[columns[0]]]
-    for column in columns[1:]:
-        used = sum(c.width + 2 for c in tables[-1])
-        if used + column.width > width and len(tables[-1]) > 1:
+    key, others = columns[0], columns[1:]
+    if len(set(key.cells)) < len(key.cells):
+        key, others = TextColumn("#", [str(n) for n in range(1, len(key.cells) + 1)], right=True), columns
+    tables = [[key]]
+    for column in others:
+        used = sum(c.least + 2 for c in tables[-1])
+        if used + column.least > width and len(tables[-1]) > 1:
             tables.append([key])
         tables[-1].append(column)
-    return tables
+    return [_narrowed(part, width) or part for part in tables]
 
 
 def too_wide(widths: Sequence[int], width: int) -> bool:

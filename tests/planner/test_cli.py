@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -566,10 +567,11 @@ class Terminal:
 
 
 def in_terminal(*words, **variables):
-    """Start a command in a terminal."""
+    """Start a command in a terminal, which knows its width by itself: shells do not export COLUMNS."""
     main, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
-    env |= {"TERM": "xterm", "COLUMNS": "80"} | variables
+    env |= {"TERM": "xterm"} | variables
     run = subprocess.Popen([*PLANNER, *words], stdout=terminal, stderr=terminal, env=env, start_new_session=True)
     os.close(terminal)
     return Terminal(run, main)
@@ -624,6 +626,14 @@ def test_no_color_is_respected(here):
     assert run.process.wait(60) == 0
     assert "\x1b" not in text
     assert max(len(line) for line in text.split("\r\n")) <= 80
+
+
+def test_answers_and_notes_are_as_wide_as_the_terminal(here):
+    write_answer(PLAN, here / "plan.json")
+    for words in (("explain", "plan.json"), ("prices", "status"), ("gpus", "show", "no-such-gpu")):
+        lines = read_terminal(run := in_terminal(*words, NO_COLOR="1")).split("\r\n")
+        run.process.wait(60)
+        assert 60 < max(map(len, lines)) <= 80, words
 
 
 @pytest.mark.parametrize(

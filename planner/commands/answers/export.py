@@ -20,9 +20,9 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace exported files that were changed since.")] = False,
 ) -> None:
     """Turn a plan into files that deploy it, with a script that measures whether its SLOs are met."""
-    from planner.console.output import emit
+    from planner.console.output import say
     from planner.exports.targets import described
 
     files = api.export(plan_file, target, out, force=force)
     start = f" Start with {out / 'README.md'}." if "README.md" in files else ""
-    emit(f"Wrote to {out}: {described(files)}.{start}\n")
+    say(f"Wrote to {out}: {described(files)}.{start}")

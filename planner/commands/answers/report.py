@@ -16,7 +16,7 @@ def report(
     ),
 ) -> None:
     """Write an answer as one HTML page that opens offline and can be sent on."""
-    from planner.console.output import emit
+    from planner.console.output import say
 
     api.report(answer, out)
-    emit(f"Wrote {out}: {out.stat().st_size / 1e3:.0f} kB. Open it in a browser; it needs no network.\n")
+    say(f"Wrote {out}: {out.stat().st_size / 1e3:.0f} kB. Open it in a browser; it needs no network.")

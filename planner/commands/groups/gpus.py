@@ -7,7 +7,7 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs
-from planner.console.output import PLAIN, emit
+from planner.console.output import PLAIN, emit, say
 from planner.units.writing import stdout_screen
 
 app = typer.Typer(help="Kinds of GPU.", **PLAIN)
@@ -72,4 +72,4 @@ def gpus_add(
         compute_capability=compute_capability,
         source=source,
     )
-    emit(f"Wrote {path}: {kind}. Plan with it: --catalog {out}\n")
+    say(f"Wrote {path}: {kind}. Plan with it: --catalog {out}")

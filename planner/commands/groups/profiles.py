@@ -8,7 +8,7 @@ import typer
 from planner import api
 from planner.catalog.knowledge import knowledge
 from planner.console.options import Catalogs, Form, Profiles, Verbose
-from planner.console.output import PLAIN, emit, note, quantity
+from planner.console.output import PLAIN, emit, note, quantity, say
 from planner.model.choices import MeasurementFormat, Picture
 from planner.units.writing import Format, stdout_screen
 
@@ -117,7 +117,7 @@ def profiles_plot(
 ) -> None:
     """Draw what a model costs: measured points, fit and band; memory; layers."""
     profile = api.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
-    emit(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.\n")
+    say(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.")
 
 
 @app.command("import")
@@ -169,8 +169,8 @@ def profiles_import(
     )
     batches = ", ".join(f"{batch:g}" for batch in profile.latency.x)
     what = f"{profile.model} on {profile.gpu} at {profile.precision} in {profile.runtime}, batch {batches}"
-    doubts = "".join(f"Doubt: {doubt}.\n" for doubt in profile.doubts)
-    emit(f"Wrote {path}: {what}. Plan with it: --profiles {out}\n{doubts}")
+    doubts = "".join(f"\nDoubt: {doubt}." for doubt in profile.doubts)
+    say(f"Wrote {path}: {what}. Plan with it: --profiles {out}{doubts}")
 
 
 @app.command("export")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.output import PLAIN, emit, note, quantity
+from planner.console.output import PLAIN, emit, note, quantity, say
 from planner.units.writing import stdout_screen
 
 app = typer.Typer(help="Recorded arrivals.", **PLAIN)
@@ -52,7 +52,7 @@ def trace_import(
     table = api.trace_import(file, out, rate_rps, duration_s, which(function), column)
     for text in table.notes:
         note(f"{file}: {text}")
-    emit(f"Wrote {table.times_s.size:,} arrivals at {table.rate_rps:.3g}/s to {out}. Use it: trace: {{file: {out}}}\n")
+    say(f"Wrote {table.times_s.size:,} arrivals at {table.rate_rps:.3g}/s to {out}. Use it: trace: {{file: {out}}}")
 
 
 def which(function: str) -> str | int:

@@ -25,7 +25,7 @@ def from_triton(
 ) -> None:
     """Make a scenario of an existing Triton model repository."""
     from planner.catalog.knowledge import knowledge
-    from planner.console.output import emit
+    from planner.console.output import emit, say
     from planner.imports.serving.from_triton import read
     from planner.imports.serving.scenario_text import check_free
     from planner.io.store import write_text
@@ -37,4 +37,5 @@ def from_triton(
     made = read(repository, rate or [], slo or [], library)
     write_text(made.text(), out)
     next_step = f" Next: planner plan {out}" if not made.unprofiled else " It cannot be planned yet."
-    emit(f"{terminal(made.document(), stdout_screen())}\nWrote {out}.{next_step}\n")
+    emit(terminal(made.document(), stdout_screen()))
+    say(f"\nWrote {out}.{next_step}")

@@ -19,6 +19,7 @@ from planner.show.document import (
     Stats,
     Table,
     Text,
+    Tone,
 )
 from planner.show.text import horizons as prose
 from planner.units.writing import counted, dollars, per_second, percent
@@ -40,7 +41,7 @@ def document(horizon: Horizon) -> Document:
             Section("Checked frame by frame", [Items(prose.checked(horizon.check))], id="checked"),
             Section("Not compared", [Items(horizon.not_compared)], id="left-out"),
             Section("Assumptions", [Items([*prose.prices(horizon), *horizon.assumptions])], id="assumptions"),
-            Section("Mind", [Items(horizon.warnings)], id="warnings"),
+            Section("Warnings", [Items(horizon.warnings)], id="warnings", tone=Tone.WARN),
         ],
     )
 

@@ -20,7 +20,7 @@ from planner.model.plan import (
     Rejection,
 )
 from planner.model.statement import Code, Statement
-from planner.units.writing import dollars, exact, gigabytes, names, seconds, span_usd
+from planner.units.writing import counted, dollars, exact, gigabytes, names, seconds, span_usd
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import (
     GROUPED,
@@ -144,7 +144,9 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
     no, best = nearest(plan), plan.recommendation
     lines = [rejection_text(one) for one in no[after : after + OTHERS_SHOWN]]
     if len(no) > after + OTHERS_SHOWN:
-        lines.append(f"{len(no) - after - OTHERS_SHOWN} more fleets were rejected; the JSON has them all.")
+        more = len(no) - after - OTHERS_SHOWN
+        was = "was" if more == 1 else "were"
+        lines.append(f"{counted(more, 'more fleet')} {was} rejected; the JSON has them all.")
     if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
         lines.append(
             f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work with "
@@ -220,7 +222,7 @@ def _spread(best: Recommendation, cost: Estimate) -> str:
 def measure_next(measurements: Sequence[Measurement]) -> list[str]:
     """Why to measure it, what it takes, what it saves, and the command."""
     lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
-    return [f"{line} {bargain(m)}There: {m.command}" for line, m in lines]
+    return [f"{line} {bargain(m)}Run `{m.command}` there." for line, m in lines]
 
 
 def bargain(one: Measurement) -> str:

@@ -1,5 +1,7 @@
 """Tables and colours of a terminal: nothing is clipped, torn or too faint."""
 
+from itertools import groupby
+
 import pytest
 
 from planner.units.writing import BAD, GOOD, WARN, Screen, TextColumn, folded, table
@@ -58,11 +60,34 @@ def test_figures_are_not_folded():
         ("aws/provider@1d92708:pkg/pricing.go", 14, ["aws/provider@", "1d92708:pkg/", "pricing.go"]),
         ("120/s of 3", 6, ["120/s", "of 3"]),
         ("averylongword", 4, ["averylongword"]),
-        ("at [98.90, 100.00] %", 12, ["at", "[98.90, 100.00]", "%"]),
+        ("at [98.90, 100.00] %", 12, ["at", "[98.90, 100.00] %"]),
+        ("1 x g4dn.xlarge (T4) + 5 x g5.xlarge", 24, ["1 x g4dn.xlarge (T4) +", "5 x g5.xlarge"]),
     ],
 )
 def test_texts_are_broken_between_words_and_parts_of_paths(text, width, lines):
     assert folded(text, width) == lines
+
+
+def test_parts_of_a_table_name_their_rows_and_are_no_wider_than_the_screen():
+    figures = [TextColumn(f"figure {i}", ["1,234,567"] * 3, right=True) for i in range(6)]
+    columns = [TextColumn("precision", ["int8", "fp16", "int8"]), *figures, TextColumn("source", [SOURCE] * 3)]
+    lines = table(columns, Screen(60))
+    assert all(len(line) <= 60 for line in lines)
+    parts = [list(part) for full, part in groupby(lines, key=bool) if full]
+    assert len(parts) > 1
+    for part in parts:
+        names = [line.split()[0] for line in part]
+        assert [name for name in names if name in ("#", "1", "2", "3")] == ["#", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("width", [40, 57, 80])
+def test_a_command_stays_on_one_line_and_a_figure_with_its_unit(width):
+    command = "`planner calibrate --device cuda:0`"
+    text = f"It takes 10 minutes, 102 MB and 4 vCPUs, [98.90, 100.00] % at 5.2 us. There: {command}, on 3 x T4."
+    lines = Screen(width).wrap(text, hang=2)
+    for whole in ("10 minutes", "102 MB", "4 vCPUs", "[98.90, 100.00] %", "5.2 us", command, "3 x T4"):
+        assert sum(whole in line for line in lines) == 1, whole
+    assert " ".join(line.strip() for line in lines) == text
 
 
 def test_a_column_of_blanks_takes_no_room() -> None:
