@@ -164,7 +164,7 @@ def _replay_s(load: Load, duration_s: float) -> float:
     workload = load.workload()
     Compiled.seen_requests += Compiled.worth_requests
     worlds = Worlds(load.deployment(), workload, duration_s, duration_s / 10, workload.rates_rps())
-    ARRIVALS.of(workload, duration_s, 1)
+    ARRIVALS.coming(workload, duration_s, 1)
     times_s = []
     for _ in range(4):  # the first makes room
         began_s = process_time()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.clock import compiled
-from simulator.clock.compiled import Floats, Ints, Layout, Queues, WorldRequests, deal, loop, serve_all
+from simulator.clock.compiled import Coming, Floats, Ints, Layout, Queues, WorldRequests, come, deal, loop, serve_all
 from simulator.clock.metrics import IN_TIME_S, STRETCHES
 from simulator.clock.records import Outcome
 from simulator.machine_code import forget_stale
@@ -122,9 +122,17 @@ def emptied(given: Sums, watts: Floats) -> Sums:
 
 @loop
 def replay(
-    layout: Layout, asked: WorldRequests, queues: Queues, sums: Sums, rule: int, warmup_s: float, end_s: float
+    layout: Layout,
+    coming: Coming,
+    asked: WorldRequests,
+    queues: Queues,
+    sums: Sums,
+    rule: int,
+    warmup_s: float,
+    end_s: float,
 ) -> None:
     """Deal out the requests of a world whose batches have no noise, serve them, and add up what became of them."""
+    come(coming, asked, end_s)
     deal(layout, asked, queues)
     serve_all(layout, queues, rule, end_s, 0, 0.0, -1)
     add_up(queues, asked, sums, warmup_s, end_s)

@@ -6,7 +6,7 @@ fifth of a second, and a few seconds more the first time on a machine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from math import floor, inf, nan
+from math import ceil, floor, inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,6 +86,17 @@ class Layout(NamedTuple):
     of_share: Floats
     equal: NDArray[np.bool_]
     """By model: whether all its replicas have the same share."""
+
+
+class Coming(NamedTuple):
+    """When the requests of all models of a world come, one model after another: by phases, or each by itself."""
+
+    rate_rps: Floats
+    """By model: of each of the steady cameras that ask it; 0 where each arrival is given."""
+    given_s: Floats
+    """When each camera's first frame comes, sorted, or when each request does."""
+    begin: Ints
+    """Where a model's own begin in `given_s`, and one entry more."""
 
 
 class WorldRequests(NamedTuple):
@@ -243,6 +254,41 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
         queues.log_count,
         queues.rows[first:end],
     )
+
+
+@loop
+def come(coming: Coming, asked: WorldRequests, end_s: float) -> None:
+    """Let all requests come, as `simulator.world.workload.draw` does."""
+    count = 0
+    for model in range(len(coming.rate_rps)):
+        asked.begin[model] = count
+        given_s = coming.given_s[coming.begin[model] : coming.begin[model + 1]]
+        if coming.rate_rps[model]:
+            count = _film(given_s, coming.rate_rps[model], asked.arrival_s, count, end_s)
+        else:
+            for come_s in given_s:
+                asked.arrival_s[count] = come_s
+                count += 1
+    asked.begin[len(coming.rate_rps)] = count
+
+
+@loop
+def _film(phases_s: Floats, rate_rps: float, arrival_s: Floats, first: int, end_s: float) -> int:
+    """The frames of steady cameras from a place on; where they end. Those that come at one instant may be out of order
+    by the last bit."""
+    count = first
+    for period in range(ceil(end_s * rate_rps) + 1):
+        begun_s = period / rate_rps
+        for phase_s in phases_s:
+            arrival_s[count] = begun_s + phase_s
+            count += arrival_s[count] < end_s
+    for place in range(first + 1, count):
+        come_s, before = arrival_s[place], place - 1
+        while before >= first and arrival_s[before] > come_s:
+            arrival_s[before + 1] = arrival_s[before]
+            before -= 1
+        arrival_s[before + 1] = come_s
+    return count
 
 
 @loop

@@ -1,13 +1,13 @@
 """Worlds: one deployment replayed again and again, with what all its replications have in common built once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,7 +20,16 @@ from simulator.rules.latencies import Counts, counts_of
 from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import drawn
-from simulator.world.workload import Cameras, Demand, Floats, Workload, draw, steady_cameras
+from simulator.world.workload import (
+    Cameras,
+    Demand,
+    Floats,
+    Workload,
+    arrivals_of,
+    draw,
+    frames_each,
+    steady_cameras,
+)
 
 KEPT_BYTES = 2**28
 """Arrivals that are kept for the next deployment: 22 million requests."""
@@ -44,24 +53,40 @@ class Arrivals:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._workload: Workload | None = None
-        self._kept: dict[tuple[float, int], Asked] = {}
+        self._kept: dict[tuple[str, float, int], Any] = {}
         self._cameras: dict[int, dict[str, Cameras]] = {}
         self._cameras_bytes = 0
 
-    def of(self, workload: Workload, duration_s: float, seed: int) -> "Asked":
+    def of(self, workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
         """As `draw`."""
+
+        def drawn() -> tuple[dict[str, Demand], int]:
+            demand = draw(workload, duration_s, seed, self._steady(workload, seed))
+            return demand, sum(one.arrival_s.nbytes + one.source.nbytes for one in demand.values())
+
+        return cast("dict[str, Demand]", self._once(workload, ("each", duration_s, seed), drawn))
+
+    def coming(self, workload: Workload, duration_s: float, seed: int) -> "Coming":
+        """The same for machine code, without who sent which."""
+
+        def drawn() -> tuple[Coming, int]:
+            come = arrivals_of(workload, duration_s, seed, self._steady(workload, seed))
+            return together(list(come.values()), duration_s)
+
+        return cast("Coming", self._once(workload, ("together", duration_s, seed), drawn))
+
+    def _once(self, workload: Workload, key: tuple[str, float, int], drawn: Callable[[], tuple[Any, int]]) -> Any:
+        """What was drawn, with its bytes, if it was not kept."""
         if workload is not self._workload:
             self._workload, self._kept, self.held_bytes = workload, {}, 0
             self._cameras, self._cameras_bytes = {}, 0
-        key = duration_s, seed
         if key in self._kept:
             return self._kept[key]
-        asked = together(draw(workload, duration_s, seed, self._steady(workload, seed)))
-        size_bytes = asked.arrival_s.nbytes + sum(one.source.nbytes for one in asked.demand.values())
+        found, size_bytes = drawn()
         if self.held_bytes + size_bytes <= self.limit_bytes:
-            self._kept[key] = asked
+            self._kept[key] = found
             self.held_bytes += size_bytes
-        return asked
+        return found
 
     def _steady(self, workload: Workload, seed: int) -> dict[str, Cameras]:
         """As `steady_cameras`: the same for replications of any length."""
@@ -75,23 +100,23 @@ class Arrivals:
         return drawn
 
 
-class Asked(NamedTuple):
-    """The demand of a world, and the arrivals of all its models one after another."""
+class Coming(NamedTuple):
+    """As `simulator.clock.compiled.Coming`, with the most requests that these may be."""
 
-    demand: dict[str, Demand]
-    """Its arrivals are parts of `arrival_s`."""
-    arrival_s: Floats
+    rate_rps: Floats
+    given_s: Floats
     begin: Counts
-    """Where a model's own begin, and one entry more."""
+    most: int
 
 
-def together(demand: Mapping[str, Demand]) -> Asked:
-    """The demand of a world in one piece."""
-    begin = _begins([len(one.arrival_s) for one in demand.values()])
-    arrival_s = np.concatenate([np.empty(0), *(one.arrival_s for one in demand.values())])
-    ends = pairwise(begin.tolist())
-    parts = {m: Demand(arrival_s[a:b], one.source) for (m, one), (a, b) in zip(demand.items(), ends, strict=True)}
-    return Asked(parts, arrival_s, begin)
+def together(come: Sequence[Cameras | Floats], duration_s: float) -> tuple[Coming, int]:
+    """Arrivals of all models in one piece, and its bytes."""
+    given = [np.sort(one.phase_s) if isinstance(one, Cameras) else one for one in come]
+    rates = [one.rate_rps if isinstance(one, Cameras) else 0.0 for one in come]
+    each = [frames_each(rate_rps, duration_s) if rate_rps else 1 for rate_rps in rates]
+    most = sum(count * len(one) for count, one in zip(each, given, strict=True))
+    given_s = np.concatenate([np.empty(0), *given])
+    return Coming(np.array(rates), given_s, _begins(list(map(len, given))), most), given_s.nbytes
 
 
 ARRIVALS = Arrivals(KEPT_BYTES)
@@ -130,7 +155,7 @@ class Worlds:
 
     def result(self, seed: int) -> SimulationResult:
         """One replication with all its records."""
-        demand = ARRIVALS.of(self.workload, self.duration_s, seed).demand
+        demand = ARRIVALS.of(self.workload, self.duration_s, seed)
         return replicate(self.deployment, demand, self.duration_s, seed)
 
     @property
@@ -182,6 +207,13 @@ class _Place:
     requests: Any
 
 
+class _Seen(NamedTuple):
+    """What a world adds up to, and how many requests came in it."""
+
+    sums: Any
+    requests: int
+
+
 class PlainWorlds:
     """Worlds of a deployment whose GPUs nobody disturbs: all of them in one go, several side by side.
 
@@ -204,7 +236,8 @@ class PlainWorlds:
         self.numbers = {id(queue): number for number, queue in enumerate(self.queues)}
         self.mine = {model: sorted(self.numbers[id(queue)] for queue in own) for model, own in self.by_model.items()}
         self.rule = self.code.rule_of(self.gpus[0])
-        self.models: list[str] = []
+        self.models = list(worlds.workload.rates_rps())
+        self.layout = self._layout()
         self.room = 0
         self.places: list[_Place] = []
         self.doubted = worlds.deployment.doubted
@@ -215,18 +248,17 @@ class PlainWorlds:
         """Replications by their figures."""
         began_s = perf_counter()
         worlds = self.worlds
-        asked = [ARRIVALS.of(worlds.workload, worlds.duration_s, seed) for seed in seeds]
         costs = self._costs(seeds)
-        sums = self._replayed(seeds, asked, costs)
+        seen = self._replayed(seeds, costs)
         each_s = (perf_counter() - began_s) / len(seeds)
         for number, seed in enumerate(seeds):
             began_s = perf_counter()
-            summary = self._summary(sums[number])
-            counts = dict(zip(self.models, sums[number].bins, strict=True))
+            sums, requests = seen[number]
+            summary = self._summary(sums)
+            counts = dict(zip(self.models, sums.bins, strict=True))
             growing: tuple[str, ...] = ()
             if self.doubted and self._load(costs.service_s[number]) >= 1:
                 growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
-            requests = len(asked[number].arrival_s)
             yield WorldFigures(summary, requests, counts, growing, each_s + perf_counter() - began_s)
 
     @cached_property
@@ -244,17 +276,19 @@ class PlainWorlds:
             return self._speeds.costs(seeds)
         return Costs(*(np.repeat(known, len(seeds), axis=0) for known in self._known_costs))
 
-    def _replayed(self, seeds: Sequence[int], asked: Sequence[Asked], costs: Costs) -> list[Any]:
+    def _replayed(self, seeds: Sequence[int], costs: Costs) -> list[_Seen]:
         """What each world adds up to: worlds are dealt to threads in turn."""
-        wanted = [len(one.arrival_s) for one in asked]
-        threads = min(len(seeds), THREADS_MAX, cores()) if sum(wanted) >= REQUESTS_FOR_THREADS else 1
-        self._make_room(asked[0].demand, max(wanted), threads)
-        found: list[Any] = [None] * len(seeds)
+        workload, duration_s = self.worlds.workload, self.worlds.duration_s
+        coming = [ARRIVALS.coming(workload, duration_s, seed) for seed in seeds]
+        most = [one.most for one in coming]
+        threads = min(len(seeds), THREADS_MAX, cores()) if sum(most) >= REQUESTS_FOR_THREADS else 1
+        self._make_room(max(most), threads)
+        found: dict[int, _Seen] = {}
 
         def replay(thread: int) -> None:
             for number in range(thread, len(seeds), threads):
                 speeds = Costs(costs.service_s[number], costs.watts[number])
-                found[number] = self._replayed_at(self.places[thread], asked[number], speeds, seeds[number])
+                found[number] = self._replayed_at(self.places[thread], coming[number], speeds, seeds[number])
 
         if threads == 1:
             replay(0)
@@ -264,34 +298,25 @@ class PlainWorlds:
                 replay(0)
                 for other in others:
                     other.result()
-        return found
+        return [found[number] for number in range(len(seeds))]
 
-    def _replayed_at(self, place: _Place, asked: Asked, costs: Costs, seed: int) -> Any:
+    def _replayed_at(self, place: _Place, coming: Coming, costs: Costs, seed: int) -> _Seen:
         """What one world adds up to."""
+        code, requests = self.code, place.requests
         columns = place.columns._replace(service_s=costs.service_s, longest_s=costs.service_s.max(axis=1))
         sums = self.adding.emptied(place.sums, costs.watts)
-        count = len(asked.arrival_s)
-        requests = place.requests._replace(
-            arrival_s=asked.arrival_s,
-            begin=asked.begin,
-            start_s=place.requests.start_s[:count],
-            gone_s=place.requests.gone_s[:count],
-            outcome=place.requests.outcome[:count],
-        )
+        come = code.Coming(coming.rate_rps, coming.given_s, coming.begin)
         warmup_s, end_s = self.worlds.warmup_s, self.worlds.duration_s
         if self.noisy:
+            code.come(come, requests, end_s)
             self._serve(columns, requests, seed)
             self.adding.add_up(columns, requests, sums, warmup_s, end_s)
         else:
-            self.adding.replay(self.layout, requests, columns, sums, self.rule, warmup_s, end_s)
-        return sums._replace(room=None)
+            self.adding.replay(self.layout, come, requests, columns, sums, self.rule, warmup_s, end_s)
+        return _Seen(sums._replace(room=None), int(requests.begin[-1]))
 
-    def _make_room(self, demand: Mapping[str, Demand], wanted: int, places: int) -> None:
+    def _make_room(self, wanted: int, places: int) -> None:
         """Columns for so many requests in each of so many places; larger ones where a world has more requests."""
-        if not self.models:
-            self.models = list(demand)
-            self.layout = self._layout()
-            self.slo_s = np.array([self.by_model[model][0].slo_s for model in self.models])
         if wanted > self.room:
             self.room, self.places = int(SPARE * wanted) + 1, []
         while len(self.places) < places:
@@ -304,9 +329,9 @@ class PlainWorlds:
             columns,
             self.adding.sums(len(self.queues), largest, len(self.models), room),
             self.code.WorldRequests(
-                arrival_s=np.empty(0),
-                begin=np.zeros(1, dtype=np.int64),
-                slo_s=self.slo_s,
+                arrival_s=np.empty(room),
+                begin=np.zeros(len(self.models) + 1, dtype=np.int64),
+                slo_s=np.array([self.by_model[model][0].slo_s for model in self.models]),
                 place=np.empty(room, dtype=np.int64),
                 rest=np.empty(room, dtype=np.int64),
                 start_s=np.empty(room),

@@ -233,10 +233,25 @@ def _phased(streams: Sequence[_Placed], seed: int) -> Cameras:
     )
 
 
+def arrivals_of(
+    workload: Workload, duration_s: float, seed: int, cameras: Mapping[str, Cameras]
+) -> dict[str, Cameras | Floats]:
+    """By model: the steady cameras that ask it, or else when its requests arrive, as `draw` has them."""
+    return {
+        model: cameras[model] if model in cameras else _drawn(mine, duration_s, seed).arrival_s
+        for model, mine in _by_model(workload).items()
+    }
+
+
+def frames_each(rate_rps: float, duration_s: float) -> int:
+    """Frames of a camera, with those that come too late."""
+    return int(np.ceil(duration_s * rate_rps)) + 1
+
+
 def _frames_of(cameras: Cameras, duration_s: float) -> Demand:
     """In each period every camera comes once, in the order of the phases: these are sorted, and not the frames."""
     order = np.argsort(cameras.phase_s)
-    begins_s = np.arange(_frames(cameras.rate_rps, duration_s)) / cameras.rate_rps
+    begins_s = np.arange(frames_each(cameras.rate_rps, duration_s)) / cameras.rate_rps
     times = (begins_s[:, None] + cameras.phase_s[order]).ravel()
     times = times[: np.searchsorted(times, duration_s)]
     if np.all(times[1:] > times[:-1]):
@@ -299,18 +314,13 @@ def _cameras(
     rate: float, phase: float | None, jitter: float, count: int, duration_s: float, rng: np.random.Generator
 ) -> tuple[Floats, Sources]:
     first = rng.uniform(0, 1 / rate, count) if phase is None else np.full(count, phase)
-    frames = _frames(rate, duration_s)
+    frames = frames_each(rate, duration_s)
     times = (np.arange(frames)[:, None] / rate + first).ravel()
     source = np.tile(np.arange(count, dtype=np.int32), frames)
     if jitter:
         times = times + np.abs(rng.normal(0.0, jitter, len(times)))
     inside = times < duration_s
     return times[inside], source[inside]
-
-
-def _frames(rate_rps: float, duration_s: float) -> int:
-    """Frames of a camera, with those that come too late."""
-    return int(np.ceil(duration_s * rate_rps)) + 1
 
 
 def _renewals(rng: np.random.Generator, shape: float, scale: float, duration_s: float) -> Floats:

@@ -12,7 +12,7 @@ from simulator.clock.records import SimulationResult
 from simulator.clock.worlds import Arrivals, WorldFigures, Worlds
 from simulator.rules.latencies import counts_of
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
-from simulator.world.workload import Workload, draw
+from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames_each
 
 DURATION_S, WARMUP_S = 5.0, 0.5
 DEPLOYMENTS = 150
@@ -87,5 +87,24 @@ def test_arrivals_are_drawn_once_while_they_are_kept() -> None:
     arrivals.of(other, DURATION_S, 1)
     again = arrivals.of(workload, DURATION_S, 1)
     assert again is not first
-    for model, asked in again.demand.items():
-        np.testing.assert_array_equal(asked.arrival_s, first.demand[model].arrival_s)
+    for model, asked in again.items():
+        np.testing.assert_array_equal(asked.arrival_s, first[model].arrival_s)
+
+
+def test_frames_of_cameras_come_in_order_where_phases_are_a_bit_apart() -> None:
+    compiled = pytest.importorskip("simulator.clock.compiled")
+    rng = np.random.default_rng(5)
+    swapped = 0
+    for _ in range(500):
+        rate_rps, duration_s = float(rng.choice([3.0, 7.0, 15.0, 29.97])), float(rng.uniform(0.5, 4))
+        period_s = 1 / rate_rps
+        edges = [0.0, period_s, np.nextafter(period_s, 0), np.nextafter(period_s, 1), period_s / 2]
+        phases_s = np.sort(rng.choice(edges, 6))
+        whose = np.arange(6, dtype=np.int32)
+        asked = _frames_of(Cameras(rate_rps, phases_s, whose, whose), duration_s).arrival_s
+        frames = frames_each(rate_rps, duration_s)
+        swapped += bool(np.any(np.diff((np.arange(frames)[:, None] / rate_rps + phases_s).ravel()) < 0))
+        arrival_s = np.empty(6 * frames)
+        end = compiled._film(phases_s, rate_rps, arrival_s, 0, duration_s)
+        np.testing.assert_array_equal(arrival_s[:end], asked)
+    assert swapped > 50
