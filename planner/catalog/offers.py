@@ -329,15 +329,20 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
         "gpus": set(catalog.gpus),
         "instances": {instance.name for instance in catalog.instances},
     }
-    named: list[tuple[Steps, str, set[str]]] = [
-        (("buy", key, i), name, known[key]) for key in known for i, name in enumerate(getattr(buy, key))
-    ]
-    named += [(("buy", "own", i, "gpu"), machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
-    for place, name, names in named:
-        if name not in names:
-            meant = COMPANIES.get(name.lower(), name) if names is known["providers"] else name
-            hint = which_gpu(name, catalog.gpus) if names is known["gpus"] else instead(meant, names)
+    for place, kind, name in _names_in(buy):
+        if name not in known[kind]:
+            meant = COMPANIES.get(name.lower(), name) if kind == "providers" else name
+            hint = which_gpu(name, catalog.gpus) if kind == "gpus" else instead(meant, known[kind])
             yield place, f"`{name}` is not in the catalog.{hint}"
+
+
+def _names_in(buy: BuySpec) -> Iterator[tuple[Steps, str, str]]:
+    """Each name under `buy`: its place, what it is a name of, and itself."""
+    for kind in ("providers", "regions", "gpus", "instances"):
+        for i, name in enumerate(getattr(buy, kind)):
+            yield ("buy", kind, i), kind, name
+    for i, machine in enumerate(buy.own):
+        yield ("buy", "own", i, "gpu"), "gpus", machine.gpu
 
 
 def near_gpu(name: str, known: Collection[str]) -> str:
@@ -447,19 +452,20 @@ def _asked_since(one: Instance, kind: PriceKind, price: Price, alike: Sequence[I
     """The price of a machine, or what its provider asks since for the like."""
     if one.status is not SaleStatus.ACTIVE:
         return price
-    since = [
-        other.prices[kind]
-        for other in alike
-        if kind in other.prices
-        if other.status is SaleStatus.UNCLEAR or (other.name == one.name and other.status is SaleStatus.ACTIVE)
-        if other.region == one.region or ANY_REGION in (one.region, other.region)
-    ]
+    since = [other.prices[kind] for other in alike if kind in other.prices and _stands_for(other, one)]
     newest = max(since, key=lambda other: other.as_of, default=price)
     old = stale(price.as_of, date.fromisoformat(newest.as_of), usual_days(one.provider))
     if not old or newest.usd_per_hour <= price.usd_per_hour:
         return price
     was = f"{one.name} itself was ${price.usd_per_hour:g}/h on {price.as_of}"
     return replace(newest, source=f"{newest.source}; {was}")
+
+
+def _stands_for(other: Instance, one: Instance) -> bool:
+    """Whether it is the same machine, or what stands for all machines with such GPUs, where that one is."""
+    is_same = other.status is SaleStatus.ACTIVE and other.name == one.name
+    is_there = other.region == one.region or ANY_REGION in (one.region, other.region)
+    return is_there and (is_same or other.status is SaleStatus.UNCLEAR)
 
 
 def _with_newer(known: dict[Key, Instance], table: Mapping[Key, Instance]) -> dict[Key, Instance]:
@@ -514,12 +520,11 @@ def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:
 
 def _expect_chips(files: Sequence[CatalogFile]) -> None:
     """Notes an error for each chip that no other kind has; what is shipped may have a kind alone of its chip."""
-    chips = [(file, name, entry.chip or "") for file in files for name, entry in file.entries.gpus.items()]
-    kinds = {name for _, name, _ in chips}
-    having = Counter(chip for _, _, chip in chips)
-    for file, name, chip in chips:
-        if file.path.parent != SHIPPED and chip and chip not in kinds and having[chip] == 1:
-            hint = perhaps(chip, {*kinds, *having} - {chip, ""}) or " Name a kind that has it, or leave it out."
+    kinds = [(file, name, entry.chip or "") for file in files for name, entry in file.entries.gpus.items()]
+    known = Counter([*(name for _, name, _ in kinds), *(chip for _, _, chip in kinds)])
+    for file, name, chip in kinds:
+        if chip and known[chip] == 1 and file.path.parent != SHIPPED:
+            hint = perhaps(chip, known.keys() - {chip, ""}) or " Name a kind that has it, or leave it out."
             file.say(("gpus", name, "chip"), f"`{chip}` is neither a kind nor the chip of another.{hint}")
 
 

@@ -58,10 +58,16 @@ def shipped(path: Path | None) -> Path | None:
         return path
     if (held := held_as(path)) or path.suffix not in ("", ".yaml"):
         return held or path
+    return in_one_folder(path) or path
+
+
+def in_one_folder(path: Path) -> Path | None:
+    """What one folder of what is shipped alone has by this name; InputError where several have, or one nearly has."""
     named = path.with_suffix("").as_posix()
     within = [name for name in short_names() if name.endswith(f"/{named}")]
     if len(within) == 1:
         return folder() / f"{within[0]}.yaml"
-    if near := within or ([] if path.suffix else near_names(named, list(short_names()))):
+    near = within or near_names(named, [] if path.suffix else list(short_names()))
+    if near:
         raise InputError(f"{path}: no such file, and no shipped scenario of that name. Did you mean `{near[0]}`?")
-    return path
+    return None

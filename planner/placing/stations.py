@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import floor, inf
 
 import numpy as np
@@ -149,12 +150,12 @@ def _loads(
     come, most = _dealt(sources, stations), _dealt(floor(sources * limit * capacity + 1e-9), stations)
     by_host = _encoded_by_host(encoded, [one for _, one in stations])
     each = max(1.0, float(encoded.mean())) if sources else 1.0
-    for gpu in come:
-        number = sum(one.servers for name, one in stations if name == gpu)
+    for gpu, coming in come.items():
+        here = [one for name, one in stations if name == gpu]
         taken = encoded_max(resource.kind, gpus[gpu])
-        hosts = {one.host for name, one in stations if name == gpu}
-        more = sum(floor((taken - by_host[host]) / each) for host in hosts)
-        yield StationLoad(resource.kind, gpu, number, 1 / capacity, come[gpu], min(most[gpu], come[gpu] + more))
+        more = sum(floor((taken - by_host[host]) / each) for host in {one.host for one in here})
+        number = sum(one.servers for one in here)
+        yield StationLoad(resource.kind, gpu, number, 1 / capacity, coming, min(most[gpu], coming + more))
 
 
 def _dealt(sources: int, stations: Sequence[tuple[str, Station]]) -> dict[str, int]:
@@ -331,13 +332,11 @@ class Unable:
 
 def unable(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[Unable]:
     """Kinds of GPU whose engines cannot do what pipelines ask, each once for decoding and once for encoding."""
-    for kind in ENGINES:
-        asked = [one.coding for pipeline in pipelines_in(needs) for one in pipeline.stages if one.coding]
-        codings = [one for one in asked if one.kind == kind]
-        for gpu in {gpu.name: gpu for gpu in gpus}.values():
-            missing = [one for one in codings if not does(gpu, one)]
-            if missing:
-                yield Unable(gpu, kind, tuple(missing), all(codes(gpu, one) for one in missing))
+    asked = [one.coding for pipeline in pipelines_in(needs) for one in pipeline.stages if one.coding]
+    for kind, gpu in product(ENGINES, {gpu.name: gpu for gpu in gpus}.values()):
+        missing = [one for one in asked if one.kind == kind and not does(gpu, one)]
+        if missing:
+            yield Unable(gpu, kind, tuple(missing), all(codes(gpu, one) for one in missing))
 
 
 def does(gpu: GPU, coding: Coding) -> bool:

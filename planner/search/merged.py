@@ -15,7 +15,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Packer, Packing
 from planner.placing.sharing import NOTHING_MERGED, Option, options
-from planner.placing.sizing import Kind, Profiles
+from planner.placing.sizing import Kind, Profiles, Sized
 from planner.replay.answer import recommend
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.replay import Replay
@@ -154,18 +154,21 @@ def has_room(question: Question) -> bool:
     """Whether each machine holds all models at once, in their largest batches: then no fleet is short of memory, which
     is all that shared layers save."""
     from_disk = question.scenario.swap.policy.source is WeightSource.DISK
-    for offer in question.offers:
-        here = [sized for (_, kind), sized in question.sized.items() if kind == Kind.of(offer)]
-        weights_bytes = sum(sized.profile.weight_bytes for sized in here)
-        workspace_bytes = max((sized.profile.workspace(sized.batch_size_max) for sized in here), default=0)
-        context_bytes = max((sized.context_bytes for sized in here), default=0)
-        if any(sized.stages > 1 for sized in here):
-            return False
-        if weights_bytes + workspace_bytes + context_bytes > offer.memory_bytes:
-            return False
-        if not from_disk and offer.host_memory_bytes is not None and weights_bytes > offer.host_memory_bytes:
-            return False
-    return True
+    return all(
+        holds_all(offer, [sized for (_, kind), sized in question.sized.items() if kind == Kind.of(offer)], from_disk)
+        for offer in question.offers
+    )
+
+
+def holds_all(offer: Offer, models: Sequence[Sized], from_disk: bool) -> bool:
+    """Whether a GPU of a machine holds all models at once, and the machine their weights where they come from there."""
+    if any(sized.stages > 1 for sized in models):
+        return False
+    weights_bytes = sum(sized.profile.weight_bytes for sized in models)
+    workspace_bytes = max((sized.profile.workspace(sized.batch_size_max) for sized in models), default=0)
+    context_bytes = max((sized.context_bytes for sized in models), default=0)
+    host_bytes = inf if from_disk or offer.host_memory_bytes is None else offer.host_memory_bytes
+    return weights_bytes <= host_bytes and weights_bytes + workspace_bytes + context_bytes <= offer.memory_bytes
 
 
 def until_then(stop: KeyboardInterrupt, tried: Sequence[MergingWay], objective: Objective) -> KeyboardInterrupt:
@@ -191,13 +194,9 @@ def joined(
     cheapest_first = sorted(answers, key=lambda r: (r.cost_usd_per_hour, candidate_name(r.candidate)))
     alternatives = cheapest_first[:OTHERS_MAX]
     rejections = [no for way in (best, *others) for no in rejections_of(way)]
-    recommendation = named(plan.recommendation, best.option)
-    if best.best:
-        bound = min(way.question.lower_bound_usd_per_hour() for way in tried)
-        recommendation = replace(recommendation, lower_bound_usd_per_hour=bound)
     return replace(
         plan,
-        recommendation=recommendation,
+        recommendation=recommended(best, plan, tried),
         alternatives=tuple(alternatives),
         pareto=places_among(alternatives, own, plan.pareto),
         rejections=tuple(dict.fromkeys(rejections)),
@@ -205,6 +204,14 @@ def joined(
         assumptions=(*plan.assumptions, *assumptions_of([way.option for way in tried], unmergeable)),
         warnings=(*plan.warnings, *warnings_of(best.option)),
     )
+
+
+def recommended(best: MergingWay, plan: Plan, tried: Sequence[MergingWay]) -> Recommendation:
+    """The best way's answer, with the bound of all ways where it is feasible."""
+    answer = named(plan.recommendation, best.option)
+    if not best.best:
+        return answer
+    return replace(answer, lower_bound_usd_per_hour=min(way.question.lower_bound_usd_per_hour() for way in tried))
 
 
 def feasible_answers(tried: Sequence[MergingWay]) -> list[Recommendation]:
@@ -266,15 +273,20 @@ def ways(
     if not answers:
         return
     base = min(answers, key=lambda answer: answer.cost_usd_per_hour)
-    alone = next((way for way in tried if way.option.merging is Merging.NONE), None)
-    alone = alone or unmerged(loaded, catalog, library)
-    others = [way for way in tried if way is not alone]
-    for way in (alone, *others):
+    alone = [way for way in tried if way.option.merging is Merging.NONE] or [unmerged(loaded, catalog, library)]
+    others = [way for way in tried if way is not alone[0]]
+    for way in (alone[0], *others):
         yield from rows_of(way, base, chosen=way is best)
-    if not alone.feasible or alone.answer_on(base):
-        answer = on_fleet(alone.question, base, 1)
-        if answer is not None:
-            yield row(alone, answer, chosen=False, more=answer.gpu_count - base.gpu_count)
+    yield from with_one_more(alone[0], base)
+
+
+def with_one_more(alone: MergingWay, base: Recommendation) -> Iterator[WayOfServing]:
+    """Every model on its own, on one GPU more, unless its own plan is larger anyway."""
+    if alone.feasible and not alone.answer_on(base):
+        return
+    answer = on_fleet(alone.question, base, 1)
+    if answer is not None:
+        yield row(alone, answer, chosen=False, more=answer.gpu_count - base.gpu_count)
 
 
 def rows_of(way: MergingWay, base: Recommendation, *, chosen: bool) -> Iterator[WayOfServing]:

@@ -99,9 +99,8 @@ def other_precisions(
     left_open = _left_open(scenario)
     if predictor is None or not left_open:
         return
-    running: Mapping[str, Variant] = {}
-    if shown:
-        running, scenario = _running(shown, left_open), _on_kinds_of(shown, scenario)
+    running = _running(shown, left_open) if shown else {}
+    scenario = _on_kinds_of(shown, scenario) if shown else scenario
     now = tuple(sorted({one.precision for one in running.values() if one.precision}))
     largest = _largest_batches(question)
     libraries = {end: AlikeInBatches(predictor.at(end), largest) for end in End}

@@ -350,18 +350,24 @@ class FleetSearch:
         only = {device.kind.gpu.name for device in best.devices}
         trials = [best] if len(only) == 1 else []
         programs = [one for one in self._of_each_kind(self.question.offers) if only != {one.offers[0].gpu.name}]
-        most = DEARER_MAX * best.cost_usd_per_hour
         for place, (bound, program) in enumerate(cheapest_first(programs)):
-            near = bound <= most
-            if not near and (place >= KINDS_SHOWN - 1 or self._must_cut(program)):
-                self._pass_over(program, KIND_TOO_DEAR, bound)
-            elif trial := self._of_kind(program, best, most if near and place < KINDS_ALONE_MAX else None):
+            if trial := self._of_kind(place, bound, program, best):
                 trials.append(trial)
-            else:
-                self._pass_over(program, NO_FLEET_OF_KIND, bound)
         return sorted(trials, key=lambda t: (t.cost_usd_per_hour, candidate_name(t.candidate)))
 
-    def _of_kind(self, program: FleetProgram, best: Trial, most_usd_per_hour: float | None) -> Trial | None:
+    def _of_kind(self, place: int, bound: float, program: FleetProgram, best: Trial) -> Trial | None:
+        """The cheapest fleet of the kind of GPU at this place among all; None where it is passed over, and noted."""
+        most = DEARER_MAX * best.cost_usd_per_hour
+        near = bound <= most
+        if not near and (place >= KINDS_SHOWN - 1 or self._must_cut(program)):
+            self._pass_over(program, KIND_TOO_DEAR, bound)
+            return None
+        trial = self._cheapest_beside(best, program, most if near and place < KINDS_ALONE_MAX else None)
+        if trial is None:
+            self._pass_over(program, NO_FLEET_OF_KIND, bound)
+        return trial
+
+    def _cheapest_beside(self, best: Trial, program: FleetProgram, most_usd_per_hour: float | None) -> Trial | None:
         """The cheapest fleet of one kind of GPU, answered for where it looks better than the best.
 
         `most_usd_per_hour`: what it costs to be an alternative; None where it is only set beside the others.

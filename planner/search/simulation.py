@@ -295,9 +295,7 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
     offered, _ = offers(catalog, scenario.buy)
     bought = tuple(offer_of(offered, instances) for instances in best.instances)
     fleet = tuple(instances.count for instances in best.instances)
-    devices = {device.id: device for device in devices_of(bought, fleet)}
-    if set(devices) != {gpu.id for gpu in best.gpus}:
-        raise PlanMisfitError("its GPUs are not those of its instances. Plan the scenario anew.")
+    devices = planned_devices(best, bought, fleet)
     by_name = sorted(served(best), key=lambda model: model.model)
     placed = [one for model in by_name for one in replicas_of(model, devices, question, rejections)]
     return AsPlanned(
@@ -312,6 +310,14 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
         swap=scenario.swap.over(kept.policies.eviction, prefetch=kept.policies.prefetch),
         seed=PLANNING if scenario.seed == kept.seed else scenario.seed,  # the plan's own, where no other is given
     )
+
+
+def planned_devices(planned: Recommendation, bought: tuple[Offer, ...], fleet: Fleet) -> dict[str, FleetGpu]:
+    """The GPUs of a plan's machines, by name."""
+    devices = {device.id: device for device in devices_of(bought, fleet)}
+    if set(devices) != {gpu.id for gpu in planned.gpus}:
+        raise PlanMisfitError("its GPUs are not those of its instances. Plan the scenario anew.")
+    return devices
 
 
 def check_batch(placed: Placed) -> None:

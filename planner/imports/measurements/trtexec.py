@@ -73,19 +73,10 @@ def _runs(said: Said) -> Iterator[tuple[int, Said]]:
 
 def _point(said: Said, line: int) -> ToolMeasurement:
     """One run."""
-    ended = ENDED.search(said.text)
-    whole_log = STARTED.match(said.text) is not None
-    if (ended and ended[1] != "PASSED") or (whole_log and not ended):
-        raise said.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
-    computed = [one or other for one, other in COMPUTE.findall(said.text)]
-    if not computed:
-        raise said.refuse("has no `GPU Compute Time`", "Let trtexec time the engine (not --buildOnly)", line)
-    if len(computed) > 1:
-        raise said.refuse("has several summaries below each other", "Keep one, or whole logs with their commands", line)
-    if int(_first(STREAMS, said) or 1) > 1:
-        wrong = "is of several streams at once, whose batches disturb each other"
-        raise said.refuse(wrong, "Run it with --streams=1", line)
-    time_ms = number(said, computed[0], "GPU Compute Time", line)
+    _demand_passed(said, line)
+    computed = _computed(said, line)
+    _demand_one_stream(said, line)
+    time_ms = number(said, computed, "GPU Compute Time", line)
     _same_average(said, time_ms)
     command = COMMAND.search(said.text)
     words = command[2] if command else ""
@@ -100,6 +91,29 @@ def _point(said: Said, line: int) -> ToolMeasurement:
     )
 
 
+def _demand_passed(said: Said, line: int) -> None:
+    ended = ENDED.search(said.text)
+    whole_log = STARTED.match(said.text) is not None
+    if (ended and ended[1] != "PASSED") or (whole_log and not ended):
+        raise said.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
+
+
+def _computed(said: Said, line: int) -> str:
+    """The one mean GPU compute time of a run."""
+    computed: list[str] = [one or other for one, other in COMPUTE.findall(said.text)]
+    if not computed:
+        raise said.refuse("has no `GPU Compute Time`", "Let trtexec time the engine (not --buildOnly)", line)
+    if len(computed) > 1:
+        raise said.refuse("has several summaries below each other", "Keep one, or whole logs with their commands", line)
+    return computed[0]
+
+
+def _demand_one_stream(said: Said, line: int) -> None:
+    if int(_first(STREAMS, said) or 1) > 1:
+        wrong = "is of several streams at once, whose batches disturb each other"
+        raise said.refuse(wrong, "Run it with --streams=1", line)
+
+
 def _same_average(said: Said, mean_ms: float) -> None:
     """The averages of tens of runs and the average of all are of the same runs."""
     groups = [(int(count), number(said, ms, "GPU latency")) for count, ms in AVERAGES.findall(said.text)]
@@ -110,10 +124,11 @@ def _same_average(said: Said, mean_ms: float) -> None:
 
 def _batch(said: Said, dimensions: Sequence[str]) -> int | None:
     """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
-    implicit = _first(IMPLICIT, said)
-    asked = implicit if implicit and implicit != "1" else _first(ASKED, said)
+    implicit, asked = _first(IMPLICIT, said), _first(ASKED, said)
     bound = dimensions[0] if len(dimensions) > 1 else ""
-    if bound and asked and bound != asked and not implicit:
+    if implicit and implicit != "1":  # stands beside the shapes
+        return whole(said, implicit, "the batch")
+    if asked and bound and asked != bound and not implicit:
         raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
     found = asked or bound or implicit
     return whole(said, found, "the batch") if found else None

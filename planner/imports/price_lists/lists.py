@@ -122,6 +122,14 @@ def _cleaned(option: str, written: str) -> str:
     raise InputError(f"{option} {quoted(written)}: has no letter and no digit. Write a name that has.")
 
 
+def _as_rows(prices: Mapping[Key, ListedPrice], source: SourceFile, file: ListFile) -> dict[Key, tuple[str, ...]]:
+    """Prices as rows of our own table, which name the list that they come from."""
+    digest = sha256(source.raw).hexdigest()[:16]
+    text = f"{Path(source.name).name} (sha256 {digest})"
+    day = file.day(source.as_of or file.as_of or source.written_on or "", "Write --as-of 2026-07-20")
+    return {key: price.as_row(day, text) for key, price in prices.items()}
+
+
 def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) -> PriceImport:
     """Prices of lists put into `out`/prices.csv, in place of older ones of the same thing; others there stay."""
     target = out / "prices.csv"
@@ -134,10 +142,7 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         prices = joined(one for one in said if isinstance(one, ListedPrice))
         _demand_named(file, prices.values())
         unknown |= dict.fromkeys(one for one in said if isinstance(one, str))
-        digest = sha256(source.raw).hexdigest()[:16]
-        text = f"{Path(source.name).name} (sha256 {digest})"
-        day = file.day(source.as_of or file.as_of or source.written_on or "", "Write --as-of 2026-07-20")
-        rows |= {key: price.as_row(day, text) for key, price in prices.items()}
+        rows |= _as_rows(prices, source, file)
         found |= prices
     if not found:
         raise _nothing_found(sources[0], list(unknown))

@@ -312,17 +312,25 @@ def _of_table(path: Path) -> Mapping[float | None, int]:
 
 
 def _left_out(groups: Mapping[str, Part], on: Mapping[str, Part]) -> Iterator[str]:
-    drawn = [name for name in on if DRAWN.fullmatch(name)]
-    for name in groups:
-        file = groups[name].at(SEVERAL).word() if _is_inference(name) else ""
-        if name not in on and LOOKS.fullmatch(name):
+    for name, group in groups.items():
+        looks = LOOKS.fullmatch(name) is not None
+        if looks and name not in on:
             yield f"{name}: is off"
-        elif (table := _table_of_sources(name, groups[name])) and not table.is_file():
-            yield f"{table.name}, which lists the sources, is not here: one stands for all"
-        elif file and not (groups[name].path.parent / file).is_file():
-            yield f"{name}: its models stand in {file}, which is not here"
-        elif name in on and not LOOKS.fullmatch(name) and name not in drawn:
+        elif missing := _missing_file(name, group):
+            yield missing
+        elif name in on and not looks and not DRAWN.fullmatch(name):
             yield f"{name}: its work is not planned"
+
+
+def _missing_file(name: str, group: Part) -> str:
+    """What is not known for want of a file that a group names; empty where it names none, or one that is here."""
+    table = _table_of_sources(name, group)
+    if table and not table.is_file():
+        return f"{table.name}, which lists the sources, is not here: one stands for all"
+    file = group.at(SEVERAL).word() if _is_inference(name) else ""
+    if file and not (group.path.parent / file).is_file():
+        return f"{name}: its models stand in {file}, which is not here"
+    return ""
 
 
 def _warnings(named: Mapping[str, Inference]) -> Iterator[str]:

@@ -36,10 +36,10 @@ def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors where a stage does not do exactly one thing."""
     named = next((key for key in MODEL_KEYS if stage.get(key)), None)
     works = [key for key in (named, *WORK_KEYS) if key and stage.get(key) is not None]
-    if not works and any(did_you_mean(key, (*MODEL_KEYS, *WORK_KEYS)) for key in stage):
-        return  # it is a key that is not known, which is told
     if not works:
-        yield (), "does nothing. Give one of `model`, `decode`, `encode`, `host` and `copy`.", *MODEL_KEYS, *WORK_KEYS
+        keys = (*MODEL_KEYS, *WORK_KEYS)
+        if not any(did_you_mean(key, keys) for key in stage):  # that is a key that is not known, which is told
+            yield (), "does nothing. Give one of `model`, `decode`, `encode`, `host` and `copy`.", *keys
         return
     if len(works) > 1:
         yield (works[1],), f"cannot stand beside `{works[0]}`: a stage does one thing. Make two stages of it."
@@ -123,17 +123,23 @@ def _stuck(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Iterator[Wrong]:
     """Stages that run in a circle, each circle once; the first says which stages nothing reaches because of them."""
-    left, found = _stuck(before), list[list[str]]()
-    while circle := cycle_in(left)[1:]:
-        found.append(circle)
-        left = _stuck({name: [one for one in left[name] if one not in circle] for name in left if name not in circle})
+    found = list(_circles(_stuck(before)))
     in_one = {name for circle in found for name in circle}
     behind = [name for name in _stuck(before) if name not in in_one]
-    for number, circle in enumerate(found):
+    unreached = f", so that {', '.join(behind)} {was(behind)} never reached" if behind else ""
+    for circle in found:
         drawn = " -> ".join([*circle, circle[0]])
-        unreached = f", so that {', '.join(behind)} {was(behind)} never reached" if behind and not number else ""
         remedy = "Leave one `after` of them out." if len(circle) > 1 else f"Leave `{circle[0]}` out of it."
         yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}{unreached}. {remedy}"
+        unreached = ""
+
+
+def _circles(stuck: Mapping[str, list[str]]) -> Iterator[list[str]]:
+    """The stages of each circle among those that frames never reach."""
+    while circle := cycle_in(stuck)[1:]:
+        yield circle
+        rest = {name: [one for one in stuck[name] if one not in circle] for name in stuck if name not in circle}
+        stuck = _stuck(rest)
 
 
 def was(names: Sequence[str]) -> str:

@@ -16,14 +16,14 @@ from planner.units.reading import Duration, Fraction, Latency
 
 def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors in how a model is named by where it comes from."""
-    has_factory, has_input = bool(model.get("factory")), bool(model.get("input"))
-    key = "factory" if has_factory else "model"
-    named = str(model.get(key) or "")
-    if has_factory and model.get("model"):
+    if model.get("factory") and model.get("model"):
         yield ("model",), "cannot stand beside `factory`: a model comes from one place. Keep one of them."
-    if not has_input and is_factory(named) and not is_sourced(named):
-        yield _without_input(key, named)
-    elif has_input and not has_factory and ":" not in named:
+    key = "factory" if model.get("factory") else "model"
+    named = str(model.get(key) or "")
+    if not model.get("input"):
+        if is_factory(named) and not is_sourced(named):
+            yield _without_input(key, named)
+    elif key == "model" and ":" not in named:
         text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`. Leave it out."
         yield (), text, "input", key
 
