@@ -19,15 +19,14 @@ from calibrate.layers.facts import FactsError, facts
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
 from planner.model.plan import Estimate
-from planner.prediction.predict import roofline_s
+from planner.prediction.bands import SPREAD_80, around
+from planner.prediction.layered import roofline_s
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
-    SPREAD_80,
     LayerModel,
     Pair,
     SampleWork,
     Transferred,
-    around,
     floor_and_slope,
     fold_of,
     held_out_errors,

@@ -16,6 +16,7 @@ import numpy as np
 from calibrate.published.names import Architecture
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
+from planner.prediction.bands import around, at_least
 from planner.prediction.effects import (
     SOURCE_GROUPS,
     EffectPart,
@@ -29,7 +30,6 @@ from planner.prediction.effects import (
     style,
 )
 from planner.prediction.roofline import computed_in
-from planner.prediction.transfer import around, at_least
 from simulator.world.hardware import GPU
 
 SCHEMA = "planner.learnt/v2"

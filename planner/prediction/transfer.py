@@ -15,12 +15,11 @@ from scipy.optimize import least_squares, nnls
 
 from calibrate.library.fit import pooled_spread, smooth_maximum
 from planner.model.plan import Estimate
+from planner.prediction.bands import SPREAD_80, around
 from simulator.world.curves import SmoothMaximum
 
 Floats = NDArray[np.float64]
 
-SPREAD_80 = 1.2816
-"""Half of an 80 % band over the spread, of a normal distribution."""
 RATIO_SPREAD = 0.08
 """Of measured ratios between two GPUs (natural logarithm): public pairs err by 4 to 7 % at the median."""
 ONE_RATIO_SPREAD = 0.15
@@ -46,18 +45,6 @@ LAYER_PULL = 0.1
 MANY = 20
 """Held-out errors that show their spread by themselves. Fewer probes agree with each other better than with the rest:
 they are the models that everyone tunes for."""
-
-
-def around(value: float, spread: float) -> Estimate:
-    """A value with its 80 % band. 10 ms at a spread of 0.1: 8.8 to 11.4 ms."""
-    half = exp(SPREAD_80 * spread)
-    return Estimate(value=value, low=value / half, high=value * half)
-
-
-def at_least(estimate: Estimate, least: float) -> Estimate:
-    """No time is below operations over the peak: 4 ms (2 to 8) at least 5 is 5 ms (5 to 10)."""
-    value = max(estimate.value, least)
-    return Estimate(value=value, low=max(estimate.low, least), high=estimate.high * value / estimate.value)
 
 
 # From one device to another

@@ -26,23 +26,16 @@ from planner.model.scenario import Predict, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.sizing import held_bytes
 from planner.prediction import transfer
+from planner.prediction.bands import End, around, at_least, joined
+from planner.prediction.carrying import REACHED
+from planner.prediction.layered import BATCHES, roofline_s, work_of
 from planner.prediction.learnt import Learnt
-from planner.prediction.predict import (
-    BATCHES,
-    REACHED,
-    End,
-    Predictor,
-    interpolated,
-    joined,
-    roofline_s,
-    work_of,
-)
+from planner.prediction.measured import interpolated
+from planner.prediction.predict import Predictor
 from planner.prediction.transfer import (
     Pair,
     SampleWork,
     Transferred,
-    around,
-    at_least,
     floor_and_slope,
     layer_model,
     measured_ratio,

@@ -1,0 +1,188 @@
+"""Pairs: a model on a GPU where nobody measured it - its time by batch, what it keeps and loads, and by which rule."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from math import exp, inf, log
+
+from calibrate.library.reading import USUAL_RUNTIME
+from planner.model.plan import Estimate, Prediction, PredictionRule
+from planner.prediction.bands import SPREAD_80, around, at_least, at_quantile, between, joined, plus
+from simulator.world.curves import Interpolated, LoadTime
+from simulator.world.hardware import GPU
+from simulator.world.model import Layer
+from simulator.world.profile import Doubt, Evidence, Profile
+
+LOAD_SPREAD = 0.15
+"""Of the share of its link that a copy reaches."""
+SHARED = 0.2
+"""Part of the variance of predictions that all models on a kind of GPU have in common: 0.38 of the errors where chips
+were left out, none where pairs of model and GPU were, in one precision and runtime; `benchmarks truths` prints it."""
+DATE_NONE = "1970-01-01"
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a model keeps and loads on a GPU, whatever rule predicts its time."""
+
+    layers: tuple[Layer, ...]
+    workspace: Callable[[float], Estimate]
+    """Bytes that a batch of so many samples needs besides weights."""
+    load: LoadTime
+    context_bytes: int | None
+    """What a process holds there besides; None: nobody measured it."""
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Each layer once."""
+        return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+
+@dataclass(frozen=True)
+class PredictedPair:
+    """A pair that was predicted: a series by batch, and what it rests on."""
+
+    model: str
+    gpu: GPU
+    precision: str
+    rule: PredictionRule
+    source: str
+    """GPU whose profile was carried over; empty where none was."""
+    probes: tuple[str, ...]
+    evidence: Evidence
+    latency_s: Mapping[float, Estimate]
+    footprint: Footprint
+    known: Profile | None
+    """The profile that was carried over."""
+    flops: float | None
+    past: Callable[[float], Estimate]
+    """The time of a batch past the last one of the series."""
+    runtime: str = USUAL_RUNTIME
+    publications: tuple[str, ...] = ()
+    """Ids of those who published of the model, where it was learnt from them."""
+
+    def time_s(self, batch: float) -> Estimate:
+        """Seconds of a batch."""
+        return between(self.latency_s, batch) if batch <= max(self.latency_s) else self.past(batch)
+
+    def prediction(self, batch: float | None = None) -> Prediction:
+        """Time, memory and loading at a batch size, the largest where none is named."""
+        at = max(self.latency_s) if batch is None else batch
+        footprint = self.footprint
+        return Prediction(
+            model=self.model,
+            gpu=self.gpu.name,
+            precision=self.precision,
+            rule=self.rule,
+            source=self.source,
+            probes=self.probes,
+            evidence=self.evidence,
+            batch_size=int(at),
+            latency_s=self.time_s(at),
+            memory_bytes=plus(footprint.weight_bytes, footprint.workspace(at)),
+            load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
+            memory_evidence=self.evidence,
+        )
+
+    def profile(self, quantile: float) -> Profile:
+        """As if measured, so many standard deviations from the median: time, workspace and loading together."""
+        load = self.footprint.load
+        times = accumulate((at_quantile(e, quantile) for e in self.latency_s.values()), max)
+        rooms = accumulate((at_quantile(self.footprint.workspace(x), quantile) for x in self.latency_s), max)
+        slower = exp(quantile * LOAD_SPREAD)
+        made = Profile(
+            model=self.model,
+            gpu=self.gpu.name,
+            precision=self.precision,
+            runtime=self.runtime,
+            layers=self.footprint.layers,
+            latency=Interpolated(tuple(self.latency_s), tuple(times)),
+            doubt=Doubt(error_sd=self._error_sd(quantile), shared=SHARED, quantile=quantile),
+            workspace=Interpolated(tuple(self.latency_s), tuple(rooms)),
+            context_bytes=self.footprint.context_bytes,
+            load=LoadTime(load.t0_s * slower, min(load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
+            flops_per_sample=self.flops,
+            latency_evidence=self.evidence,
+            memory_evidence=self.evidence,
+            load_evidence=self.evidence,
+            source=self.why,
+            as_of=self.known.as_of if self.known else DATE_NONE,
+            assumptions=(f"Predicted, never measured: {self.why}.", *self._of_source("assumptions")),
+            doubts=self._of_source("doubts"),
+            predicted=True,
+        )
+        if self.known is None:
+            return made
+        known = self.known
+        return replace(made, latency_cv=known.latency_cv, output_bytes_per_sample=known.output_bytes_per_sample)
+
+    def _error_sd(self, quantile: float) -> Interpolated:
+        """Standard deviation of ln(time) by batch size, on the side of the band that the quantile lies on."""
+        bands = self.latency_s.values()
+        sides = [log(e.value / e.low) if quantile < 0 else log(e.high / e.value) for e in bands]
+        return Interpolated(tuple(self.latency_s), tuple(side / SPREAD_80 for side in sides))
+
+    def _of_source(self, texts: str) -> tuple[str, ...]:
+        """What the profile that was carried over assumes, or what speaks against it."""
+        if self.known is None:
+            return ()
+        known: tuple[str, ...] = getattr(self.known, texts)
+        return tuple(f"Of its profile on {self.known.gpu}: {text}" for text in known)
+
+    @property
+    def reached(self) -> float:
+        """Share of the GPU's arithmetic peak that the largest batch would reach: more than models do is not believed.
+
+        A time carried over from a processor may come out at all of a GPU's peak.
+        """
+        batch = max(self.latency_s)
+        return (self.flops or 0.0) * batch / self.latency_s[batch].value / self.gpu.peak_flops(self.precision)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Publications, and where the figures of the profile stand that was carried over."""
+        return (*self.publications, *([self.known.source] if self.known else []))
+
+    @property
+    def why(self) -> str:
+        """The rule in words, with its probes: `measured ratio to V100 (nvidia_resnet50)`."""
+        probes = f" ({', '.join(self.probes)})" if self.probes else ""
+        match self.rule:
+            case PredictionRule.LEARNT:
+                return f"what was learnt from {self.source}"
+            case PredictionRule.MEASURED_RATIO:
+                return f"its time on {self.source} times a ratio measured with probes{probes}"
+            case PredictionRule.LAYER_MODEL:
+                return f"a layer model of {self.gpu.name} from {len(self.probes)} models measured on it"
+            case PredictionRule.DATA_SHEETS:
+                return (
+                    f"its time on {self.source} times the ratio of the data sheets of {self.source} and {self.gpu.name}"
+                )
+            case _:
+                return f"a roofline of the data sheet of {self.gpu.name}"
+
+
+def width(pair: PredictedPair) -> float:
+    """Of the band at the largest batch."""
+    last = pair.latency_s[max(pair.latency_s)]
+    return last.high / last.low if last.low > 0 else inf
+
+
+def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
+    """What was learnt, and what was carried over from another GPU or comes from layers, each as it is sure."""
+
+    least_s = (told.flops or 0.0) / told.gpu.peak_flops(told.precision)
+
+    def time_s(batch: float) -> Estimate:
+        return at_least(joined(told.time_s(batch), carried.time_s(batch)), least_s * batch)
+
+    return replace(
+        told,
+        source=f"{told.source} and its {f'time on {carried.source}' if carried.source else 'layers'}",
+        probes=carried.probes,
+        latency_s={batch: time_s(batch) for batch in told.latency_s},
+        footprint=carried.footprint,
+        known=carried.known,
+        past=time_s,
+    )
