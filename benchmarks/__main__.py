@@ -29,7 +29,7 @@ from benchmarks.truths import shares, truths_table
 from benchmarks.unlearnt import judged as judged_elsewhere
 from benchmarks.unlearnt import unlearnt_table
 from calibrate.library.lookup import find_profiles
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.io.load import load_scenario
 from planner.placing.sharing import analyze, layers_of, named
 from simulator.world.deployment import Drop

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.fits import DATA
 from calibrate.layers.facts import FactsError, facts
 from calibrate.library.lookup import find_profiles
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.model.plan import Estimate
 from planner.prediction.bands import SPREAD_80, around
 from planner.prediction.layered import roofline_s

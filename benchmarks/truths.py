@@ -16,7 +16,7 @@ from benchmarks.making.fitting import Figure, Fit
 from benchmarks.making.learning import HeldOut, errors_of, parts, widening
 from calibrate.library.lookup import Library
 from calibrate.published import names
-from planner.catalog.offers import Catalog, load_catalog
+from planner.catalog.catalog import Catalog, load_catalog
 from planner.io.load import Loaded, workload
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.models import ModelSpec, SloSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.learnt import HEAD, line
 from calibrate.published.names import gpu_among
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.prediction.learnt import SMALL_MAX, learnt
 from planner.prediction.queries import QueryKnowledge, read_queries
 

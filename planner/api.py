@@ -258,7 +258,7 @@ def serve(
     note: Callable[[str], None],
 ) -> "Recording":
     """The run that is compared. `record` is where it will be kept: an InputError comes before it is served."""
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.questions.validation.bench import DURATION_S, LONGEST_S, ValidationBench
     from planner.questions.validation.bench import record as served
     from planner.questions.validation.recording import check_target
@@ -390,7 +390,7 @@ def profile(
 def predict(file: File, *, catalog: Files = ()) -> "list[QueryAnswer]":
     """Times of batches that nobody may have measured, a row for each of a CSV file: gpu, model, input, precision,
     runtime, batch; an empty cell means the usual."""
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.prediction.queries import answers
 
     return list(answers(shipped(Path(file)), load_catalog(paths(catalog)).gpus))
@@ -532,7 +532,7 @@ def profiles_import(
     `added` says what they do not: `model`, `gpu`, `precision`, `runtime`, `input`, `batch`, `batches` of each file,
     `column`, `gpu_count`, `weight_bytes`, `memory_bytes`.
     """
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.imports.measurements.files import Added
     from planner.imports.measurements.profiles import import_profile
     from planner.model.choices import MeasurementFormat
@@ -581,7 +581,7 @@ def prices_import(
     catalog: Files = (),
 ) -> "PriceImport":
     """Price lists of others put into `out`/prices.csv, and what that changes."""
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.imports.price_lists.lists import files_of, import_prices, read_source
     from planner.model.choices import PriceListFormat
 
@@ -593,7 +593,7 @@ def prices_import(
 
 def prices_refresh(*names: str, out: File = "catalog", url: str | None = None, catalog: Files = ()) -> "PriceImport":
     """The same of public lists, **fetched from the internet**, from their own addresses or from `url`."""
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.imports.price_lists.lists import import_prices
     from planner.imports.price_lists.refresh import fetched
     from planner.model.choices import PublicList
@@ -604,7 +604,7 @@ def prices_refresh(*names: str, out: File = "catalog", url: str | None = None, c
 
 def gpus_show(kind: str | None = None, *, catalog: Files = ()) -> "dict[str, GPU]":
     """Kinds of GPU by name: all, or one."""
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.imports.gpu_kinds import chosen
 
     return chosen(load_catalog(paths(catalog)).gpus, kind)
@@ -612,7 +612,7 @@ def gpus_show(kind: str | None = None, *, catalog: Files = ()) -> "dict[str, GPU
 
 def gpus_add(kind: str, out: File = "catalog", *, catalog: Files = (), **figures: Any) -> Path:
     """A kind of GPU put into `out`/gpus.yaml; `figures` are its keys there, such as `memory_gb=11`."""
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.imports.gpu_kinds import add_kind
 
     return add_kind(kind, figures, Path(out), load_catalog(paths(catalog)).gpus)
@@ -620,16 +620,16 @@ def gpus_add(kind: str, out: File = "catalog", *, catalog: Files = (), **figures
 
 def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[Instance]":
     """Instances and their prices."""
+    from planner.catalog.catalog import load_catalog
     from planner.catalog.choosing import choose_instances
-    from planner.catalog.offers import load_catalog
 
     return list(choose_instances(load_catalog(paths(catalog)), gpu, provider))
 
 
 def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[SpeedPrice]":
     """Machines at every kind of price, least dollars for a TFLOP/s first."""
+    from planner.catalog.catalog import load_catalog
     from planner.catalog.choosing import choose_instances, choose_purchases
-    from planner.catalog.offers import load_catalog
     from planner.compare.speed_prices import speed_prices
 
     known = load_catalog(paths(catalog))

@@ -39,7 +39,7 @@ def print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        from planner.catalog.offers import load_catalog
+        from planner.catalog.catalog import load_catalog
         from planner.prediction.learnt import learnt
 
         priced = sorted(price.as_of for one in load_catalog().instances for price in one.prices.values())

@@ -21,8 +21,9 @@ from support.paths import ROOT
 from calibrate.library.lookup import find_profiles
 from calibrate.library.reading import PRECISIONS
 from planner import cli
+from planner.catalog.catalog import load_catalog
 from planner.catalog.files import ENTRIES, SaleStatus
-from planner.catalog.offers import Offer, load_catalog
+from planner.catalog.offers import Offer
 from planner.model import plan as plans
 from planner.model.choices import MeasurementFormat, PriceKind, PriceListFormat, Target
 from planner.model.parts.merging import Merging, SharingRule

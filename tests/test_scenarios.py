@@ -7,8 +7,9 @@ import pytest
 from support.paths import SCENARIOS
 
 from calibrate.library.lookup import find_profiles
+from planner.catalog.catalog import load_catalog
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import load_catalog, offers
+from planner.catalog.offers import offers
 from planner.io.load import Loaded, load_scenario
 from planner.model.plan import Bottleneck, Plan, Recommendation
 from planner.search.plan import plan

@@ -34,7 +34,7 @@ from benchmarks.making.fitting import (
 )
 from calibrate.published.points import DATA as POINTS
 from calibrate.published.points import sources
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.prediction.bands import SPREAD_80
 from planner.prediction.effects import chip, family
 from planner.prediction.learnt import FILE, SCHEMA, Learnt, Nearness, Seen, learnt

@@ -9,7 +9,8 @@ from calibrate.layers import facts
 from calibrate.library.lookup import Library, profile_name
 from calibrate.library.reading import SCHEMA, parsed_json
 from calibrate.published.names import gpu_named
-from planner.catalog.offers import Catalog, near_gpu
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import near_gpu
 from planner.catalog.sold import Instance, Purchase
 from planner.units.reading import perhaps
 from simulator.errors import InputError

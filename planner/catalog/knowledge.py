@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calibrate.library.lookup import Library
-    from planner.catalog.offers import Catalog
+    from planner.catalog.catalog import Catalog
 
 Files = Sequence[str | Path] | None
 
@@ -16,7 +16,7 @@ def knowledge(catalog: Files, profiles: Files) -> "tuple[Catalog, Library]":
     from dataclasses import replace
 
     from calibrate.library.lookup import find_kinds, find_profiles
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
 
     known, own = load_catalog(paths(catalog)), paths(profiles)
     gpus = {**find_kinds(own), **known.gpus}

@@ -1,12 +1,19 @@
-"""Sold: machines that providers rent out or sell, and their prices."""
+"""Sold: machines that providers rent out or sell, their prices, and when a price may have changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 
 from planner.catalog.files import SaleStatus
 from planner.model.candidate import MachineType
 from planner.model.choices import PriceKind
+from planner.model.statement import Code, Statement
 
+STALE_DAYS = 90
+"""After which a price of a large provider may have changed: they cut and raise theirs a few times a year."""
+SMALLER_STALE_DAYS = 30
+"""The same of smaller clouds, whose prices change within weeks."""
+LARGE_PROVIDERS = ("aws", "azure", "gcp", "oci")
 ANY_REGION = "any"
 """Of a provider whose price is the same everywhere, or who does not say where."""
 
@@ -59,3 +66,22 @@ class Purchase:
     status: SaleStatus
     as_of: str
     source: str
+
+
+def stale(as_of: str, today: date, days: int = STALE_DAYS) -> bool:
+    """True for a price of an ISO date more than `days` ago. A machine of one's own has no date and never is."""
+    return bool(as_of) and (today - date.fromisoformat(as_of)).days > days
+
+
+def usual_days(provider: str) -> int:
+    """Days after which a provider's price may have changed; 90 for those who sell machines."""
+    return SMALLER_STALE_DAYS if provider and provider not in LARGE_PROVIDERS else STALE_DAYS
+
+
+def stale_price(instances: str, provider: str, as_of: str, today: date) -> Statement | None:
+    """What to say of a price that is older than its provider's usually become; None of others."""
+    usual = usual_days(provider)
+    if not stale(as_of, today, usual):
+        return None
+    figures = {"days": (today - date.fromisoformat(as_of)).days, "usual": usual}
+    return Statement(code=Code.STALE_PRICE, subjects=(instances, as_of), figures=figures)

@@ -8,9 +8,10 @@ from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
 
+from planner.catalog.catalog import load_prices
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import OWN, load_prices, retired_machines, spot_machines, stale_price
-from planner.catalog.sold import Instance, Price
+from planner.catalog.offers import OWN, retired_machines, spot_machines
+from planner.catalog.sold import Instance, Price, stale_price
 from planner.io.demand import scenario_of
 from planner.model.candidate import Candidate, Machines
 from planner.model.choices import PriceKind

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from planner.catalog.catalog import Catalog
 from planner.catalog.cost import usd_per_tflops
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import Catalog
 from planner.catalog.sold import Instance, Purchase
 from planner.model.choices import PriceKind
 from planner.questions.training.sources import YEARS

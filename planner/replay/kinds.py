@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from planner.catalog.offers import Catalog
+from planner.catalog.catalog import Catalog
 from planner.catalog.sold import Instance
 from planner.model.plan import OfOneKind, Searched
 from planner.replay.trial import Trial, evidence

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
-from planner.catalog.offers import Catalog, Offer
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import Offer
 from planner.io.load import Loaded, workload
 from planner.model.candidate import Candidate
 from planner.model.parts.merging import Merging

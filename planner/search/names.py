@@ -9,7 +9,8 @@ from calibrate.library.lookup import Library, profile_name
 from calibrate.published import runtimes
 from calibrate.published.names import architecture, gpu_named, runtime
 from calibrate.zoo.sources import how_to_name
-from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
+from planner.catalog.catalog import Catalog, CatalogError
+from planner.catalog.offers import Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.models import ModelSpec

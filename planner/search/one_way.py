@@ -7,7 +7,8 @@ from functools import cache, cached_property
 from math import inf
 
 from calibrate.library.reading import PRECISIONS
-from planner.catalog.offers import Catalog, Offer, kinds_on_offer, offers, own_left_out
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import Offer, kinds_on_offer, offers, own_left_out
 from planner.io.load import Loaded, workload
 from planner.io.warm import versions
 from planner.model.parts.models import ModelSpec

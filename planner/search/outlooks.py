@@ -6,7 +6,8 @@ from math import inf, isnan, nan
 
 from calibrate.layers.facts import full_name, has_layers
 from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
-from planner.catalog.offers import Catalog, offers
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import offers
 from planner.model.candidate import Candidate
 from planner.model.parts.models import ModelSpec, Variant
 from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction

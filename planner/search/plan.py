@@ -1,6 +1,6 @@
 """The entry: a scenario in, a plan out."""
 
-from planner.catalog.offers import Catalog
+from planner.catalog.catalog import Catalog
 from planner.io.load import Loaded
 from planner.model.parts.merging import Merging
 from planner.model.plan import Plan

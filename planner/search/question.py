@@ -7,7 +7,8 @@ from statistics import NormalDist
 
 from calibrate.layers.facts import Facts, facts
 from calibrate.library.lookup import Library
-from planner.catalog.offers import Catalog, Offer, offers
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import Offer, offers
 from planner.model.candidate import OnGpu
 from planner.model.parts.machines import EvidenceAsked
 from planner.model.plan import Rejection

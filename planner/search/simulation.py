@@ -9,7 +9,8 @@ from math import nan
 from typing import NamedTuple
 
 from calibrate.published import names
-from planner.catalog.offers import Catalog, Offer, offers, which_gpu
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import Offer, offers, which_gpu
 from planner.io.load import Loaded, workload
 from planner.model.candidate import OnGpu
 from planner.model.parts.machines import BuySpec, OwnMachine

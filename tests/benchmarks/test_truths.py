@@ -6,7 +6,7 @@ import pytest
 from benchmarks.making.fitting import Fit, Spreads, figures, fit
 from benchmarks.making.learning import HeldOut, parts, thinned
 from benchmarks.truths import LEFT_OUT, QUARTERS, Truth, interval, outcomes, shared_share, truths
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.prediction.learnt import learnt
 
 FIGURES, PLANS = 250, 1

@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 from calibrate.cli import parser, read
 from calibrate.library.lookup import find_kinds, find_profiles
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.cli import main
 from simulator.errors import InputError
 from simulator.world.profile import Evidence

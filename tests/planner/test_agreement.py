@@ -13,7 +13,7 @@ import yaml
 
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import find_profiles
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.exports.targets import files_of
 from planner.io.load import Loaded, ScenarioError, load_scenario, workload
 from planner.model.calendar import CalendarSpec

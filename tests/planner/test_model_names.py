@@ -12,7 +12,7 @@ from calibrate.layers.facts import facts, full_name, has_layers, known, named
 from calibrate.library.held import counted
 from calibrate.published import names
 from planner import api
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.model.parts.models import ModelSpec
 from planner.model.plan import PredictionRule
 from planner.prediction.predict import is_alike

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from planner.catalog.catalog import load_catalog
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import Offer, load_catalog
+from planner.catalog.offers import Offer
 from planner.io.load import Loaded, workload
 from planner.model.choices import PriceKind
 from planner.model.parts.models import ModelSpec, SloSpec

@@ -27,8 +27,8 @@ def prices_show(
     catalog: Catalogs = None,
 ) -> None:
     """List what an hour of an instance costs and what a machine costs to buy, cheapest GPU first."""
+    from planner.catalog.catalog import load_catalog
     from planner.catalog.choosing import choose_instances, choose_purchases
-    from planner.catalog.offers import load_catalog
     from planner.show.text.listings.prices import price_list, purchase_list
 
     known, screen = load_catalog(catalog or []), stdout_screen()
@@ -54,7 +54,7 @@ def prices_status(catalog: Catalogs = None) -> None:
     """Say how old the prices are."""
     from datetime import UTC, datetime
 
-    from planner.catalog.offers import load_catalog
+    from planner.catalog.catalog import load_catalog
     from planner.show.text.listings.prices import price_status
 
     emit(price_status(load_catalog(catalog or []), datetime.now(UTC).date(), stdout_screen()))

@@ -11,7 +11,7 @@ from typing import Any
 
 from calibrate.io.files import FileError, parse_json, put, quoted, read_bytes
 from calibrate.io.tables import csv_text
-from planner.catalog.offers import Catalog
+from planner.catalog.catalog import Catalog
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists import documents, readers
 from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, instance_name, joined

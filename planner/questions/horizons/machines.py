@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, floor, isnan, sqrt
 
-from planner.catalog.offers import Catalog, Offer
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import Offer
 from planner.io.load import Loaded
 from planner.model.replications import longest_slo_s, warmup_s
 from planner.placing.packing import Packer, Packing

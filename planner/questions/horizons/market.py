@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from planner.catalog.offers import Catalog, Offer
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import Offer
 from planner.io.load import Loaded, workload
 from planner.model.calendar import CalendarSpec
 from planner.model.choices import PriceKind

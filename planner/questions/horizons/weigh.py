@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from time import perf_counter
 
-from planner.catalog.offers import Catalog, stale, usual_days
+from planner.catalog.catalog import Catalog
+from planner.catalog.sold import stale, usual_days
 from planner.io.load import Loaded
 from planner.model.calendar import CalendarSpec, SpotSpec
 from planner.model.choices import HorizonWay, PriceKind

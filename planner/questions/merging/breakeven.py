@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import TypeVar
 
-from planner.catalog.offers import Catalog, offers
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import offers
 from planner.io.demand import with_load
 from planner.io.load import Loaded, workload
 from planner.model.parts.merging import Merging

@@ -10,7 +10,7 @@ from typing import Any
 from calibrate.io.points import Settings
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library
-from planner.catalog.offers import Catalog
+from planner.catalog.catalog import Catalog
 from planner.model.plan import Estimate, Prediction
 from planner.prediction.predict import Predictor
 from simulator.errors import InputError

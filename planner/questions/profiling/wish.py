@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.catalog.offers import Catalog
+    from planner.catalog.catalog import Catalog
     from planner.questions.profiling.anatomy import Wish
 
 BATCH_MAX = 1_000_000

@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 from math import inf, isfinite, nan
 
-from planner.catalog.offers import Catalog, Offer
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import Offer
 from planner.io.demand import with_load
 from planner.io.load import Loaded
 from planner.model.candidate import Machines

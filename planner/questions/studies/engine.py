@@ -28,7 +28,7 @@ from typing import Any, Protocol, Self
 
 from calibrate.io.files import one_line
 from calibrate.library.lookup import Library
-from planner.catalog.offers import Catalog
+from planner.catalog.catalog import Catalog
 from planner.io.load import MADE, Loaded
 from planner.questions.training.scenario import LoadedTraining
 from simulator.errors import InputError

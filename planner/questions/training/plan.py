@@ -14,9 +14,10 @@ from calibrate.io.points import WORKERS_MAX
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.lookup import Library, Probes
 from calibrate.published.names import gpu_named
+from planner.catalog.catalog import Catalog
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
-from planner.catalog.offers import Catalog, stale, stale_price, usual_days, which_gpu, wrong_offers
-from planner.catalog.sold import ANY_REGION
+from planner.catalog.offers import which_gpu, wrong_offers
+from planner.catalog.sold import ANY_REGION, stale, stale_price, usual_days
 from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
 from planner.model.plan import PlanWarning, Rejection

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from planner.catalog.catalog import Catalog
 from planner.catalog.cost import HOURS_PER_YEAR, Ownership
-from planner.catalog.offers import Catalog, Offer, offers, purchases
+from planner.catalog.offers import Offer, offers, purchases
 from planner.catalog.sold import Purchase
 from planner.model.choices import PriceKind
 from planner.model.plan import Rejection

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from calibrate.devices.provenance import differing
 from calibrate.library.lookup import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.serving.served import Actions, Served, doublings
-from planner.catalog.offers import Catalog
+from planner.catalog.catalog import Catalog
 from planner.io.load import Loaded
 from planner.model.parts.models import ModelSpec
 from planner.questions.validation.fitting import Case, Pace, fit, precision_of

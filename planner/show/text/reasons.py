@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 
-from planner.catalog.offers import STALE_DAYS, stale
+from planner.catalog.sold import STALE_DAYS, stale
 from planner.model.candidate import Candidate, OnGpu
 from planner.model.plan import (
     Bottleneck,

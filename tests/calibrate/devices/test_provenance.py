@@ -12,7 +12,7 @@ from calibrate.devices.device import find_device
 from calibrate.devices.provenance import KINDS, MUST_AGREE, VARIABLES, differing, kind_of, kind_of_cpu, read
 from calibrate.io.points import Settings
 from calibrate.io.reader import NAME
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 
 MIB = 2**20
 GPUS = [

@@ -11,7 +11,7 @@ from calibrate.io.points import Settings
 from calibrate.library.held import TRACED_ERROR, held_evidence, held_numbers
 from calibrate.zoo.built import tensors
 from calibrate.zoo.zoo import build
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.prediction.learnt import learnt
 from planner.prediction.queries import QueryKnowledge
 from simulator.world.profile import Evidence

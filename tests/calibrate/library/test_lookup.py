@@ -18,7 +18,7 @@ from calibrate.library.fit import fit_latency
 from calibrate.library.lookup import SHIPPED, Library, find_kinds, find_profiles, read_profile
 from calibrate.library.possible import beyond_peak, check
 from calibrate.library.reading import DEVICE_SCHEMA, SCHEMA
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.show.text.listings.profiles import profile_list, profile_show
 from planner.units.writing import Screen
 from simulator.world.curves import Interpolated, LoadTime, SmoothMaximum

@@ -9,7 +9,7 @@ from calibrate.library.lookup import Library, find_profiles
 from calibrate.library.published import MLPERF, profile_of, sources_of
 from calibrate.published import names
 from calibrate.published.points import points, sources
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from simulator.world.curves import Interpolated
 from simulator.world.profile import Evidence, Profile
 

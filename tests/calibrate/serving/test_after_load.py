@@ -13,7 +13,7 @@ from calibrate.devices.device import find_device
 from calibrate.io.points import Settings
 from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.serving.after_load import RESIDENT_RUNS, SwapTimes, file_name, swap_times
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from simulator.world.profile import AfterLoad, WeightSource
 
 sys.path.append(str(Path(__file__).parent))  # its model is imported by name

@@ -16,7 +16,7 @@ from calibrate.sessions.join import _pooled_point, join
 from calibrate.sessions.spread import SessionTimes, spread_of
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import Header
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from simulator.errors import InputError
 
 GPUS = load_catalog().gpus

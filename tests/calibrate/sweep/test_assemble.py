@@ -19,7 +19,7 @@ from calibrate.sweep import assemble
 from calibrate.sweep.assemble import file_name
 from calibrate.sweep.journal import Header, JournalError
 from calibrate.sweep.sweep import _headline
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.questions.training.speed import measured_steps
 from simulator.clock.run import simulate
 from simulator.world.curves import Interpolated

@@ -37,7 +37,7 @@ from calibrate.sweep.short_training import ShortTraining, train
 from calibrate.zoo.built import Built, Hooks, ZooTask
 from calibrate.zoo.networks import Opaque
 from calibrate.zoo.zoo import build
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from simulator.world.profile import Profile
 
 KERNEL_S = 1e-3

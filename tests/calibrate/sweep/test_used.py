@@ -16,7 +16,7 @@ from calibrate.sweep import assemble
 from calibrate.sweep.journal import Header
 from calibrate.sweep.measure import measure
 from calibrate.zoo.zoo import build
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.show.charts.profiles import KINDS
 
 MEASURING = {"measure.py", "rates.py", "loads.py", "probes.py", "knees.py", "worker.py"}

@@ -14,9 +14,11 @@ from support.paths import PUBLIC
 from benchmarks.making.prices import collect, day
 from calibrate.io.tables import csv_text, table
 from calibrate.published import names as identity
+from planner.catalog.catalog import SHIPPED, CatalogError, load_catalog
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, offers, own_left_out, stale, usual_days
+from planner.catalog.offers import Offer, offers, own_left_out
 from planner.catalog.price_table import COLUMNS
+from planner.catalog.sold import stale, usual_days
 from planner.model.candidate import OnGpu
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, OwnMachine

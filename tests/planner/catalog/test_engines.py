@@ -5,8 +5,8 @@ import csv
 import pytest
 from support.paths import PUBLIC
 
+from planner.catalog.catalog import load_catalog
 from planner.catalog.engines import SURFACES, engine_rate, engine_rates, stream_bytes
-from planner.catalog.offers import load_catalog
 from planner.model.choices import Codec, Preset
 from planner.model.parts.coding import Coding
 from simulator.world.profile import Evidence

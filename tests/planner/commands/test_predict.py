@@ -8,7 +8,7 @@ import pytest
 
 from calibrate.library.lookup import find_profiles
 from planner import cli, predict
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 
 
 @pytest.mark.parametrize(

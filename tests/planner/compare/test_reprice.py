@@ -8,7 +8,7 @@ from support.answers import BEST, DEARER, ONE_GPU, PLAN
 from typer.testing import CliRunner
 
 from planner import cli
-from planner.catalog.offers import SHIPPED, CatalogError
+from planner.catalog.catalog import SHIPPED, CatalogError
 from planner.catalog.price_table import COLUMNS
 from planner.compare.reprice import RepriceError, read_prices, reprice
 from planner.io.store import read_plan, write_answer

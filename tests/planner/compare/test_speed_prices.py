@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.compare.speed_prices import BOUGHT, SpeedPrice, double_flops, speed_price_table, speed_prices
 from planner.units.writing import Screen
 

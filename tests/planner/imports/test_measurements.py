@@ -22,7 +22,7 @@ from support.imports import imported, refused
 from calibrate.io.files import lines_json
 from calibrate.io.tables import csv_text
 from calibrate.library.lookup import SHIPPED, find_profiles, read_profile
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.imports.measurements import plain_csv
 from planner.imports.measurements.formats import read_measurements
 from planner.imports.measurements.record import Said

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.commands import planner
 
-from planner.catalog.offers import Catalog, load_catalog
+from planner.catalog.catalog import Catalog, load_catalog
 from planner.catalog.sold import Price
 from planner.imports.price_lists.lists import DOCUMENTS, TABLES
 from planner.model.choices import PriceKind, PriceListFormat

@@ -15,7 +15,7 @@ import pytest
 from support import paths
 from support.commands import planner
 
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.model.choices import PriceKind
 
 DATA = paths.DATA / "imports"

@@ -12,7 +12,7 @@ from calibrate.layers.facts import Facts, LayerWork, Product, facts, known
 from calibrate.library.lookup import find_profiles
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import read_journal
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.prediction.roofline import (
     LAUNCH_S,
     UNLIMITED,

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.making.fitting import Figure, figures
 from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published.points import points
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.prediction.effects import least_s, style
 
 GPUS = load_catalog().gpus

@@ -19,8 +19,8 @@ from calibrate.sweep.journal import Header, read_journal
 from calibrate.sweep.measure import measure
 from calibrate.zoo.zoo import build
 from planner import cli
+from planner.catalog.catalog import load_catalog
 from planner.catalog.knowledge import knowledge
-from planner.catalog.offers import load_catalog
 from simulator.world.profile import Evidence
 
 RECORDED = DATA / "lenet-cpu.jsonl"

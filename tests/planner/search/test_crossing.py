@@ -4,8 +4,8 @@ import pytest
 from support.paths import SCENARIOS
 
 import planner
+from planner.catalog.catalog import load_catalog
 from planner.catalog.engines import engine_rate
-from planner.catalog.offers import load_catalog
 from planner.model.choices import Codec
 from planner.model.parts.coding import Coding
 from planner.model.plan import Bottleneck, Plan

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.random_scenarios import write
 from calibrate.library.lookup import find_profiles
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.io.load import Loaded, load_scenario
 from planner.model.plan import Plan
 from planner.model.simulation import Simulation

@@ -9,7 +9,7 @@ from support.paths import SCENARIOS
 
 from calibrate.joint.curve import CurvePoint, SharedCurve, curve_document
 from calibrate.library.lookup import find_profiles
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.io.load import load_scenario
 from planner.io.store import read_plan, to_json, write_answer
 from planner.model.candidate import Memory

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 
+from planner.catalog.catalog import Catalog
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import Catalog, stale, usual_days
-from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase
+from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase, stale, usual_days
 from planner.model.choices import PriceKind
 from planner.show.document import Column, Rows
 from planner.show.terminal import listed

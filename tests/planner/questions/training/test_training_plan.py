@@ -21,8 +21,9 @@ from support.paths import ROOT, SCENARIOS
 
 from calibrate.library.lookup import SHIPPED, Library, find_profiles
 from planner import cli
+from planner.catalog.catalog import load_catalog
 from planner.catalog.hosts import host_network
-from planner.catalog.offers import load_catalog, usual_days
+from planner.catalog.sold import usual_days
 from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.model.ranges import Range, exactly, ranged

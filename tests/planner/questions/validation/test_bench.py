@@ -15,7 +15,7 @@ from support.paths import ROOT
 from support.worlds import profile
 
 from calibrate.serving.served import batch_sizes, doublings, launches
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.cli import main
 from planner.io.load import load_scenario
 from planner.questions.validation import bench as validation_bench

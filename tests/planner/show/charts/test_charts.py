@@ -17,7 +17,7 @@ import planner
 from calibrate.io import plot as pictures
 from calibrate.io.points import COPIED_BYTES, PASSED_BYTES
 from calibrate.library.lookup import find_profiles
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.model.choices import Picture
 from planner.show.charts import plan as plans
 from planner.show.charts import png, profiles, studies, svg, training

@@ -16,7 +16,7 @@ from support.paths import ROOT
 import planner
 from calibrate.library.lookup import find_profiles
 from planner import cli
-from planner.catalog.offers import load_catalog
+from planner.catalog.catalog import load_catalog
 from planner.io.load import load_scenario
 from planner.io.store import StoreError, read_plan, to_json, write_answer
 from planner.model.plan import NOTHING_TRIED, Plan

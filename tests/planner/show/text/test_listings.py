@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from calibrate.library.lookup import find_profiles
 from planner import cli
+from planner.catalog.catalog import load_catalog
 from planner.catalog.choosing import choose, choose_instances, folders_near
-from planner.catalog.offers import load_catalog
 from planner.model.choices import PriceKind
 from planner.prediction.queries import QueryAnswer
 from planner.questions.studies.results import OutputAnswer
