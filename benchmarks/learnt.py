@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.making.fitting import Figure, Fit, Integers, Spreads, figures, fit
 from benchmarks.making.learning import LEFT_OUT, HeldOut, errors_of, held_out, widening
 from planner.catalog.catalog import load_catalog
-from planner.prediction.bands import SPREAD_80
 from planner.prediction.effects import chip
 from planner.prediction.learnt import OWN_SOFTWARE_SD, SMALL_MAX, Software, learnt
+from planner.prediction.rules.bands import SPREAD_80
 
 GROUP_MIN = 50
 HEAD = ("| what | figures | median error | p90 | in the 80 % band |", "|---|---:|---:|---:|---:|")

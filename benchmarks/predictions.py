@@ -19,9 +19,9 @@ from calibrate.layers.facts import FactsError, facts
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.model.plan import Estimate
-from planner.prediction.bands import SPREAD_80, around
-from planner.prediction.layered import roofline_s
-from planner.prediction.transfer import (
+from planner.prediction.rules.bands import SPREAD_80, around
+from planner.prediction.rules.layered import roofline_s
+from planner.prediction.rules.transfer import (
     ROOFLINE_SPREAD,
     LayerModel,
     Pair,
@@ -175,7 +175,7 @@ def probe_errors(device: str) -> list[float]:
 
 
 def layer_spread() -> float:
-    """`planner.prediction.transfer.LAYER_SPREAD`: half the band that holds 80 % of the RTX 3090's other models."""
+    """`planner.prediction.rules.transfer.LAYER_SPREAD`: half the band of 80 % of the RTX 3090's other models."""
     return float(np.quantile(np.abs(probe_errors("RTX3090")), 0.8)) / SPREAD_80
 
 

@@ -24,10 +24,10 @@ from planner.model.parts.streams import StreamSpec
 from planner.model.progress import silent
 from planner.model.replications import RISK_SHARE
 from planner.model.scenario import Objective, Scenario
-from planner.prediction.layered import BATCHES
 from planner.prediction.learnt import Learnt, Seen
-from planner.prediction.pairs import PredictedPair
 from planner.prediction.predict import Predictor
+from planner.prediction.rules.layered import BATCHES
+from planner.prediction.rules.pairs import PredictedPair
 from planner.replay.run import replay
 from planner.search.outlooks import AlikeInBatches
 from planner.search.question import ask

@@ -35,9 +35,9 @@ from benchmarks.making.fitting import (
 from calibrate.published.points import DATA as POINTS
 from calibrate.published.points import sources
 from planner.catalog.catalog import load_catalog
-from planner.prediction.bands import SPREAD_80
 from planner.prediction.effects import chip, family
 from planner.prediction.learnt import FILE, SCHEMA, Learnt, Nearness, Seen, learnt
+from planner.prediction.rules.bands import SPREAD_80
 
 SPREADS_FROM = 1500
 """Figures that the spreads are found from: each step takes n^3 operations."""

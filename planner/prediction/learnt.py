@@ -16,7 +16,6 @@ import numpy as np
 from calibrate.published.names import Architecture
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
-from planner.prediction.bands import around, at_least
 from planner.prediction.effects import (
     SOURCE_GROUPS,
     EffectPart,
@@ -29,7 +28,8 @@ from planner.prediction.effects import (
     source_effects,
     style,
 )
-from planner.prediction.roofline import computed_in
+from planner.prediction.rules.bands import around, at_least
+from planner.prediction.rules.roofline import computed_in
 from simulator.world.hardware import GPU
 
 SCHEMA = "planner.learnt/v2"

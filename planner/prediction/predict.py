@@ -18,15 +18,15 @@ from calibrate.published import names, runtimes
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
-from planner.prediction.bands import End, at_least, wider
-from planner.prediction.carrying import Carrying
 from planner.prediction.effects import PredictedCase, at_size, least_s
-from planner.prediction.known import Known
-from planner.prediction.layered import BATCHES, Layered
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
-from planner.prediction.measured import interpolated
-from planner.prediction.pairs import PredictedPair, joined_pair, width
-from planner.prediction.roofline import PrecisionError, why_not
+from planner.prediction.rules.bands import End, at_least, wider
+from planner.prediction.rules.carrying import Carrying
+from planner.prediction.rules.grounds import Grounds
+from planner.prediction.rules.layered import BATCHES, Layered
+from planner.prediction.rules.measured import interpolated
+from planner.prediction.rules.pairs import PredictedPair, joined_pair, width
+from planner.prediction.rules.roofline import PrecisionError, why_not
 from simulator.world.curves import Erring
 from simulator.world.hardware import GPU
 from simulator.world.profile import Evidence, Profile
@@ -77,25 +77,25 @@ class Predictor:
         return {}
 
     @cached_property
-    def known(self) -> Known:
+    def grounds(self) -> Grounds:
         """What the rules rest on besides published points."""
-        return Known(self.library, self.gpus, self.facts_of)
+        return Grounds(self.library, self.gpus, self.facts_of)
 
     @cached_property
     def carrying(self) -> Carrying:
         """The rules that carry a profile over from another GPU."""
-        return Carrying(self.known)
+        return Carrying(self.grounds)
 
     @cached_property
     def layered(self) -> Layered:
         """The rules that ask the model's layers."""
-        return Layered(self.known)
+        return Layered(self.grounds)
 
     def at(self, quantile: float) -> "Predictor":
         """The same at another quantile of the bands; one for each, for it remembers too."""
         if quantile not in self._at:
             other = replace(self, quantile=quantile)
-            other.__dict__.update(_at=self._at, _pairs=self._pairs, known=self.known)
+            other.__dict__.update(_at=self._at, _pairs=self._pairs, grounds=self.grounds)
             self._at[quantile] = other
         return self._at[quantile]
 
@@ -156,7 +156,7 @@ class Predictor:
         if unserved := self._unserved(model, kind, precision, runtime or self._usual_runtime(model, precision)):
             return Unpredicted(unserved, "another `runtime`, or another `precision`")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
-        if others and precision is not None and self.known.facts(model) is None:
+        if others and precision is not None and self.grounds.facts(model) is None:
             return Unpredicted(f"it was measured at {' and '.join(others)} only, and its layers are not known")
         return Unpredicted("neither are its layers known, nor was it measured on another GPU")
 
@@ -166,7 +166,7 @@ class Predictor:
         """Time, memory and loading of a pair, measured or not; None where nothing can be said."""
         if (measured := self.library.get(model, gpu, precision)) is not None:
             at = measured.largest_batch if batch is None else batch
-            return interpolated(measured, at, self.gpus.get(gpu), self.known.facts(model))
+            return interpolated(measured, at, self.gpus.get(gpu), self.grounds.facts(model))
         pair = self.predicted_pair(model, gpu, precision)
         return None if pair is None else pair.prediction(batch)
 
@@ -228,7 +228,7 @@ class Predictor:
         self, model: str, gpu: GPU, precision: str | None, runtime: str = USUAL_RUNTIME
     ) -> list[PredictedPair]:
         """What all published points together say of a new model with so many operations; none where unknown."""
-        facts = self.known.facts(model)
+        facts = self.grounds.facts(model)
         if facts is None or runtime not in self.learnt.runtimes:
             return []
         one = self._case(model, gpu, precision or PRECISIONS[0], runtime)
@@ -236,7 +236,7 @@ class Predictor:
 
     def _case(self, model: str, gpu: GPU, precision: str, runtime: str) -> PredictedCase:
         """One sample of a model by its published name, where its own layers do not contradict that."""
-        facts = self.known.facts(model)
+        facts = self.grounds.facts(model)
         own = facts if facts and ":" in facts.model else None
         architecture, size = names.identity(own.model if own else model)
         if own and not is_alike(own, architecture):
@@ -276,7 +276,7 @@ class Predictor:
                 probes=(),
                 evidence=Evidence.PREDICTED,
                 latency_s={float(batch): time_s(batch) for batch in BATCHES},
-                footprint=self.known.footprint(model, gpu, precision or PRECISIONS[0]),
+                footprint=self.grounds.footprint(model, gpu, precision or PRECISIONS[0]),
                 known=None,
                 flops=flops or None,
                 past=lambda batch: at_least(
@@ -289,7 +289,7 @@ class Predictor:
 
     def _likeliest_input(self, model: str, architecture: str) -> str:
         """The input at which the architecture takes as many operations as the model is known to; empty: not known."""
-        facts = self.known.facts(model)
+        facts = self.grounds.facts(model)
         known = [p.flops_per_sample for p in self.library.for_model(model) if p.flops_per_sample]
         flops = known[0] if known else facts.flops if facts else 0.0
         sizes = {one.input: 2 * one.macs for one in names.architectures().get(architecture, ()) if one.macs}

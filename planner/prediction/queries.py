@@ -19,12 +19,12 @@ from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
-from planner.prediction.bands import around
 from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
-from planner.prediction.measured import interpolated
 from planner.prediction.predict import is_alike
-from planner.prediction.roofline import PrecisionError, why_not
+from planner.prediction.rules.bands import around
+from planner.prediction.rules.measured import interpolated
+from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps, perhaps_of
 from simulator.errors import InputError
 from simulator.world.hardware import GPU

@@ -30,7 +30,7 @@ from planner.placing.duty import Shortage
 from planner.placing.fleets import gpu_count
 from planner.placing.packing import Placed, portions_of
 from planner.placing.sizing import Need
-from planner.prediction.measured import interpolated
+from planner.prediction.rules.measured import interpolated
 from planner.replay.deploying import failures
 from planner.replay.pipelines import each_once, mode_of, replicas_of, resources_of, stages_of
 from planner.replay.replay import Replay

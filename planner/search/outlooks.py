@@ -16,8 +16,8 @@ from planner.model.statement import Code, Statement
 from planner.placing.fleets import cost_usd_per_hour, machines_of
 from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
-from planner.prediction.bands import End
 from planner.prediction.predict import Predictor
+from planner.prediction.rules.bands import End
 from planner.replay.spares import of_each_type, together
 from planner.replay.trial import Trial, evidence
 from planner.replay.warnings import of_precisions

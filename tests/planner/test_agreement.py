@@ -22,8 +22,8 @@ from planner.model.parts.fields import Precision
 from planner.model.plan import Estimate, PredictionRule
 from planner.model.progress import silent
 from planner.model.statement import Code
-from planner.prediction.bands import End, at_quantile
 from planner.prediction.predict import Predictor
+from planner.prediction.rules.bands import End, at_quantile
 from planner.questions.horizons.market import market
 from planner.questions.merging.breakeven import Comparison
 from planner.questions.profiling.anatomy import Anatomy, Wish, look

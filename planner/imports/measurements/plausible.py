@@ -7,7 +7,7 @@ from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published import names
 from planner.prediction.effects import PredictedCase, least_s, peak_flops
 from planner.prediction.learnt import learnt
-from planner.prediction.roofline import PrecisionError
+from planner.prediction.rules.roofline import PrecisionError
 from planner.units.writing import seconds
 from simulator.errors import InputError
 from simulator.world.hardware import GPU

@@ -11,7 +11,7 @@ from calibrate.published import names
 from calibrate.published.accuracy import PublishedAccuracy, accuracies
 from planner.model.plan import Prediction
 from planner.prediction.predict import Predictor, is_alike
-from planner.prediction.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
+from planner.prediction.rules.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
 from planner.questions.profiling.systolic import ArrayLayer, Dataflow, SystolicArray, arrays, map_model
 from planner.questions.profiling.whatif import (
     ChangedModel,

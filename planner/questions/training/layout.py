@@ -6,7 +6,7 @@ from math import inf
 from calibrate.layers.facts import Facts, facts
 from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly, ranged
-from planner.prediction.roofline import LAUNCH_S
+from planner.prediction.rules.roofline import LAUNCH_S
 from planner.questions.training.closed_forms import epoch_law, is_depthwise, training_flops
 from planner.questions.training.memory import CAST_BYTES, Split
 from planner.questions.training.scenario import TrainedModel, TrainingScenario, Transformer

@@ -23,7 +23,7 @@ from planner.io.strict_yaml import Problem
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.ranges import Range
 from planner.prediction.predict import Predictor
-from planner.prediction.roofline import PrecisionError, peak_flops, why_not
+from planner.prediction.rules.roofline import PrecisionError, peak_flops, why_not
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.held import accumulation_enough, activations, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of

@@ -13,9 +13,9 @@ from typing import Any
 
 from planner.model.plan import PredictionRule
 from planner.model.ranges import Range, exactly, ranged
-from planner.prediction.pairs import PredictedPair
 from planner.prediction.predict import Predictor
-from planner.prediction.roofline import Bound, PrecisionError, Roofline, latency_s, peak_flops
+from planner.prediction.rules.pairs import PredictedPair
+from planner.prediction.rules.roofline import Bound, PrecisionError, Roofline, latency_s, peak_flops
 from planner.questions.training.closed_forms import END_TO_END, FORWARD_SHARE, VISION_EFFICIENCY, step_from_inference
 from planner.questions.training.layout import Subject
 from planner.questions.training.scenario import SpeedSpec, TrainingScenario

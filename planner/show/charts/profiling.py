@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from calibrate.layers.facts import LayerWork
-from planner.prediction.roofline import Bound, LayerTime
+from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy
 from planner.questions.profiling.systolic import Dataflow, SystolicArray, map_model
 from planner.questions.profiling.whatif import training_memory

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from calibrate.published.accuracy import PublishedAccuracy
 from planner.model.plan import Estimate, Prediction
-from planner.prediction.roofline import Bound, LayerTime
+from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
 from planner.questions.profiling.systolic import ArrayLayer
 from planner.questions.profiling.whatif import LayerWhatIf, Unanswered

@@ -16,10 +16,10 @@ from benchmarks.making.fitting import DesignMatrices, Figure, Spreads, figures, 
 from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
 from calibrate.published.points import points
 from planner import api
-from planner.prediction.bands import SPREAD_80
 from planner.prediction.effects import PredictedCase
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Software, learnt, traits
 from planner.prediction.queries import QueryError, answers
+from planner.prediction.rules.bands import SPREAD_80
 from planner.show.spreadsheet import answers_csv, answers_json
 
 STATIONARY = ("series", "work model gpu", "work model input")

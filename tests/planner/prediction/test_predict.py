@@ -25,14 +25,14 @@ from planner.model.plan import Estimate, Plan, PredictionRule
 from planner.model.scenario import Predict, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.sizing import held_bytes
-from planner.prediction import transfer
-from planner.prediction.bands import End, around, at_least, joined
-from planner.prediction.carrying import REACHED
-from planner.prediction.layered import BATCHES, roofline_s, work_of
 from planner.prediction.learnt import Learnt
-from planner.prediction.measured import interpolated
 from planner.prediction.predict import Predictor
-from planner.prediction.transfer import (
+from planner.prediction.rules import transfer
+from planner.prediction.rules.bands import End, around, at_least, joined
+from planner.prediction.rules.carrying import REACHED
+from planner.prediction.rules.layered import BATCHES, roofline_s, work_of
+from planner.prediction.rules.measured import interpolated
+from planner.prediction.rules.transfer import (
     Pair,
     SampleWork,
     Transferred,

@@ -13,7 +13,7 @@ from calibrate.library.lookup import find_profiles
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import read_journal
 from planner.catalog.catalog import load_catalog
-from planner.prediction.roofline import (
+from planner.prediction.rules.roofline import (
     LAUNCH_S,
     UNLIMITED,
     VALUE_BYTES,

@@ -11,9 +11,9 @@ import planner
 from calibrate.library.lookup import find_profiles
 from planner.model.plan import Plan
 from planner.model.statement import Code
-from planner.prediction.bands import SPREAD_80
 from planner.prediction.predict import Predictor
-from planner.prediction.transfer import measured_ratio
+from planner.prediction.rules.bands import SPREAD_80
+from planner.prediction.rules.transfer import measured_ratio
 from simulator.world.profile import Evidence
 
 LIBRARY = find_profiles((), CATALOG.gpus)

@@ -5,10 +5,10 @@ from math import hypot, log1p
 from calibrate.layers.facts import Facts
 from calibrate.library.fit import band_log
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.bands import around, at_least, past_spread, plus, wider
-from planner.prediction.carrying import REACHED
-from planner.prediction.known import workspace_of
-from planner.prediction.transfer import Transferred, floor_and_slope
+from planner.prediction.rules.bands import around, at_least, past_spread, plus, wider
+from planner.prediction.rules.carrying import REACHED
+from planner.prediction.rules.grounds import workspace_of
+from planner.prediction.rules.transfer import Transferred, floor_and_slope
 from simulator.world.hardware import GPU
 from simulator.world.profile import Evidence, Profile, weakest
 

@@ -15,7 +15,7 @@ from scipy.optimize import least_squares, nnls
 
 from calibrate.library.fit import pooled_spread, smooth_maximum
 from planner.model.plan import Estimate
-from planner.prediction.bands import SPREAD_80, around
+from planner.prediction.rules.bands import SPREAD_80, around
 from simulator.world.curves import SmoothMaximum
 
 Floats = NDArray[np.float64]

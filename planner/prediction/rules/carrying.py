@@ -9,10 +9,10 @@ from calibrate.library.reading import USUAL_RUNTIME
 from calibrate.published import names
 from calibrate.published.points import points
 from planner.model.plan import PredictionRule
-from planner.prediction.bands import at_least, wider
-from planner.prediction.known import Known
-from planner.prediction.pairs import PredictedPair
-from planner.prediction.transfer import Pair, Ratio, Transferred, floor_and_slope, measured_ratio, sheet_ratio
+from planner.prediction.rules.bands import at_least, wider
+from planner.prediction.rules.grounds import Grounds
+from planner.prediction.rules.pairs import PredictedPair
+from planner.prediction.rules.transfer import Pair, Ratio, Transferred, floor_and_slope, measured_ratio, sheet_ratio
 from simulator.world.hardware import GPU
 from simulator.world.profile import Evidence, Profile, weakest
 
@@ -24,12 +24,12 @@ REACHED = 0.6
 class Carrying:
     """What profiles on other GPUs say of a GPU."""
 
-    known: Known
+    grounds: Grounds
 
     def carried(self, source: Profile, gpu: GPU, ratio: Ratio) -> PredictedPair:
         """A profile carried over; `ratio` is of large batches, overhead is the host's and stays."""
         share = self._arithmetic(source, source.latency.x[-1])
-        peak = self.known.gpus[source.gpu].peak_flops(source.precision)
+        peak = self.grounds.gpus[source.gpu].peak_flops(source.precision)
         work_s = (source.flops_per_sample or 0.0) / (REACHED * peak)
         form, slope_spread = floor_and_slope(source.latency.x, source.latency.y, work_s)
         moved = Transferred(form, ratio(share), hypot(ratio.spread, slope_spread))
@@ -47,7 +47,7 @@ class Carrying:
             probes=ratio.probes,
             evidence=weakest(Evidence.TRANSFERRED if measured else Evidence.ASSUMED, from_evidence),
             latency_s={x: at_least(moved(x), least_s * x) for x in source.latency.x},
-            footprint=self.known.footprint(source.model, gpu, source.precision),
+            footprint=self.grounds.footprint(source.model, gpu, source.precision),
             known=source,
             flops=source.flops_per_sample,
             past=lambda batch: at_least(wider(moved(batch), batch / source.latency.x[-1]), least_s * batch),
@@ -57,15 +57,15 @@ class Carrying:
         """From every model with profiles on both GPUs at the precision, timed at the largest batch of both."""
         pairs = [
             self._pair(there, here)
-            for (model, name, precision), there in sorted(self.known.library.profiles.items())
+            for (model, name, precision), there in sorted(self.grounds.library.profiles.items())
             if name == source.gpu and precision == source.precision
-            if (here := self.known.library.profiles.get((model, gpu.name, precision))) is not None
+            if (here := self.grounds.library.profiles.get((model, gpu.name, precision))) is not None
         ]
         return measured_ratio(pairs) if pairs else None
 
     def sheets(self, source: Profile, gpu: GPU) -> Ratio:
         """The ratio of two data sheets."""
-        return sheet_ratio(*_rates(self.known.gpus[source.gpu], gpu, source.precision))
+        return sheet_ratio(*_rates(self.grounds.gpus[source.gpu], gpu, source.precision))
 
     def _pair(self, source: Profile, target: Profile) -> Pair:
         batch = min(source.latency.x[-1], target.latency.x[-1])
@@ -76,7 +76,7 @@ class Carrying:
         """Share of its GPU's arithmetic peak that a batch reaches."""
         if profile.flops_per_sample is None:
             return None
-        peak = self.known.gpus[profile.gpu].peak_flops(profile.precision)
+        peak = self.grounds.gpus[profile.gpu].peak_flops(profile.precision)
         return profile.flops_per_sample * batch / profile.latency(batch) / peak
 
     def is_believed(self, pair: PredictedPair) -> bool:
@@ -92,16 +92,16 @@ class Carrying:
 
     def to_processor(self, model: str, gpu: GPU, precision: str, runtime: str | None) -> Iterator[PredictedPair]:
         """By the ratio of data sheets from the processor that is most like it."""
-        known = (*self.known.library.for_model(model), *self.known.library.published_of(model))
+        known = (*self.grounds.library.for_model(model), *self.grounds.library.published_of(model))
         alike = [
             profile
             for profile in known
-            if profile.gpu != gpu.name and profile.gpu in self.known.gpus and self.known.gpus[profile.gpu].cores
+            if profile.gpu != gpu.name and profile.gpu in self.grounds.gpus and self.grounds.gpus[profile.gpu].cores
             if profile.precision == precision and runtime in (None, profile.runtime)
         ]
 
         def strangeness(profile: Profile) -> tuple[float, int, bool]:
-            apart = _cores_apart(self.known.gpus[profile.gpu], gpu)
+            apart = _cores_apart(self.grounds.gpus[profile.gpu], gpu)
             return apart, profile.latency_evidence.rank, profile.runtime != USUAL_RUNTIME
 
         for profile in sorted(alike, key=strangeness):
@@ -114,9 +114,9 @@ class Carrying:
 
         Twice the cores are not twice as fast: of one picture, 14 do what 4 do in half the time.
         """
-        first = self.known.gpus[source.gpu]
+        first = self.grounds.gpus[source.gpu]
         for middle in sorted(self._probed_processors - {source.gpu}):
-            kind = self.known.gpus[middle]
+            kind = self.grounds.gpus[middle]
             if _cores_apart(kind, gpu) < _cores_apart(first, gpu) and (pairs := self._published_pairs(first, kind)):
                 probed = measured_ratio(pairs)
                 if middle == gpu.name:
@@ -133,7 +133,7 @@ class Carrying:
 
     @cached_property
     def _probed_processors(self) -> set[str]:
-        return {name for name in names.processors() if name in self.known.gpus}
+        return {name for name in names.processors() if name in self.grounds.gpus}
 
     def _published_pairs(self, first: GPU, second: GPU) -> list[Pair]:
         """Models published on both, at fp32 and one picture at a time."""
@@ -141,7 +141,7 @@ class Carrying:
         if key not in self._processor_pairs:
             both = {p.architecture for p in points(gpu=first.name)} & {p.architecture for p in points(gpu=second.name)}
             found = [
-                (self.known.library.get(m, first.name, "fp32"), self.known.library.get(m, second.name, "fp32"))
+                (self.grounds.library.get(m, first.name, "fp32"), self.grounds.library.get(m, second.name, "fp32"))
                 for m in both
             ]
             pairs = [self._pair(one, other) for one, other in found if one and other]

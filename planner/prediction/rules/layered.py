@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from calibrate.layers.facts import Facts
 from planner.model.plan import Estimate, PredictionRule
-from planner.prediction.bands import around, at_least, per_batch, wider
-from planner.prediction.carrying import REACHED
-from planner.prediction.known import Known
-from planner.prediction.pairs import PredictedPair
-from planner.prediction.roofline import PrecisionError, ceilings, under
-from planner.prediction.transfer import ROOFLINE_SPREAD, LayerModel, SampleWork, layer_model
+from planner.prediction.rules.bands import around, at_least, per_batch, wider
+from planner.prediction.rules.carrying import REACHED
+from planner.prediction.rules.grounds import Grounds
+from planner.prediction.rules.pairs import PredictedPair
+from planner.prediction.rules.roofline import PrecisionError, ceilings, under
+from planner.prediction.rules.transfer import ROOFLINE_SPREAD, LayerModel, SampleWork, layer_model
 from simulator.world.curves import Curve
 from simulator.world.hardware import GPU
 from simulator.world.precision import value_share
@@ -28,12 +28,12 @@ MODELS_MIN = 4
 class Layered:
     """What layers say of a model on a GPU."""
 
-    known: Known
+    grounds: Grounds
 
     def by_model(self, model: str, gpu: GPU, precision: str, sources: list[Profile]) -> Iterator[PredictedPair]:
         precision = sources[0].precision if sources else precision
         fitted = self._layer_model(gpu.name, precision)
-        layers = self.known.facts(model) if fitted else None
+        layers = self.grounds.facts(model) if fitted else None
         if fitted is None or layers is None:
             return
 
@@ -43,13 +43,15 @@ class Layered:
         yield self._from_facts(layers, model, gpu, precision, PredictionRule.LAYER_MODEL, time_s, fitted.probes)
 
     def _layer_model(self, gpu: str, precision: str) -> LayerModel | None:
-        measured = [p for (_, name, kind), p in self.known.library.profiles.items() if (name, kind) == (gpu, precision)]
+        measured = [
+            p for (_, name, kind), p in self.grounds.library.profiles.items() if (name, kind) == (gpu, precision)
+        ]
         if len(measured) < MODELS_MIN:
             return None
         rows = [
             (p.model, work_of(layers, x, precision), y / x)
             for p in measured
-            if (layers := self.known.facts(p.model)) is not None
+            if (layers := self.grounds.facts(p.model)) is not None
             for x, y in _points(p.latency)
         ]
         if len({name for name, _, _ in rows}) < MODELS_MIN:
@@ -58,7 +60,7 @@ class Layered:
         return layer_model(names, works, times_s)
 
     def by_roofline(self, model: str, gpu: GPU, precision: str) -> Iterator[PredictedPair]:
-        layers = self.known.facts(model)
+        layers = self.grounds.facts(model)
         if layers is None:
             return
 
@@ -91,7 +93,7 @@ class Layered:
             probes=probes,
             evidence=Evidence.PREDICTED if rule is PredictionRule.LAYER_MODEL else Evidence.ASSUMED,
             latency_s=times,
-            footprint=self.known.footprint(model, gpu, precision),
+            footprint=self.grounds.footprint(model, gpu, precision),
             known=None,
             flops=layers.flops,
             past=lambda batch: at_least(wider(time_s(batch), batch / BATCHES[-1]), least_s * batch),

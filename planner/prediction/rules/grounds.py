@@ -1,4 +1,4 @@
-"""Known: profiles, kinds of GPU and layers of models; and what of these a model keeps and loads on a GPU."""
+"""Grounds: profiles, kinds of GPU and layers, on which predictions rest; and what a model keeps and loads by them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS
 from calibrate.published import names
 from planner.model.plan import Estimate
-from planner.prediction.bands import around
-from planner.prediction.pairs import Footprint
+from planner.prediction.rules.bands import around
+from planner.prediction.rules.pairs import Footprint
 from simulator.world.curves import LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
@@ -27,7 +27,7 @@ LINK_SHARE = 0.77
 
 
 @dataclass(frozen=True)
-class Known:
+class Grounds:
     """What predictions rest on."""
 
     library: Library

@@ -8,7 +8,7 @@ from math import exp, inf, log
 
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.bands import SPREAD_80, around, at_least, at_quantile, between, joined, plus
+from planner.prediction.rules.bands import SPREAD_80, around, at_least, at_quantile, between, joined, plus
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer

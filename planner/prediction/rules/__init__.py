@@ -1,0 +1,1 @@
+"""Rules by which a pair is predicted besides what was learnt: from another GPU, from layers, from data sheets."""
