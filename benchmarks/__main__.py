@@ -31,7 +31,8 @@ from benchmarks.unlearnt import unlearnt_table
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.io.load import load_scenario
-from planner.placing.sharing import analyze, layers_of, named
+from planner.placing.merging.analysis import analyze
+from planner.placing.merging.layers import layers_of, named
 from simulator.world.deployment import Drop
 
 BATCHED, SINGLE = 8, 1

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from planner.io.load import Loaded
     from planner.io.traces import TraceSummary, TraceTable
     from planner.objects import Plan, Simulation
-    from planner.placing.sharing import Analysis
+    from planner.placing.merging.analysis import Analysis
     from planner.prediction.queries import QueryAnswer
     from planner.questions.merging.breakeven import Breakeven
     from planner.questions.profiling.anatomy import Anatomy
@@ -401,7 +401,8 @@ def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: File
 
     `input_shape` is that of one sample of those that are named by where they come from. **Their code is run.**
     """
-    from planner.placing.sharing import analyze, layers_of, named
+    from planner.placing.merging.analysis import analyze
+    from planner.placing.merging.layers import layers_of, named
     from planner.questions.profiling.wish import sizes
 
     library = knowledge((), profiles)[1] if profiles else None

@@ -7,16 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
-from planner.catalog.files import (
-    CatalogFile,
-    GpuEntry,
-    GpuFile,
-    Place,
-    PriceEntry,
-    PriceFile,
-    SaleStatus,
-    read_all,
-)
+from planner.catalog.files import CatalogFile, GpuEntry, GpuFile, Place, PriceEntry, PriceFile, SaleStatus, read_all
 from planner.catalog.mig import slices
 from planner.catalog.price_table import Key, read_table
 from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase, stale, usual_days

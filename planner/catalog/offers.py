@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 from calibrate.published.names import gpus_meant
 from planner.catalog.catalog import Catalog, CatalogError, demand_none
-from planner.catalog.files import (
-    SaleStatus,
-    instead,
-)
+from planner.catalog.files import SaleStatus, instead
 from planner.catalog.hosts import host_cores, host_network
 from planner.catalog.mig import SLICE
 from planner.catalog.sold import Instance, Purchase

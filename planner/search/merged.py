@@ -14,8 +14,8 @@ from planner.model.progress import Progress
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet
+from planner.placing.merging.options import NOTHING_MERGED, Option, options
 from planner.placing.packing import Packer, Packing
-from planner.placing.sharing import NOTHING_MERGED, Option, options
 from planner.placing.sizing import Kind, Profiles, Sized
 from planner.replay.answer import recommend
 from planner.replay.deploying import deploy, devices_of

@@ -34,8 +34,8 @@ from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, Shortage
 from planner.placing.fleets import Fleet, cost_usd_per_hour
+from planner.placing.merging.options import Option, options
 from planner.placing.packing import Packing, Placed
-from planner.placing.sharing import Option, options
 from planner.placing.sizing import Kind, Profiles, Sized
 from planner.placing.stations import Held, held_on
 from planner.replay.answer import policies, recommend, replayed

@@ -14,7 +14,8 @@ from planner.model.progress import Progress, silent
 from planner.model.replications import longest_slo_s, warmup_s
 from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.placing.fleets import Fleet
-from planner.placing.sharing import NOTHING_MERGED, MergeError, Option, options
+from planner.placing.merging.layers import MergeError
+from planner.placing.merging.options import NOTHING_MERGED, Option, options
 from planner.placing.sizing import Profiles
 from planner.replay.trial import Trial
 from planner.search.merged import SAME_USD, tried_on

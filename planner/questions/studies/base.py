@@ -114,7 +114,7 @@ class Base:
         file = about.curve or about.table
         if file is None or loaded.scenario.merging is Merging.NONE:
             return loaded
-        from planner.placing.sharing import stated
+        from planner.placing.merging.options import stated
 
         try:
             if file not in self.stated:

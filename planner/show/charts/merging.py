@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from math import isfinite
 
-from planner.placing.sharing import TOP_TENTH, Analysis, HeavyHitters
+from planner.placing.merging.analysis import TOP_TENTH, Analysis, HeavyHitters
 from planner.questions.merging.breakeven import Breakeven, BreakevenRow
 from planner.show.charts.axes import axis_around, axis_to, plain
 from planner.show.charts.blocks import Bar, Bars, Box, Chart, Dot, Graph, Line, Look, Mark, Rule, colour

@@ -9,7 +9,7 @@ from math import isinf, isnan
 from typing import TYPE_CHECKING, Any
 
 from planner.model.plan import Plan, WayOfServing
-from planner.placing.sharing import ANALYSIS_SCHEMA, Analysis, HeavyHitters
+from planner.placing.merging.analysis import ANALYSIS_SCHEMA, Analysis, HeavyHitters
 from planner.show.document import PAGE, Column, Document, Items, Rows, Section, Table, Text
 from planner.units.writing import counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from planner.cli import app
-from planner.placing.sharing import MergeError
+from planner.placing.merging.layers import MergeError
 from simulator.errors import InputError
 
 PNG = b"\x89PNG"

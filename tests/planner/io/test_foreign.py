@@ -24,7 +24,8 @@ from planner import cli
 from planner.console import output
 from planner.exports.skypilot import comments
 from planner.io.store import write_answer
-from planner.placing.sharing import MergeError, read_table
+from planner.placing.merging.accuracy import read_table
+from planner.placing.merging.layers import MergeError
 
 SERVING = """\
 name: small

@@ -18,23 +18,11 @@ from planner.io.store import to_json
 from planner.model.parts.merging import Merging, RetrainingSpec, SharingRule, SharingSpec
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, Rules, duty_cycle, round_load_s
+from planner.placing.merging.accuracy import GEMEL_SHARE, assumed_gemel, assumed_harmless, read_table, tabled
+from planner.placing.merging.analysis import analyze, power_law
+from planner.placing.merging.layers import MergeError, layers_of, named
+from planner.placing.merging.options import Bill, best_point, bill, options
 from planner.placing.packing import Packer, Packing
-from planner.placing.sharing import (
-    GEMEL_SHARE,
-    Bill,
-    MergeError,
-    analyze,
-    assumed_gemel,
-    assumed_harmless,
-    best_point,
-    bill,
-    layers_of,
-    named,
-    options,
-    power_law,
-    read_table,
-    tabled,
-)
 from planner.placing.sizing import Kind
 from planner.show.terminal import terminal
 from planner.show.text.merging import analysis_document, analysis_json

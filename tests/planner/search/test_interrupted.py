@@ -13,7 +13,7 @@ from planner.model.parts.machines import BuySpec
 from planner.model.plan import InterruptedSearch, Plan, PlanWarning
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
-from planner.placing.sharing import NOTHING_MERGED
+from planner.placing.merging.options import NOTHING_MERGED
 from planner.search import merged
 from planner.search.merged import MergingWay, until_then
 from planner.search.plan import plan

@@ -16,7 +16,7 @@ from planner.model.candidate import Memory
 from planner.model.parts.merging import Merging
 from planner.model.plan import Plan, WayOfServing
 from planner.model.statement import Code
-from planner.placing.sharing import MergeError, layers_of
+from planner.placing.merging.layers import MergeError, layers_of
 from planner.questions.merging.breakeven import Breakeven, at_load, breakeven
 from planner.search.plan import plan
 from planner.search.question import NothingToPlanError

@@ -1,0 +1,1 @@
+"""What a set of models could share, what of it to share so that each keeps its accuracy, and what that costs."""
