@@ -25,7 +25,7 @@ from planner.catalog.catalog import load_catalog
 from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer
 from planner.model import plan as plans
-from planner.model.choices import MeasurementFormat, PriceKind, PriceListFormat, Target
+from planner.model.choices import MeasurementFormat, Picture, PriceKind, PriceListFormat, PublicList, Target
 from planner.model.parts.merging import Merging, SharingRule
 from planner.model.parts.rules import AccuracyRule
 from planner.model.scenario import Objective
@@ -88,7 +88,12 @@ def test_every_policy_that_can_be_named_is_on_the_page_of_commands(kind: str) ->
 
 @pytest.mark.parametrize(
     ("choices", "page"),
-    [(PriceListFormat, "importing.md"), (MeasurementFormat, "importing.md"), (Target, "deploying.md")],
+    [
+        (PriceListFormat, "importing.md"),
+        (MeasurementFormat, "importing.md"),
+        (Target, "deploying.md"),
+        *((choices, "cli.md") for choices in (PriceListFormat, PublicList, Target, Picture)),
+    ],
 )
 def test_every_form_that_is_read_or_written_is_on_its_page(choices: type[StrEnum], page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")

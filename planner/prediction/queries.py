@@ -55,10 +55,6 @@ class UnansweredError(ValueError):
     """Why nothing can be said of a row."""
 
 
-class QueryError(InputError):
-    """A table that cannot be answered; the text names file, line, value and what to write."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryAnswer:
     """A time with its 80 % band, or why there is none."""
@@ -292,7 +288,7 @@ def batch_of(written: str) -> int | None:
 
 
 def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[QueryAnswer]:
-    """An answer for each row, in order. QueryError where the table cannot be read."""
+    """An answer for each row, in order. InputError where the table cannot be read."""
     known = QueryKnowledge(learnt(), gpus)
     yield from map(known.answer, read_queries(path))
 
@@ -302,7 +298,7 @@ def read_queries(path: Path) -> list[dict[str, str]]:
     try:
         text = read_text(path)
     except FileError as error:
-        raise QueryError(f"{path}{error.place}: {error}. Name a CSV file with columns {', '.join(COLUMNS)}") from None
+        raise InputError(f"{path}{error.place}: {error}. Name a CSV file with columns {', '.join(COLUMNS)}") from None
     table = csv.reader(io.StringIO(text, newline=""))
     rows = []
     try:
@@ -311,17 +307,17 @@ def read_queries(path: Path) -> list[dict[str, str]]:
             if not any(cell.strip() for cell in cells):
                 continue
             if len(cells) > len(header):
-                raise QueryError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(header)}")
+                raise InputError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(header)}")
             rows.append({name: cell.strip() for name, cell in zip_longest(header, cells, fillvalue="")})
     except csv.Error as error:
-        raise QueryError(f"{path}:{table.line_num}: is no CSV: {error}. Mend the line") from None
+        raise InputError(f"{path}:{table.line_num}: is no CSV: {error}. Mend the line") from None
     return rows
 
 
 def _header(path: Path, cells: Sequence[str]) -> list[str]:
     header = [cell.strip().lower() for cell in cells]
     if missing := [name for name in NEEDED if name not in header]:
-        raise QueryError(
+        raise InputError(
             f"{path}:1: has no column {' and '.join(missing)}. Write a first line such as {','.join(COLUMNS)}"
         )
     return header

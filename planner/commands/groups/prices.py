@@ -72,7 +72,7 @@ def prices_import(
     as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Its day; else that of the list or file.")] = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Put prices of SkyPilot, gpuhunt, AWS, Azure, Infracost or plain CSV into a catalog of yours; say what changed."""
+    """Put price lists of clouds and of other tools into a catalog of yours; say what changed."""
     made = api.prices_import(
         *files, out=out, form=form, provider=provider, region=region, as_of=as_of, catalog=catalog or ()
     )

@@ -145,7 +145,7 @@ def profiles_import(
     ] = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Make a profile of what another tool measured: trtexec, perf_analyzer, MLPerf, timm, Ultralytics, CSV..."""
+    """Make a profile of what another tool measured."""
     from calibrate.sweep.request import batches_in_order
     from planner.units.reading import memory as size
 

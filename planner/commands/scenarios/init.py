@@ -18,8 +18,7 @@ def init(
         typer.Option(
             "--from",
             metavar="OTHER",
-            help="Of what is served now: the file of a DeepStream application, a Savant module, a KServe "
-            "InferenceService or a Ray Serve config.",
+            help="Of what is served now: the file by which another tool serves.",
         ),
     ] = None,
     profiles: Profiles = None,

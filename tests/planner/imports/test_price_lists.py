@@ -16,7 +16,6 @@ from support.commands import planner
 
 from planner.catalog.catalog import Catalog, load_catalog
 from planner.catalog.sold import Price
-from planner.imports.price_lists.lists import DOCUMENTS, TABLES
 from planner.model.choices import PriceKind, PriceListFormat
 
 SKYPILOT = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Region,SpotPrice,Price,Zone,GpuInfo
@@ -181,8 +180,27 @@ def in_one_form(text: str) -> str:
     return text
 
 
-def test_every_form_of_list_has_its_reader() -> None:
-    assert set(PriceListFormat) == TABLES.keys() | DOCUMENTS.keys()
+SAMPLES: dict[PriceListFormat, object] = {
+    PriceListFormat.SKYPILOT: SKYPILOT,
+    PriceListFormat.GPUHUNT: GPUHUNT,
+    PriceListFormat.AWS: AWS,
+    PriceListFormat.AZURE: AZURE,
+    PriceListFormat.INFRACOST: INFRACOST,
+    PriceListFormat.CSV: PLAIN,
+    PriceListFormat.PRICES: OURS.format("2026-01-01", "2026-01-02"),
+}
+"""One of each form: a new form brings its own."""
+
+
+@pytest.mark.parametrize("form", PriceListFormat)
+def test_every_form_of_list_is_known_by_what_is_in_it(tmp_path: Path, form: PriceListFormat) -> None:
+    made: list[str] = []
+    for words in ([], ["--format", form]):
+        (here := tmp_path / f"{len(words)}").mkdir()
+        imported(here, "list", SAMPLES[form], "--provider", "aws", *words)
+        made.append((here / "mine" / "prices.csv").read_text())
+    assert made[0] == made[1]
+    assert made[0].count("\n") > 1
 
 
 def test_skypilot_has_spot_by_zone(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from calibrate.published.points import points
 from planner import api
 from planner.prediction.effects import PredictedCase
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Software, learnt, traits
-from planner.prediction.queries import QueryError, answers
+from planner.prediction.queries import answers
 from planner.prediction.rules.bands import SPREAD_80
 from planner.show.spreadsheet import answers_csv, answers_json
+from simulator.errors import InputError
 
 STATIONARY = ("series", "work model gpu", "work model input")
 """Groups of little spread, so that digits that the file leaves out matter little."""
@@ -200,7 +201,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_read_is_refused_by_line(tmp_path: Path, text: str, place: str) -> None:
     file = tmp_path / "asked.csv"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(QueryError, match=place):
+    with pytest.raises(InputError, match=place):
         list(answers(file, CATALOG.gpus))
 
 
