@@ -15,7 +15,8 @@ from math import log
 import numpy as np
 
 from benchmarks.fits import DATA
-from calibrate.layers.facts import FactsError, facts
+from calibrate.layers.facts import facts
+from calibrate.layers.work import FactsError
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.model.plan import Estimate

@@ -6,8 +6,8 @@ from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
-from calibrate.layers.facts import Facts, LayerWork, Product
 from calibrate.layers.folding import inferred, shapes
+from calibrate.layers.work import Facts, LayerWork, Product
 from calibrate.zoo.built import refuse
 from calibrate.zoo.sources import ZooError, file_of, installed
 from simulator.world.signature import FLOAT32, Signature, WeightShape, sizes

@@ -21,9 +21,10 @@ from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, CudaTimer, StopRule, repeat
 from calibrate.io.files import one_line
 from calibrate.io.points import Settings
-from calibrate.layers.facts import PACKED, REFUSED, SCALED, SHIPPED, Facts, LayerWork, Product, named, pack, to_document
+from calibrate.layers.facts import PACKED, REFUSED, SHIPPED, named, pack
 from calibrate.layers.kernels import Kernels, Work
 from calibrate.layers.modules import ModulePart, Tracer, bytes_of
+from calibrate.layers.work import SCALED, Facts, LayerWork, Product, to_document
 from calibrate.zoo.built import Built, tensors
 from calibrate.zoo.sources import ZooError, installed, is_sourced
 from calibrate.zoo.zoo import MODELS, build

@@ -4,8 +4,9 @@ import csv
 from collections.abc import Mapping
 from functools import cache
 
-from calibrate.layers.facts import Facts, facts, named
+from calibrate.layers.facts import facts, named
 from calibrate.layers.facts import known as models_with_layers
+from calibrate.layers.work import Facts
 from calibrate.published import names
 from simulator.world.precision import FACT_BYTES
 from simulator.world.profile import Evidence

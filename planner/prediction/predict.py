@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
 
-from calibrate.layers.facts import Facts, facts
+from calibrate.layers.facts import facts
+from calibrate.layers.work import Facts
 from calibrate.library.held import counted
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME

@@ -12,7 +12,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
-from calibrate.layers.facts import FactsError, facts, full_name, has_layers, named
+from calibrate.layers.facts import facts, full_name, has_layers, named
+from calibrate.layers.work import FactsError
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.published import names, runtimes

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from calibrate.layers.facts import FactsError, facts, has_layers, meant, shipped
+from calibrate.layers.facts import facts, has_layers, meant, shipped
 from calibrate.layers.facts import known as models_with_layers
+from calibrate.layers.work import FactsError
 from calibrate.library.lookup import Library, profile_name
 from calibrate.published import runtimes
 from calibrate.published.names import architecture, gpu_named, runtime

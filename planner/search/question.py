@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-from calibrate.layers.facts import Facts, facts
+from calibrate.layers.facts import facts
+from calibrate.layers.work import Facts
 from calibrate.library.lookup import Library
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import Offer, offers

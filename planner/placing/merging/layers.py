@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from calibrate.layers.facts import FactsError, facts
+from calibrate.layers.facts import facts
+from calibrate.layers.work import FactsError
 from calibrate.library.lookup import Library
 from simulator.errors import InputError
 from simulator.world.model import LayerFacts

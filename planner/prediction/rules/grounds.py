@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf, log
 
-from calibrate.layers.facts import Facts, FactsError
+from calibrate.layers.work import Facts, FactsError
 from calibrate.library.held import held_numbers
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS

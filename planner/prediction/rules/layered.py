@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from calibrate.layers.facts import Facts
+from calibrate.layers.work import Facts
 from planner.model.plan import Estimate, PredictionRule
 from planner.prediction.rules.bands import around, at_least, per_batch, wider
 from planner.prediction.rules.carrying import REACHED

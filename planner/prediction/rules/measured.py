@@ -2,7 +2,7 @@
 
 from math import hypot, log1p
 
-from calibrate.layers.facts import Facts
+from calibrate.layers.work import Facts
 from calibrate.library.fit import band_log
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.prediction.rules.bands import around, at_least, past_spread, plus, wider

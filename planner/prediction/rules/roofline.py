@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from calibrate.layers.facts import Facts, LayerWork
+from calibrate.layers.work import Facts, LayerWork
 from calibrate.library.lookup import DEVICE_FILE, SHIPPED, Probes, read_kind, read_probes
 from simulator.errors import InputError
 from simulator.world.hardware import GPU

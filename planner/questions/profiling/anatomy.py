@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
-from calibrate.layers.facts import Facts, facts, timed
+from calibrate.layers.facts import facts, timed
+from calibrate.layers.work import Facts
 from calibrate.library.lookup import Library, profile_name
 from calibrate.published import names
 from calibrate.published.accuracy import PublishedAccuracy, accuracies

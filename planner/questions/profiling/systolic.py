@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from calibrate.layers.facts import Facts, LayerWork, Product
+from calibrate.layers.work import Facts, LayerWork, Product
 
 CATALOG = Path(__file__).parent / "systolic_arrays.yaml"
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from calibrate.layers.facts import Facts, FactsError, LayerWork
+from calibrate.layers.work import Facts, FactsError, LayerWork
 from planner.prediction.rules.roofline import Bound, Ceilings, PrecisionError, Roofline, under
 from planner.questions.training.closed_forms import FORWARD_SHARE
 from planner.questions.training.memory import TrainingMemory, memory, states, vision_activation_bytes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from calibrate.layers.facts import Facts, LayerWork
+from calibrate.layers.work import Facts, LayerWork
 from simulator.world.hardware import GPU
 from simulator.world.precision import value_share, weight_share
 

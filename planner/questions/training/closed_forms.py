@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from calibrate.layers.facts import Facts, LayerWork
+from calibrate.layers.work import Facts, LayerWork
 from planner.model.ranges import Range, ranged
 
 SECONDS_PER_YEAR = 365.25 * 86_400

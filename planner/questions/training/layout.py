@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from math import inf
 
-from calibrate.layers.facts import Facts, facts
+from calibrate.layers.facts import facts
+from calibrate.layers.work import Facts
 from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.rules.roofline import LAUNCH_S

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 
-from calibrate.layers.facts import Facts
+from calibrate.layers.work import Facts
 from planner.model.ranges import Range, ranged
 from simulator.world.precision import WEIGHT_BYTES, value_share
 

@@ -11,7 +11,8 @@ from datetime import date
 from functools import partial
 
 from calibrate.io.points import WORKERS_MAX
-from calibrate.layers.facts import Facts, FactsError, facts
+from calibrate.layers.facts import facts
+from calibrate.layers.work import Facts, FactsError
 from calibrate.library.lookup import Library, Probes
 from calibrate.published.names import gpu_named
 from planner.catalog.catalog import Catalog

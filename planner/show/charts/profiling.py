@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from calibrate.layers.facts import LayerWork
+from calibrate.layers.work import LayerWork
 from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy
 from planner.questions.profiling.systolic import Dataflow, SystolicArray, map_model

@@ -2,7 +2,8 @@
 
 import pytest
 
-from calibrate.layers.facts import Facts, facts, known
+from calibrate.layers.facts import facts, known
+from calibrate.layers.work import Facts
 
 torch = pytest.importorskip("torch")
 

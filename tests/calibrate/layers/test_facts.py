@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from calibrate.layers.facts import FactsError, Product, facts, from_document, known, to_document, traced
+from calibrate.layers.facts import facts, known, traced
+from calibrate.layers.work import FactsError, Product, from_document, to_document
 from calibrate.zoo import sources
 from calibrate.zoo.zoo import MODELS
 

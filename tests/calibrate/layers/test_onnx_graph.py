@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from calibrate.layers.facts import Product
+from calibrate.layers.work import Product
 from calibrate.zoo.sources import ZooError
 
 onnx = pytest.importorskip("onnx")

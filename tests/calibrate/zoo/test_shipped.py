@@ -4,7 +4,8 @@ from types import MappingProxyType
 
 import pytest
 
-from calibrate.layers.facts import Facts, facts, known, named
+from calibrate.layers.facts import facts, known, named
+from calibrate.layers.work import Facts
 from calibrate.published import names
 
 AGREEMENT = 0.01

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from calibrate.layers import facts as layer_facts
-from calibrate.layers.facts import FactsError, facts, full_name, has_layers, named, to_document
+from calibrate.layers.facts import facts, full_name, has_layers, named
+from calibrate.layers.work import FactsError, to_document
 from calibrate.zoo import sources
 from calibrate.zoo.sources import ZooError, config_of, is_sourced
 

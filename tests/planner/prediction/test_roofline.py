@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import DATA, SCENARIOS
 
-from calibrate.layers.facts import Facts, LayerWork, Product, facts, known
+from calibrate.layers.facts import facts, known
+from calibrate.layers.work import Facts, LayerWork, Product
 from calibrate.library.lookup import find_profiles
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import read_journal

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate.layers.facts import Product, facts
+from calibrate.layers.facts import facts
+from calibrate.layers.work import Product
 from planner.questions.profiling.systolic import (
     Dataflow,
     SystolicArray,
