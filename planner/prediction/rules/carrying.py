@@ -117,7 +117,7 @@ class Carrying:
         first = self.grounds.gpus[source.gpu]
         for middle in sorted(self._probed_processors - {source.gpu}):
             kind = self.grounds.gpus[middle]
-            if _cores_apart(kind, gpu) < _cores_apart(first, gpu) and (pairs := self._published_pairs(first, kind)):
+            if _cores_apart(kind, gpu) < _cores_apart(first, gpu) and (pairs := self.published_pairs(first, kind)):
                 probed = measured_ratio(pairs)
                 if middle == gpu.name:
                     return probed, Evidence.TRANSFERRED
@@ -135,7 +135,7 @@ class Carrying:
     def _probed_processors(self) -> set[str]:
         return {name for name in names.processors() if name in self.grounds.gpus}
 
-    def _published_pairs(self, first: GPU, second: GPU) -> list[Pair]:
+    def published_pairs(self, first: GPU, second: GPU) -> list[Pair]:
         """Models published on both, at fp32 and one picture at a time."""
         key = (first.name, second.name)
         if key not in self._processor_pairs:

@@ -112,7 +112,7 @@ def test_figures_of_processors_are_shares() -> None:
 def test_a_processor_is_told_from_another_by_models_published_on_both() -> None:
     """Each of them left out in turn: four in five lie in the 80 % band, or as many as a binomial allows at 99 %."""
     told = Predictor(LIBRARY, CATALOG.gpus)
-    pairs = told._published_pairs(CATALOG.gpus["CPU-i9-10940X"], CATALOG.gpus[WHOLE])
+    pairs = told.carrying.published_pairs(CATALOG.gpus["CPU-i9-10940X"], CATALOG.gpus[WHOLE])
     others = [measured_ratio(pairs[:i] + pairs[i + 1 :]) for i in range(len(pairs))]
     errors = [log(p.source_s * ratio(p.arithmetic) / p.target_s) for p, ratio in zip(pairs, others, strict=True)]
     inside = sum(abs(e) <= SPREAD_80 * ratio.spread for e, ratio in zip(errors, others, strict=True))
