@@ -11,6 +11,7 @@ from calibrate.io.points import OPTIMIZERS, PRECISIONS, Settings
 from calibrate.zoo.sources import is_sourced
 from simulator.errors import InputError
 from simulator.near import near_names
+from simulator.world.signature import read_sizes
 
 MODES = ("inference", "training", "device", "swapping")
 LARGEST_BATCH = 1_000_000
@@ -99,10 +100,10 @@ def axes(
 
 
 def shape(text: str) -> tuple[int, ...]:
-    """`3x224x224` is (3, 224, 224)."""
-    if not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5})*", text):
+    """`3x224x224` is (3, 224, 224), `seq128` (128,)."""
+    if (found := read_sizes(text)) is None:
         _refuse("--input", text, "is not the shape of one sample", "Write e.g. 3x224x224, without the batch")
-    return tuple(map(int, text.split("x")))
+    return found
 
 
 def sessions(text: str) -> int:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.zoo import onnx_runtime
 from calibrate.zoo.built import Entry, Hooks, ZooTask, refuse
-from calibrate.zoo.sources import SOURCES, ZooError, config_of, file_of, installed
-from simulator.near import near_names
+from calibrate.zoo.sources import SOURCES, ZooError, config_of, file_of, installed, unknown
 
 if TYPE_CHECKING:
     from torch import nn
@@ -87,14 +86,6 @@ def _with_torchvision(module: str) -> Any:
         lacking.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     DECLARED.append(lacking)
     return import_module(module)
-
-
-def unknown(model: str, name: str, known: Iterable[str], see: str) -> ZooError:
-    """A name that a package does not have, with those that are near."""
-    source = model.partition(":")[0]
-    close = near_names(name, list(known))
-    hint = f"Did you mean {' or '.join(f'{source}:{one}' for one in close)}?" if close else f"See {see}."
-    return ZooError(f"{model}: {SOURCES[source].package} has no such model. {hint}")
 
 
 # torchvision

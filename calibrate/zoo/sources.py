@@ -7,11 +7,13 @@ a file, or in the folder where Hugging Face keeps what was fetched before.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +111,28 @@ def contents(model: str) -> dict[str, str]:
     path = file_of(model) if SOURCES[kind].is_file else None
     if kind == "hf":
         path = config_file(name)
-    return installed(model) | ({"sha256": digest(model, path)} if path else {})
+    made_of = installed(model) | ({"sha256": digest(model, path)} if path else {})
+    if kind == "timm":
+        _demand_written(model, name.partition(".")[0])
+    return made_of
+
+
+def _demand_written(model: str, name: str) -> None:
+    """ZooError where timm's sources have no such name: to import them, and torch, for a misspelt one takes long."""
+    found = find_spec("timm")
+    folders = found.submodule_search_locations or () if found else ()
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in Path(folder).glob("models/*.py")]
+    if texts and not any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts):
+        known = {one for text in texts for one in re.findall(r"@register_model\s+def (\w+)", text)}
+        raise unknown(model, name, known, "timm.list_models()")
+
+
+def unknown(model: str, name: str, known: Iterable[str], see: str) -> ZooError:
+    """A name that a package does not have, with those that are near."""
+    source = model.partition(":")[0]
+    close = near_names(name, list(known))
+    hint = f"Did you mean {' or '.join(f'{source}:{one}' for one in close)}?" if close else f"See {see}."
+    return ZooError(f"{model}: {SOURCES[source].package} has no such model. {hint}")
 
 
 def file_of(model: str) -> Path:

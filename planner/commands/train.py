@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Set, Verbose
+from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose
 from planner.console.shipped import shipped
 from planner.units.writing import Format
 
@@ -38,6 +38,7 @@ def train(
     ] = None,
     form: FormNoCsv = Format.TABLE,
     out: Out = None,
+    quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
@@ -59,7 +60,7 @@ def train(
     plan = api.train(scenario, overrides=overrides, catalog=catalog, profiles=profiles)
     short = form is Format.TABLE and not verbose
     emit(terminal(brief(plan), stdout_screen()) if short else render(plan, form, stdout_screen()))
-    keep(plan, out)
+    keep(plan, out, quiet)
     if plot:
         draw(plan, plot)
     raise typer.Exit(ExitCode.FEASIBLE if plan.cheapest else ExitCode.INFEASIBLE)

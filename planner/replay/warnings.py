@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import date
 from math import floor
 
+from calibrate.layers.facts import facts, has_layers
 from calibrate.library.held import TRACED_ERROR
 from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
@@ -56,15 +57,23 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
 
 
 def _of_precisions(trial: Trial) -> Iterator[Statement]:
-    """In what PyTorch computes at each precision, and the GPUs that have TF32."""
+    """In what PyTorch computes at each precision, and the GPUs that have TF32.
+
+    Of models without convolutions fp32 is what PyTorch computes in as it comes, and nothing is to be said.
+    """
     gpus: dict[str, dict[str, bool]] = {}
     for placed in trial.packing.placed:
         profile = placed.portion.sized.profile
         kinds = [device.kind.gpu for device in placed.devices if not device.kind.gpu.cores]
-        if profile.runtime in IN_PYTORCH and kinds:
+        if profile.runtime in IN_PYTORCH and kinds and not (profile.precision == "fp32" and only_products(profile)):
             gpus.setdefault(profile.precision, {}).update({gpu.name: gpu.has_tf32 for gpu in kinds})
     for precision, on in gpus.items():
         yield Statement(code=Code.COMPUTES_IN, subjects=(precision, *sorted(gpu for gpu in on if on[gpu])))
+
+
+def only_products(profile: Profile) -> bool:
+    """True of a model whose layers are known, none of which convolves."""
+    return has_layers(profile.model) and facts(profile.model).products_share == 1
 
 
 def _of_profiles(trial: Trial) -> Iterator[Statement]:

@@ -1,5 +1,6 @@
 """Signatures of layers: kind, geometry and weights. Layers with equal signatures could be shared by merging."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -51,6 +52,16 @@ class Signature:
 def sizes(shape: Iterable[int]) -> str:
     """`64x3x7x7`."""
     return "x".join(map(str, shape))
+
+
+SAMPLE = re.compile(r"(?:seq)?[1-9]\d{0,5}|[1-9]\d{0,5}(?:x[1-9]\d{0,5})+")
+"""A sample's shape as it is written; `seq384` as published tables write 384 tokens."""
+
+
+def read_sizes(shape: str) -> tuple[int, ...] | None:
+    """`3x224x224` as numbers, `seq384` as one; None of what is no shape of a sample."""
+    written = shape.lower()
+    return tuple(map(int, written.removeprefix("seq").split("x"))) if SAMPLE.fullmatch(written) else None
 
 
 def read_signature(text: str) -> Signature:

@@ -433,6 +433,7 @@ def test_any_answer_is_kept_where_it_is_said_and_read_back(planner, here):
     code, _, err = planner("train", "lenet", "-o", "lenet.json")
     assert code == 0
     assert err.startswith("Kept in lenet.json.")
+    assert planner("train", "lenet", "-q", "-o", "lenet.json")[2] == ""
     assert "LeNet" in planner("explain", "lenet.json")[1]
     code, _, err = planner("simulate", "trace", "--gpu", "T4", "--count", "2", "-o", "lenet.json")
     assert (code, "exists and is no simulation" in err) == (2, True)

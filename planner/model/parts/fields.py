@@ -11,6 +11,7 @@ from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.units.errors import shown
 from planner.units.reading import did_you_mean
 from simulator.world.precision import WEIGHT_BYTES
+from simulator.world.signature import read_sizes
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
@@ -81,8 +82,8 @@ def _written(value: object) -> str:
 
 def _shape(value: object) -> object:
     """`3x224x224` as sizes; ValueError where it is no shape."""
-    if isinstance(value, str) and re.fullmatch(r"\d{1,7}(x\d{1,7})*", value.lower()):
-        return tuple(map(int, value.lower().split("x")))
+    if isinstance(value, str) and (sizes := read_sizes(value)):
+        return sizes
     if isinstance(value, list | tuple):
         return tuple(value)
     shapes = "`3x224x224` for a picture of three colours, `[128]` for 128 tokens or numbers"

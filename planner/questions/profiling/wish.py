@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simulator.errors import InputError
+from simulator.world.signature import read_sizes
 
 if TYPE_CHECKING:
     from planner.catalog.catalog import Catalog
@@ -90,8 +91,7 @@ def check_device(device: str | None, measure: bool) -> None:
 
 def sizes(shape: str) -> tuple[int, ...]:
     """`3x224x224` as numbers."""
-    parts = shape.lower().split("x")
-    if not all(part.isdecimal() and 0 < int(part) < 1_000_000 for part in parts):
+    if (found := read_sizes(shape)) is None:
         hint = "Write e.g. 3x224x224, or 384 of so many tokens."
         raise InputError(f"--input {shape}: must be sizes with x between. {hint}")
-    return tuple(map(int, parts))
+    return found

@@ -70,6 +70,14 @@ def test_a_name_nobody_knows_is_answered_with_how_to_name_it(name, write):
     assert "yolov3" not in str(caught.value)
 
 
+def test_a_misspelt_name_of_timm_starts_no_process(monkeypatch):
+    """It would import torch and timm first, which takes long."""
+    pytest.importorskip("timm")
+    monkeypatch.setattr("calibrate.layers.facts._run", lambda *_: pytest.fail("a process was started"))
+    with pytest.raises(FactsError, match=r"^timm:resnet5o: timm has no such model\. Did you mean timm:resnet50\?$"):
+        facts("timm:resnet5o")
+
+
 # What is traced, and kept
 
 

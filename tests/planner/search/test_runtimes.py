@@ -56,6 +56,14 @@ def test_a_plan_says_in_what_pytorch_computes_and_which_gpus_have_tf32(tmp_path,
     assert made.by_gpu[0].prices_as_of == made.prices_as_of
 
 
+def test_of_a_model_without_convolutions_there_is_nothing_to_say_of_tf32(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text(SCENARIO.format(wish="").replace("resnet50", "bert_base"), encoding="utf-8")
+    made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=20 rps"])
+    assert made.recommendation.models[0].precision == "fp32"
+    assert Code.COMPUTES_IN not in {one.code for one in made.assumptions}
+
+
 def test_runtimes_are_understood_as_sources_write_them(tmp_path):
     assert answer(tmp_path, "runtime: TensorRT, precision: int8, ").recommendation.feasible
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.layers.facts import SHIPPED
-from simulator.world.signature import GEOMETRY, Signature, WeightShape, read_signature
+from simulator.world.signature import GEOMETRY, Signature, WeightShape, read_signature, read_sizes
 
 NAMES = st.sampled_from(["weight", "bias", "in_proj_weight", "running_mean", "num_batches_tracked"])
 SHAPES = st.lists(st.integers(1, 9999), min_size=1, max_size=4).map(tuple)
@@ -24,6 +24,24 @@ SIGNATURES = st.builds(
 @given(SIGNATURES)
 def test_a_signature_is_read_as_it_was_written(signature: Signature) -> None:
     assert read_signature(str(signature)) == signature
+
+
+@pytest.mark.parametrize(
+    ("written", "sizes"),
+    [
+        ("3x224x224", (3, 224, 224)),
+        ("3X224X224", (3, 224, 224)),
+        ("384", (384,)),
+        ("seq384", (384,)),
+        ("seq3x8", None),
+        ("3xx8", None),
+        ("0x8", None),
+        ("seq", None),
+        ("", None),
+    ],
+)
+def test_the_shape_of_a_sample_is_read_as_people_write_it(written, sizes) -> None:
+    assert read_sizes(written) == sizes
 
 
 @given(st.text(alphabet="Conv2dx=: 1weight.", max_size=30))
