@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 from planner.model.plan import ModelAnswer, Plan, Recommendation
-from planner.show.text.reasons import stale_prices
+from planner.model.statement import Code
+from planner.show.text.reasons import warnings_of
 from planner.units.reading import NUMBER, did_you_mean, duration, fraction, price
 from planner.units.writing import dollars, percent, seconds, share
+from planner.words.statements import warning
 from simulator.errors import InputError
 from simulator.world.profile import Evidence
 
@@ -154,7 +156,7 @@ def _also_predicted(model: ModelAnswer) -> str:
 
 
 def weak(plan: Plan) -> list[str]:
-    """One line for each model whose evidence is weaker than fitted, and one for stale prices."""
+    """A line for each model whose evidence is weaker than fitted, and one for each price that the answer calls old."""
     models = plan.recommendation.models
     lines = [
         f"--strict: {m.name}: evidence is {m.evidence}{_also_predicted(m)}, weaker than fitted."
@@ -162,6 +164,5 @@ def weak(plan: Plan) -> list[str]:
         for m in models
         if m.evidence.rank > Evidence.FITTED.rank
     ]
-    if stale_prices(plan):
-        lines.append(f"--strict: prices of {plan.prices_as_of} are stale. Give newer ones with --catalog.")
-    return lines
+    old = [one for one in warnings_of(plan) if one.what.code in (Code.STALE_PRICE, Code.STALE_PRICES)]
+    return [*lines, *(f"--strict: {warning(one)[0]}. Give a newer one with --catalog." for one in old)]
