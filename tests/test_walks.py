@@ -16,7 +16,10 @@ from support.walks import pictures, saved, shown_anew, steps
 DOCS = ROOT / "docs"
 TUTORIAL = DOCS / "tutorial.md"
 NOTEBOOK = DOCS / "planner.ipynb"
-PAGES = [*sorted((DOCS / "howto").glob("*.md")), *(DOCS / f"{name}.md" for name in ("students", "merging", "profile"))]
+PAGES = [
+    *sorted((DOCS / "howto").glob("*.md")),
+    *(DOCS / f"{name}.md" for name in ("students", "merging", "profile", "horizons", "studies")),
+]
 """Their answers rest on shipped figures, and are the same everywhere."""
 UPDATE = "UPDATE_DOCS" in os.environ
 
