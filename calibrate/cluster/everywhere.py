@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from calibrate.cluster.cluster import ClusterError, connect, in_one_line
+from calibrate.cluster.cluster import Cluster, ClusterError, in_one_line, reached
 from calibrate.io.files import put
 from calibrate.io.process import end_with, python
 from calibrate.sweep.request import Request
@@ -126,77 +126,95 @@ def measure(request: Request) -> int:
     """Measure one machine of each kind; exit code: 0 where all went well, else the worst of theirs."""
     assert request.cluster
     check_writable(request.out)
-    ray = connect(request.cluster)
     try:
-        return _Kinds(ray, request).measured()
+        with Cluster(request.cluster, serve_kinds, request, held(request.out)) as cluster:
+            return Kept(cluster, request.out).measured()
     except KeyboardInterrupt:
         say(f"Interrupted. What was measured is in {request.out}; the same command with --resume continues.")
         return 130
-    finally:
-        ray.shutdown()
 
 
-class _Kinds:
-    """All kinds of a cluster, under way."""
+class Kept:
+    """All kinds of a cluster, under way: what they send is kept here."""
 
-    def __init__(self, ray: ModuleType, request: Request) -> None:
-        self.ray, self.request = ray, request
+    def __init__(self, cluster: Cluster, out: Path) -> None:
+        self.cluster, self.out = cluster, out
         self.owners: dict[str, str] = {}
         """Which kind of Ray's fills a folder of `--out`: two may turn out to be the same kind of GPU."""
 
     def measured(self) -> int:
         """All of them, until the last has ended; the worst exit code."""
-        found = kinds(self.ray.nodes(), self.request.device)
-        say(f"To measure, each as soon as one is free: {', '.join(kind.name for kind in found)}.")
-        files = self.ray.put(held(self.request.out))
-        waiting, codes = {}, []
-        for kind in found:
-            actor = self.start(kind, files)
-            waiting[actor.news.remote()] = (kind.name, actor)
-        while waiting:
-            (reference, *_), _ = self.ray.wait(list(waiting), num_returns=1)
-            name, actor = waiting.pop(reference)
-            if (code := self.receive(name, reference)) is None:
-                waiting[actor.news.remote()] = (name, actor)
-            else:
+        names = self.cluster.receive()
+        say(f"To measure, each as soon as one is free: {', '.join(names)}.")
+        codes: list[int] = []
+        while len(codes) < len(names):
+            code = self.receive(*self.cluster.receive())
+            self.cluster.send(code is None)
+            if code is not None:
                 codes.append(code)
-                self.ray.kill(actor)
         return max(codes)
 
-    def start(self, kind: NodeKind, files: Any) -> Any:
-        """The sweep on a machine of this kind, once Ray has one."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        options: dict[str, Any] = {"num_cpus": 1, "num_gpus": kind.gpus, "resources": dict(kind.resources)}
-        if kind.node:
-            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(kind.node, soft=False)
-        device = "cuda:0" if kind.gpus else "cpu"  # of the GPUs Ray shows a task its own alone
-        return self.ray.remote(Sweeper).options(**options).remote(replace(self.request, device=device), files)
-
-    def receive(self, name: str, reference: Any) -> int | None:
-        """Keep what a machine has sent; the exit code once it has ended."""
-        try:
-            news: News = self.ray.get(reference)
-            self.keep(name, news)
-        except (ClusterError, self.ray.exceptions.RayError) as error:
-            why = in_one_line(error)
-            say(f"{name}: lost: {why}. What it had measured is in {self.request.out}; --resume continues.")
+    def receive(self, name: str, news: News | str) -> int | None:
+        """Keep what a machine has sent, or say why it is lost; the exit code once it has ended."""
+        why = news if isinstance(news, str) else self.keep(name, news)
+        if why or isinstance(news, str):
+            say(f"{name}: lost: {why}. What it had measured is in {self.out}; --resume continues.")
             return FAILED
         if news.code is not None:
             say(f"{name}: measured on {news.host}." if news.code == 0 else f"{name}: {news.host} ended early.")
         return news.code
 
-    def keep(self, name: str, news: News) -> None:
-        """Write and say what a machine has sent."""
+    def keep(self, name: str, news: News) -> str:
+        """Write and say what a machine has sent; why that cannot be, else nothing."""
         for line in news.errors:
             say(f"{name}: {line}")
         for file, data in news.files.items():
             folder = file.partition("/")[0]
             if self.owners.setdefault(folder, name) != name:
-                raise ClusterError(f"{news.host} has a {folder} like {self.owners[folder]}, and one is enough")
-            put(self.request.out / file, data, ClusterError, REMEDY)
+                return f"{news.host} has a {folder} like {self.owners[folder]}, and one is enough"
+            try:
+                put(self.out / file, data, ClusterError, REMEDY)
+            except ClusterError as error:
+                return str(error).rstrip(".")
         for line in news.output:
             print(line, flush=True)
+        return ""
+
+
+def serve_kinds(parent: int) -> None:
+    """In the process that is connected: what each kind's machine sends, until the parent has enough of it."""
+    with reached(parent) as (ray, line, (request, files)):
+        try:
+            found = kinds(ray.nodes(), request.device)
+        except ClusterError as error:
+            line.send(error)
+            return
+        line.send([kind.name for kind in found])
+        reference = ray.put(files)
+        actors = [(kind.name, started(ray, request, kind, reference)) for kind in found]
+        waiting = {actor.news.remote(): (name, actor) for name, actor in actors}
+        while waiting:
+            (ended, *_), _ = ray.wait(list(waiting), num_returns=1)
+            name, actor = waiting.pop(ended)
+            try:
+                line.send((name, ray.get(ended)))
+            except ray.exceptions.RayError as error:
+                line.send((name, in_one_line(error)))
+            if line.recv():
+                waiting[actor.news.remote()] = (name, actor)
+            else:
+                ray.kill(actor)
+
+
+def started(ray: ModuleType, request: Request, kind: NodeKind, files: Any) -> Any:
+    """The sweep on a machine of this kind, once Ray has one."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    options: dict[str, Any] = {"num_cpus": 1, "num_gpus": kind.gpus, "resources": dict(kind.resources)}
+    if kind.node:
+        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(kind.node, soft=False)
+    device = "cuda:0" if kind.gpus else "cpu"  # of the GPUs Ray shows a task its own alone
+    return ray.remote(Sweeper).options(**options).remote(replace(request, device=device), files)
 
 
 def kinds(nodes: Iterable[Mapping[str, Any]], device: str) -> list[NodeKind]:

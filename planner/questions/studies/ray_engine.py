@@ -1,9 +1,10 @@
 """The engine of a Ray cluster that is there already: points are its tasks. Placing, retrying and growing are Ray's."""
 
 import platform
+from types import ModuleType
 from typing import Any, Self
 
-from calibrate.cluster.cluster import ClusterError, connect, in_one_line
+from calibrate.cluster.cluster import Cluster, ClusterError, in_one_line, reached
 from planner.io.warm import versions
 from planner.questions.studies.engine import Context, Inputs, Lost, Outcome, carried, run_point
 
@@ -34,29 +35,62 @@ class RayEngine:
 
     def __init__(self, context: Context, address: str) -> None:
         """`auto` is the cluster of this machine; `ray://host:10001` one elsewhere. Reached on entry."""
-        self.given, self.address = context, address
         self.window = WINDOW_MIN
-        self.running: dict[Any, str] = {}
-        """Keys of the points under way, by the reference to what they will come to."""
+        self.cluster = Cluster(address, serve, carried(context))
 
     def __enter__(self) -> Self:
         """Reach the cluster. ClusterError where there is none."""
-        self.ray = connect(self.address)
-        self.window = max(WINDOW_MIN, 2 * int(self.ray.cluster_resources().get("CPU", 1)))
-        self.context, self.versions = self.ray.put(carried(self.given)), versions()
-        self.task = self.ray.remote(max_retries=DEATHS - 1, num_cpus=1)(work_out)
+        self.cluster.__enter__()
+        self.window = self.cluster.receive()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the cluster, which ends what this study has under way there."""
-        self.ray.shutdown()
+        self.cluster.__exit__(*error)
+
+    def submit(self, key: str, inputs: Inputs) -> None:
+        """Have a point worked out. ClusterError where the cluster is lost."""
+        self.cluster.send((key, inputs))
+
+    def take(self) -> tuple[str, Outcome | Lost]:
+        """The next point that ends. ClusterError where a machine has not this program, or other versions, and where the
+        cluster is lost."""
+        self.cluster.send(None)
+        key, outcome = self.cluster.receive()
+        return key, outcome
+
+
+def serve(parent: int) -> None:
+    """In the process that is connected: points that come become tasks; None asks for the next that ends."""
+    with reached(parent) as (ray, line, (context,)):
+        tasks = Tasks(ray, context)
+        line.send(max(WINDOW_MIN, 2 * int(ray.cluster_resources().get("CPU", 1))))
+        while True:
+            if message := line.recv():
+                tasks.submit(*message)
+                continue
+            try:
+                line.send(tasks.take())
+            except ClusterError as error:
+                line.send(error)
+
+
+class Tasks:
+    """Points under way."""
+
+    def __init__(self, ray: ModuleType, context: Context) -> None:
+        self.ray = ray
+        self.context, self.versions = ray.put(context), versions()
+        self.task = ray.remote(max_retries=DEATHS - 1, num_cpus=1)(work_out)
+        self.running: dict[Any, str] = {}
+        """Their keys, by the reference to what they will come to."""
 
     def submit(self, key: str, inputs: Inputs) -> None:
         """Have a point worked out."""
         self.running[self.task.remote(self.context.hex(), [self.context], self.versions, inputs)] = key
 
     def take(self) -> tuple[str, Outcome | Lost]:
-        """The next point that ends. ClusterError where a machine has not this program, or other versions."""
+        """The next point that ends."""
         (ended, *_), _ = self.ray.wait(list(self.running), num_returns=1)
         key = self.running.pop(ended)
         try:

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from calibrate.cluster.cluster import ClusterError, connect
+from calibrate.cluster.cluster import REMEDY, Cluster, ClusterError
 from calibrate.cluster.everywhere import NodeKind, kinds
+from planner.questions.studies.ray_engine import serve
 
 pytestmark = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install 'gpu-capacity-planner[cluster]'"
@@ -55,7 +56,7 @@ FILES = ["points.jsonl", "results.csv", "results.parquet", "study.json"]
 
 
 @dataclass
-class Cluster:
+class OwnCluster:
     """A cluster of this test's own."""
 
     folder: Path
@@ -115,7 +116,7 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[OwnCluster]:
     with (
         tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as name,
         ExitStack() as machines,
@@ -127,7 +128,7 @@ def cluster() -> Iterator[Cluster]:
         environment = os.environ | quick | {"RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         for setting in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
             environment.pop(setting, None)
-        cluster = Cluster(folder, environment, machines)
+        cluster = OwnCluster(folder, environment, machines)
         cluster.add(
             *("--head", "--port=0", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}"),
             f"--ray-client-server-port={free_port()}",
@@ -136,7 +137,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def machine(cluster: Cluster) -> subprocess.Popen[bytes]:
+def machine(cluster: OwnCluster) -> subprocess.Popen[bytes]:
     """A second one that says it had two kinds of GPU."""
     types = '--resources={"accelerator_type:T4": 1, "accelerator_type:L4": 1}'
     return cluster.add(f"--address={cluster.address}", "--num-cpus=2", "--num-gpus=2", types)
@@ -227,7 +228,7 @@ DEATHS = 3
 
 
 def test_nothing_is_lost_with_studies_and_workers_killed(
-    cluster: Cluster, study: Path, local: dict[str, bytes], tmp_path: Path
+    cluster: OwnCluster, study: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
     moments, wanted = random.Random(8), 0
     command = ["study", study.name, "-o", str(tmp_path), "--resume"]
@@ -279,7 +280,7 @@ sharing: {table: costs.csv}
 """
 
 
-def test_files_of_a_scenario_need_not_be_where_workers_are(cluster: Cluster, tmp_path: Path) -> None:
+def test_files_of_a_scenario_need_not_be_where_workers_are(cluster: OwnCluster, tmp_path: Path) -> None:
     """They are named from the folder of the command, which is not the workers'."""
     (tmp_path / "base.yaml").write_text(MERGED, encoding="utf-8")
     (tmp_path / "costs.csv").write_text("model,shared_fraction,accuracy\n*,0,1\n*,1,0.5\n", encoding="utf-8")
@@ -296,13 +297,13 @@ def test_files_of_a_scenario_need_not_be_where_workers_are(cluster: Cluster, tmp
 
 
 def test_a_cluster_that_is_not_there_or_wants_another_token_is_one_line(
-    cluster: Cluster, study: Path, tmp_path: Path
+    cluster: OwnCluster, study: Path, tmp_path: Path
 ) -> None:
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
         with pytest.raises(
             ClusterError, match=f"^--address {address}: no Ray cluster answers there: Connection refused"
         ):
-            connect(address)
+            Cluster(address, serve).__enter__()
     cluster.environment["RAY_AUTH_TOKEN"] = "f" * 64
     running = cluster.start("study", str(study), "-o", str(tmp_path))
     out, err = running.communicate(timeout=SOON_S)
@@ -314,7 +315,7 @@ def test_a_cluster_that_is_not_there_or_wants_another_token_is_one_line(
 # Calibration
 
 
-def test_what_a_machine_has_measured_outlives_the_command(cluster: Cluster, tmp_path: Path) -> None:
+def test_what_a_machine_has_measured_outlives_the_command(cluster: OwnCluster, tmp_path: Path) -> None:
     asked = ["calibrate", "--device", "cpu", "--models", "lenet", "--mode", "inference", "--seconds", "0.05"]
     asked += ["--batches", "1,2", "--out", str(tmp_path), "--resume"]
     running = cluster.start(*asked)
@@ -331,7 +332,7 @@ def test_what_a_machine_has_measured_outlives_the_command(cluster: Cluster, tmp_
 
 
 def test_each_kind_of_gpu_is_asked_once_and_one_that_fails_stops_no_other(
-    cluster: Cluster, machine: subprocess.Popen[bytes], tmp_path: Path
+    cluster: OwnCluster, machine: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     running = cluster.start("calibrate", "--models", "lenet", "--batches", "1", "--out", str(tmp_path))
     _, err = running.communicate(timeout=3 * SOON_S)
@@ -362,11 +363,11 @@ def test_kinds_are_what_ray_says_of_machines_that_live() -> None:
     assert kinds(nodes, "cpu") == [NodeKind("cpu", 0, node="head")]
 
 
-# The last one, for it takes the machine away
+# The last ones, for they take machines away
 
 
 def test_a_machine_that_is_lost_takes_no_point_with_it(
-    cluster: Cluster, machine: subprocess.Popen[bytes], study: Path, local: dict[str, bytes], tmp_path: Path
+    cluster: OwnCluster, machine: subprocess.Popen[bytes], study: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
     running = cluster.start("study", str(study), "-o", str(tmp_path))
 
@@ -383,3 +384,17 @@ def test_a_machine_that_is_lost_takes_no_point_with_it(
     assert f"{POINTS} points worked out" in err
     assert content(tmp_path) == local
     machine.wait(SOON_S)
+
+
+def test_a_cluster_that_is_lost_takes_no_point_with_it(cluster: OwnCluster, study: Path, tmp_path: Path) -> None:
+    """Ray ends the process that is connected, which is not the one that keeps points."""
+    (study.parent / "long.yaml").write_text(STUDY.replace("steps: 5", "steps: 500"), encoding="utf-8")
+    cluster.environment["RAY_gcs_rpc_server_reconnect_timeout_s"] = "5"
+    running = cluster.start("study", str(study.parent / "long.yaml"), "-o", str(tmp_path))
+    until(lambda: lines(tmp_path) > 0, "no point came")
+    os.kill(cluster.raylet(cluster.head), signal.SIGKILL)
+    _, err = running.communicate(timeout=SOON_S)
+    assert running.returncode == 2, err
+    lost = rf"--address {cluster.address}: the cluster was lost: .+\. {REMEDY}\.\n"
+    assert re.fullmatch(rf"(\d+ s: .* worked out\n)*{lost}", err), err
+    assert len({json.loads(line)["key"] for line in whole_lines(tmp_path)}) == lines(tmp_path)
