@@ -179,7 +179,7 @@ def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:
 def _expect_chips(files: Sequence[CatalogFile]) -> None:
     """Notes an error for each chip that no other kind has; what is shipped may have a kind alone of its chip."""
     kinds = [(file, name, entry.chip or "") for file in files for name, entry in file.entries.gpus.items()]
-    known = Counter([*(name for _, name, _ in kinds), *(chip for _, _, chip in kinds)])
+    known = Counter(word for _, *names in kinds for word in names)
     for file, name, chip in kinds:
         if chip and known[chip] == 1 and file.path.parent != SHIPPED:
             hint = perhaps(chip, known.keys() - {chip, ""}) or " Name a kind that has it, or leave it out."

@@ -334,9 +334,9 @@ def unable(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[Unable]
     """Kinds of GPU whose engines cannot do what pipelines ask, each once for decoding and once for encoding."""
     asked = [one.coding for pipeline in pipelines_in(needs) for one in pipeline.stages if one.coding]
     for kind, gpu in product(ENGINES, {gpu.name: gpu for gpu in gpus}.values()):
-        missing = [one for one in asked if one.kind == kind and not does(gpu, one)]
+        missing = tuple(one for one in asked if one.kind == kind and not does(gpu, one))
         if missing:
-            yield Unable(gpu, kind, tuple(missing), all(codes(gpu, one) for one in missing))
+            yield Unable(gpu, kind, missing, unpublished=all(codes(gpu, one) for one in missing))
 
 
 def does(gpu: GPU, coding: Coding) -> bool:

@@ -109,15 +109,14 @@ def other_precisions(
     for variant in _others(scenario, running):
         other = _run_as(scenario, variant, running)
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
-        if all(one.served for one in ends.values()):
-            yield from _precision_outlook(variant, ends, now)
+        yield from _precision_outlook(variant, ends, now)
 
 
 def _precision_outlook(
     variant: Variant, ends: Mapping[End, Question], now: tuple[str, ...]
 ) -> Iterator[PrecisionOutlook]:
-    """What models that run so would cost; nothing where no fleet is allowed."""
-    cheapest = _cheapest(ends)
+    """What models that run so would cost; nothing where they do not run so, or no fleet is allowed."""
+    cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None
     if cheapest is None:
         return
     candidate, cost = cheapest

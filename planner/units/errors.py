@@ -85,17 +85,11 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "value_error":
             return str(context["error"])
         case kind if kind == UNKNOWN_KEY:
-            known = keys_beside(path, root)
-            if lacking := not_modelled(str(path[-1]), root):
-                return f"unknown key. {lacking}"
-            return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
+            return _unknown_key(path, root)
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return "is missing. Add it."
         case "enum" | "literal_error":
-            words = re.findall(r"'([^']+)'", context["expected"])
-            if len(words) > LISTED_MAX:
-                return f"is none of the {len(words)} that this version of planner knows, got {got}."
-            return f"must be one of {', '.join(words)}, got {got}.{did_you_mean(str(detail['input']), words)}"
+            return _none_of(re.findall(r"'([^']+)'", context["expected"]), detail["input"])
         case "too_short":
             return "must not be empty. Add at least one item."
         case "too_long":
@@ -104,6 +98,19 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
             return rule + _as_model(path, str(detail["input"]))
     return f"must be {WANTED.get(kind, 'of another kind')}, got {got}."
+
+
+def _unknown_key(path: Steps, root: type) -> str:
+    known = keys_beside(path, root)
+    if lacking := not_modelled(str(path[-1]), root):
+        return f"unknown key. {lacking}"
+    return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
+
+
+def _none_of(words: Sequence[str], written: object) -> str:
+    if len(words) > LISTED_MAX:
+        return f"is none of the {len(words)} that this version of planner knows, got {shown(written)}."
+    return f"must be one of {', '.join(words)}, got {shown(written)}.{did_you_mean(str(written), words)}"
 
 
 def not_modelled(key: str, root: type) -> str:

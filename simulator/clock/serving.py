@@ -202,7 +202,7 @@ class ServingGpu:
             self.expect(queue)
         return self._loop()
 
-    def _loop(self) -> Steps[None]:
+    def _loop(self) -> Steps[None]:  # noqa: C901
         # Names of its own and no calls that can be spared: most GPUs run ahead of the clock, a batch in 2 microseconds.
         clock, driver, swaps, book = self.clock, self.driver, self.swaps, self.book
         take, queues, noise = self.agenda.take, self.queues, self.noise

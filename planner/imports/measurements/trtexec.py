@@ -124,14 +124,22 @@ def _same_average(said: Said, mean_ms: float) -> None:
 
 def _batch(said: Said, dimensions: Sequence[str]) -> int | None:
     """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
-    implicit, asked = _first(IMPLICIT, said), _first(ASKED, said)
     bound = dimensions[0] if len(dimensions) > 1 else ""
-    if implicit and implicit != "1":  # stands beside the shapes
-        return whole(said, implicit, "the batch")
-    if asked and bound and asked != bound and not implicit:
-        raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
-    found = asked or bound or implicit
+    found = _implicit_batch(said, bound) or _batch_of_shapes(said, bound)
     return whole(said, found, "the batch") if found else None
+
+
+def _implicit_batch(said: Said, bound: str) -> str | None:
+    """The batch that stands beside the shapes; where that is 1, theirs."""
+    implicit = _first(IMPLICIT, said)
+    return (_first(ASKED, said) or bound or implicit) if implicit == "1" else implicit
+
+
+def _batch_of_shapes(said: Said, bound: str) -> str | None:
+    asked = _first(ASKED, said)
+    if asked and bound and asked != bound:
+        raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
+    return asked or bound
 
 
 def _facts(said: Said, command: str, dimensions: Sequence[str]) -> dict[str, str]:
