@@ -31,8 +31,8 @@ from planner.model.parts.rules import AccuracyRule
 from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
 from planner.placing import sizing
+from planner.placing.duty import Portion, Rules, duty_cycle
 from planner.placing.fleets import cost_usd_per_hour
-from planner.placing.packing import Portion, Rules, duty_cycle
 from planner.search.simulation import POLICIES
 from planner.units.reading import HOURS_PER_MONTH, HOURS_PER_YEAR
 from simulator.clock import metrics

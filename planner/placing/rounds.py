@@ -1,7 +1,7 @@
 """Rounds: how long a GPU takes to serve each of its models once, and how strained that leaves it.
 
 Numbers in plain loops: the same functions run as they stand on lists, for one GPU, and as machine code on arrays, for
-very many; see `planner.placing.strain`. What the round is, `planner.placing.duty` says.
+very many; see `planner.placing.packing.strain`. What the round is, `planner.placing.duty` says.
 """
 
 from collections.abc import Iterator

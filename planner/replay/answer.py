@@ -28,7 +28,7 @@ from planner.placing import duty
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Shortage
 from planner.placing.fleets import gpu_count
-from planner.placing.packing import Placed, portions_of
+from planner.placing.packing.packed import Placed, portions_of
 from planner.placing.sizing import Need
 from planner.prediction.rules.measured import interpolated
 from planner.replay.deploying import failures

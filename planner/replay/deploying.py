@@ -8,7 +8,7 @@ from planner.model.scenario import Scenario
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, context_bytes
 from planner.placing.fleets import Fleet
-from planner.placing.packing import Placed
+from planner.placing.packing.packed import Placed
 from planner.placing.sizing import Kind, Need
 from planner.placing.stations import Held, held_on, pipelines_on, placed_stations
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Replica, Service, SwapPolicy

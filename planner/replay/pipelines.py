@@ -7,7 +7,7 @@ from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck, ReplicaAnswer, ResourceAnswer, StageAnswer
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import offered_load
-from planner.placing.packing import Placed, portions_of
+from planner.placing.packing.packed import Placed, portions_of
 from planner.placing.sizing import Need
 from planner.placing.stages import items_of
 from planner.placing.stations import (

@@ -9,7 +9,7 @@ from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, Memory
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
-from planner.placing.packing import Packing, Placed
+from planner.placing.packing.packed import Packing, Placed
 from planner.placing.sizing import Kind
 from planner.replay.replay import Replay
 from simulator.clock.stability import drain, offered_load

@@ -24,7 +24,7 @@ from planner.model.plan import (
 )
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
-from planner.placing.packing import Placed
+from planner.placing.packing.packed import Placed
 from planner.placing.sizing import Need, Sized, context_of
 from planner.placing.stations import pipelines_in
 from planner.replay.answer import shortage_of

@@ -15,7 +15,8 @@ from planner.model.progress import Progress, silent
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import offered_load
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
-from planner.placing.packing import Misfit, Packer, Packing, Placed, portions_of
+from planner.placing.packing.packed import Misfit, Packing, Placed, portions_of
+from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind, Sized, SizedModels, judged
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.replay import Replay

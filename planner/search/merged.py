@@ -15,7 +15,8 @@ from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet
 from planner.placing.merging.options import NOTHING_MERGED, Option, options
-from planner.placing.packing import Packer, Packing
+from planner.placing.packing.packed import Packing
+from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind, Profiles, Sized
 from planner.replay.answer import recommend
 from planner.replay.deploying import deploy, devices_of

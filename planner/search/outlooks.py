@@ -14,7 +14,7 @@ from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook,
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import cost_usd_per_hour, machines_of
-from planner.placing.packing import Placed
+from planner.placing.packing.packed import Placed
 from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
 from planner.prediction.predict import Predictor
 from planner.prediction.rules.bands import End

@@ -9,7 +9,9 @@ from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck, Rejection
 from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
-from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
+from planner.placing.packing.contents import Content, added, neighbours, without
+from planner.placing.packing.packed import Misfit, Packing
+from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Need, judged
 from planner.placing.stations import loads_on
 from planner.replay.deploying import deploy, devices_of
@@ -18,14 +20,7 @@ from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.even import evenly
 from planner.search.question import Question
-from planner.search.rejections import (
-    misfit,
-    missed_slo,
-    streams_refused,
-    too_busy,
-    too_few_stations,
-    too_strained,
-)
+from planner.search.rejections import misfit, missed_slo, streams_refused, too_busy, too_few_stations, too_strained
 from simulator.clock.stability import drain
 from simulator.world.deployment import SwapPolicy
 
@@ -267,7 +262,7 @@ class OnFleet:
         """The same contents of all GPUs, with the stages on them in the opposite order."""
         spans = [replace(span, devices=span.devices[::-1]) for span in packing.spans]
         packer = self._packer({}, spans)
-        packer.pin(spans)
+        packer.fills.pin(spans)
         return packer.place(self.devices, packing.contents(self.devices), spans)
 
     def _widened(self, packing: Packing, models: Collection[str]) -> Packing:
@@ -348,12 +343,11 @@ class OnFleet:
         """A model, or a part of one, elsewhere; least strained first. A replica more, on another GPU."""
         packing = trial.packing
         packer = self._packer({}, packing.spans)
-        packer.pin(packing.spans)
+        packer.fills.pin(packing.spans)
         here = packing.contents(self.devices)
         score: dict[tuple[Content, ...], float] = {}
         for contents in self._contents_near(here, packer):
-            scores = [packer.score(c, packer.slot(device)) for c, device in zip(contents, self.devices, strict=True)]
-            score[tuple(contents)] = sum(scores)
+            score[tuple(contents)] = sum(packer.fills.scores_on(self.devices, contents))
         for least_strained in sorted(score, key=lambda one: score[one])[:MOVES_MAX]:
             yield packer.place(self.devices, least_strained, packing.spans)
 
@@ -364,7 +358,7 @@ class OnFleet:
                 if _fitting(packer, theirs, device):
                     yield with_contents(here, {a: mine, b: theirs})
             for model, share in here[a]:
-                if model in dict(here[b]) or not packer.fits(model, device.kind):
+                if model in dict(here[b]) or not packer.fills.fits(model, device.kind):
                     continue
                 rest = added(without(here[a], model), model, share / 2)
                 yield with_contents(here, {a: rest, b: added(here[b], model, share / 2)})
@@ -458,4 +452,4 @@ def within_headroom(trial: Trial, limit: float) -> Trial:
 
 
 def _fitting(packer: Packer, content: Content, device: FleetGpu) -> bool:
-    return all(packer.fits(model, device.kind) for model, _ in content)
+    return all(packer.fills.fits(model, device.kind) for model, _ in content)

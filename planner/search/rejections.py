@@ -12,7 +12,7 @@ from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
-from planner.placing.packing import Misfit, Packing, Placed, models_bytes
+from planner.placing.packing.packed import Misfit, Packing, Placed, models_bytes
 from planner.placing.sizing import Need
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
 from planner.replay.trial import Trial

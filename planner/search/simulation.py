@@ -35,7 +35,7 @@ from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, Shortage
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.merging.options import Option, options
-from planner.placing.packing import Packing, Placed
+from planner.placing.packing.packed import Packing, Placed
 from planner.placing.sizing import Kind, Profiles, Sized
 from planner.placing.stations import Held, held_on
 from planner.replay.answer import policies, recommend, replayed

@@ -8,7 +8,7 @@ from planner.model.plan import Bottleneck
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, Shortage
 from planner.placing.fleets import Fleet, cost_usd_per_hour
-from planner.placing.packing import Placed, busiest_device
+from planner.placing.packing.packed import Placed, busiest_device
 from planner.placing.stations import loads_on
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import replay

@@ -8,7 +8,8 @@ from planner.catalog.catalog import Catalog
 from planner.catalog.offers import Offer
 from planner.io.load import Loaded
 from planner.model.replications import longest_slo_s, warmup_s
-from planner.placing.packing import Packer, Packing
+from planner.placing.packing.packed import Packing
+from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind, Profiles
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import seed_of

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from planner.placing.duty import Portion
 from planner.placing.fleets import Fleet
-from planner.placing.packing import Placed, portions_of
+from planner.placing.packing.packed import Placed, portions_of
 from planner.search.simulation import AsPlanned
 from simulator.world.profile import WeightSource
 

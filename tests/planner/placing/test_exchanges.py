@@ -6,7 +6,10 @@ from random import Random
 import pytest
 from support.planning import T4, V100, model, offer, profile, question, scenario, shelf
 
-from planner.placing.packing import Content, Packer
+from planner.placing.packing.contents import Content
+from planner.placing.packing.fills import Fills
+from planner.placing.packing.improving import Improving
+from planner.placing.packing.starts import Starts
 from planner.placing.sizing import Kind
 from planner.replay.deploying import devices_of
 from planner.search.question import Question
@@ -47,19 +50,18 @@ def test_machine_code_takes_the_steps_that_names_take() -> None:
         q = asked(random)
         rules = replace(q.rules(random.random() < 0.5, {}), prefetch=random.random() < 0.5)
         devices = devices_of(q.offers, (random.randint(1, 3), random.randint(1, 3)))
-        packer = Packer(list(q.needs), q.sized, rules)
-        slots = [packer.slot(device) for device in devices]
+        fills = Fills(list(q.needs), q.sized, rules)
+        slots = [fills.slot(device) for device in devices]
         for _ in range(STARTS):
             contents = [start(q, device.kind, random) for device in devices]
-            if not all(map(packer._is_in_numbers, slots, contents)):
+            if not all(map(fills.is_in_numbers, slots, contents)):
                 continue
-            packer.looked_at = 0
-            found, looked_at = packer._improved(slots, contents), packer.looked_at
-            by_names = list(contents)
-            while packer._step(devices, by_names):
+            by_code, by_name = Improving(fills, seed=0), Improving(fills, seed=0)
+            found, by_names = by_code.improved(slots, contents), list(contents)
+            while by_name.step(devices, by_names):
                 pass
             assert found == by_names
-            assert packer.looked_at == 2 * looked_at  # so that both have as many kicks
+            assert by_name.looked_at == by_code.looked_at  # so that both have as many kicks
             moved += found != contents
     assert moved > 600  # else the starts were too good to tell
 
@@ -70,9 +72,10 @@ def test_machine_code_lays_parts_where_names_lay_them() -> None:
     for _ in range(QUESTIONS):
         q = asked(random)
         devices = devices_of(q.offers, (random.randint(1, 3), random.randint(1, 3)))
-        packer = Packer(list(q.needs), q.sized, q.rules(random.random() < 0.5, {}))
+        fills = Fills(list(q.needs), q.sized, q.rules(random.random() < 0.5, {}))
         cells = [(m, kind) for (m, kind), sized in q.sized.items() if sized.batches[0]]
         parts = [(*random.choice(cells), random.choice([0.1, 0.5, 1.0])) for _ in range(12) if cells]
-        slots = [packer.slot(device) for device in devices]
-        if all(map(packer._is_in_numbers, slots, [()] * len(slots))):
-            assert packer._laid_by_code(slots, parts) == packer._laid(slots, parts)
+        slots = [fills.slot(device) for device in devices]
+        if all(map(fills.is_in_numbers, slots, [()] * len(slots))):
+            starts = Starts(fills, {})
+            assert starts.laid_by_code(slots, parts) == starts.laid(slots, parts)

@@ -9,7 +9,8 @@ from support.planning import T4, V100, model, offer, profile, question, scenario
 
 from planner.model.plan import Bottleneck
 from planner.placing.duty import Portion, duty_cycle
-from planner.placing.packing import Misfit, Packer, Packing
+from planner.placing.packing.packed import Misfit, Packing
+from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind
 from planner.replay.deploying import devices_of
 from planner.search.question import Question

@@ -22,7 +22,8 @@ from planner.placing.merging.accuracy import GEMEL_SHARE, assumed_gemel, assumed
 from planner.placing.merging.analysis import analyze, power_law
 from planner.placing.merging.layers import MergeError, layers_of, named
 from planner.placing.merging.options import Bill, best_point, bill, options
-from planner.placing.packing import Packer, Packing
+from planner.placing.packing.packed import Packing
+from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind
 from planner.show.terminal import terminal
 from planner.show.text.merging import analysis_document, analysis_json

@@ -10,9 +10,9 @@ from support.planning import V100, model, offer, profile, question, scenario, sh
 
 from planner.model.parts.streams import StreamSpec
 from planner.placing.duty import Portion, Rules, duty_cycle, held_bytes, least_work, strain
+from planner.placing.packing.strain import Strains
 from planner.placing.rounds import score
 from planner.placing.sizing import Kind
-from planner.placing.strain import Strains
 from planner.search.question import Question
 from simulator.clock.run import Compiled
 

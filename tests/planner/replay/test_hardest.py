@@ -7,7 +7,7 @@ import pytest
 from support.planning import T4, demand, model, offer, profile, question, scenario, shelf
 
 from planner.model.parts.streams import StreamSpec
-from planner.placing.packing import Packing
+from planner.placing.packing.packed import Packing
 from planner.replay.hardest import HardestDraws
 from planner.replay.replay import Replay
 from planner.replay.run import replay

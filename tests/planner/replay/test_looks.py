@@ -7,7 +7,7 @@ import pytest
 from support.planning import T4, demand, model, offer, profile, question, scenario, shelf
 
 from planner.model.replications import LOOKS_AT_DRAWS, WORLDS, Draws
-from planner.placing.packing import Packing
+from planner.placing.packing.packed import Packing
 from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay
 from planner.replay.run import replay
 from planner.replay.trial import Trial

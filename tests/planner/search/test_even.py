@@ -12,7 +12,8 @@ from planner.catalog.knowledge import knowledge
 from planner.io.load import load_scenario
 from planner.model.parts.machines import BuySpec
 from planner.model.simulation import Simulation
-from planner.placing.packing import Packer, Packing
+from planner.placing.packing.packed import Packing
+from planner.placing.packing.packer import Packer
 from planner.replay.deploying import devices_of
 from planner.search.even import evenly
 from planner.search.simulation import simulate_named

@@ -27,7 +27,7 @@ from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing import fleets as cost
 from planner.placing.fleets import Fleet, cost_usd_per_hour, dominates, gpu_count, machines_of
-from planner.placing.packing import Packing
+from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind
 from planner.replay.run import seed_of
 from planner.replay.warnings import warnings_of

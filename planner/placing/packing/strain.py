@@ -13,9 +13,10 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from planner.placing import exchanges, rounds
+from planner.placing import rounds
 from planner.placing.duty import Portion, Rules, asked_of, load_s
-from planner.placing.exchanges import WAYS, Fill, Gpus, Names, Room
+from planner.placing.packing import exchanges
+from planner.placing.packing.exchanges import WAYS, Fill, Gpus, Names, Room
 from planner.placing.rounds import Cycle, Demanded, Models, Needed, Numbers, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
 from simulator.clock.run import Compiled
@@ -33,7 +34,7 @@ SOURCES = (*(Path(str(module.__file__)) for module in (exchanges, rounds)), Path
 
 @cache
 def machine_code() -> SimpleNamespace:
-    """The functions of `planner.placing.exchanges` that are called from here, by Numba."""
+    """The functions of `planner.placing.packing.exchanges` that are called from here, by Numba."""
     numba = import_module("numba")
     register = import_module("numba.extending").register_jitable
     forget_stale(*SOURCES)
