@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from planner.compare.speed_prices import SpeedPrice
     from planner.imports.price_lists.lists import PriceImport
     from planner.io.load import Loaded
-    from planner.io.traces import TraceSummary, TraceTable
+    from planner.io.traces.summary import TraceSummary
+    from planner.io.traces.table import TraceTable
     from planner.objects import Plan, Simulation
     from planner.placing.merging.analysis import Analysis
     from planner.prediction.queries import QueryAnswer
@@ -720,7 +721,8 @@ def from_triton(repository: File, *, rates: Sequence[str] = (), slos: Sequence[s
 
 def trace_describe(file: File, column: str | None = None, function: str | int = 1) -> "TraceSummary":
     """Count, rate and burstiness of a recording."""
-    from planner.io.traces import describe, read_trace
+    from planner.io.traces.reading import read_trace
+    from planner.io.traces.summary import describe
 
     return describe(read_trace(Path(file), column, function))
 
@@ -735,7 +737,7 @@ def trace_import(
 ) -> "TraceTable":
     """A recording turned into a CSV that a scenario can name."""
     from planner.io.store import demand_place
-    from planner.io.traces import import_trace
+    from planner.io.traces.writing import import_trace
 
     if Path(out).suffix.lower() != ".csv":
         raise InputError(f"out: must end in .csv, got {out}.")

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 
 from planner.io.load import Loaded, ScenarioReader
 from planner.io.strict_yaml import YamlError, parse
-from planner.io.traces import TraceTable
+from planner.io.traces.table import TraceTable
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import ModelAnswer, Plan
 from planner.model.scenario import Scenario

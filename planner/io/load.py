@@ -14,7 +14,8 @@ from planner.io.overrides import child, item, place, read_override, words_of
 from planner.io.references import structure
 from planner.io.schemas import kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
-from planner.io.traces import TraceError, TraceTable, read_counts, read_trace
+from planner.io.traces.reading import read_counts, read_trace
+from planner.io.traces.table import TraceError, TraceTable
 from planner.model.checked import adapter, described, written
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec
 from planner.model.parts.streams import Phase, StreamSpec

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.io.load import Loaded, ScenarioError, refused
-from planner.io.traces import TraceError, TraceTable, read_trace
+from planner.io.traces.reading import read_trace
+from planner.io.traces.table import TraceError, TraceTable
 from planner.model.calendar import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, Keep, RatesAre
 from planner.questions.horizons.recording import Shape, shape_of_counts
 from planner.units.errors import Steps

@@ -12,7 +12,8 @@ from planner.io.demand import with_load
 from planner.io.load import Loaded, ScenarioReader, read_yaml
 from planner.io.overrides import child
 from planner.io.strict_yaml import Problem, YamlDocument
-from planner.io.traces import TraceError, TraceTable, read_trace
+from planner.io.traces.reading import read_trace
+from planner.io.traces.table import TraceError, TraceTable
 from planner.model.parts.merging import Merging
 from planner.model.scenario import Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from planner.io.load import load_scenario, workload
-from planner.io.traces import TraceError, import_trace, read_trace
+from planner.io.traces.reading import read_trace
+from planner.io.traces.table import TraceError
+from planner.io.traces.writing import import_trace
 
 BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
 BURST_2 = "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"

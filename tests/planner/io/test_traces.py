@@ -8,7 +8,10 @@ import pytest
 from support.paths import PUBLIC, ROOT
 
 from planner.io.load import load_scenario, workload
-from planner.io.traces import TraceError, describe, import_trace, read_trace
+from planner.io.traces.reading import read_trace
+from planner.io.traces.summary import describe
+from planner.io.traces.table import TraceError
+from planner.io.traces.writing import import_trace
 from planner.model.replications import horizon_s
 from planner.show.text.listings.traces import trace_summary
 from planner.units.writing import Screen

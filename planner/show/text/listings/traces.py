@@ -1,6 +1,6 @@
 """A recording for people to look at."""
 
-from planner.io.traces import TraceSummary
+from planner.io.traces.summary import TraceSummary
 from planner.show.document import Document, Items, Text
 from planner.show.terminal import terminal
 from planner.units.writing import Screen, counted, per_second

@@ -13,7 +13,7 @@ from support.planning import A10G, CATALOG, T4, Shelf, loaded, model, profile, s
 from support.theory import erlang_c
 
 from planner.io.load import Loaded
-from planner.io.traces import TraceTable
+from planner.io.traces.table import TraceTable
 from planner.model.calendar import (
     AutoscalingSpec,
     Between,
