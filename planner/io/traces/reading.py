@@ -1,4 +1,4 @@
-"""Reading: plain CSV with time stamps, as Azure LLM inference 2023 is, or a published form; each may be packed by gzip."""
+"""Reading: plain CSV with time stamps, as of Azure LLM inference 2023, or a published form; any packed by gzip too."""
 
 import csv
 from collections.abc import Iterator
