@@ -5,9 +5,11 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
+from support.paths import ROOT
 
 from planner import cli
 from planner.catalog.knowledge import knowledge
+from planner.prediction.rules.roofline import Bound
 
 OWN = """
 from torch import nn
@@ -223,3 +225,18 @@ def test_what_is_refused(planner, words, said):
     assert (status, out) == (2, "")
     assert said in " ".join(err.split())
     assert "Traceback" not in err
+
+
+def keys_in(value):
+    """Of a JSON, at any depth."""
+    if isinstance(value, list):
+        return {key for item in value for key in keys_in(item)}
+    return {*value}.union(*map(keys_in, value.values())) if isinstance(value, dict) else set()
+
+
+@pytest.mark.parametrize("on", [("--gpu", "T4"), ("--device", "tpu-v1")])
+def test_every_key_of_the_json_is_explained(planner, on):
+    _, _, section = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8").partition("## What the JSON holds")
+    found = keys_in(answer(planner, "resnet50", *on)) - {"schema"}
+    # Shares of the time are by what limits a layer, which the page has in a table of its own.
+    assert {key for key in found if f"`{key}`" not in section} <= {bound.value for bound in Bound}
