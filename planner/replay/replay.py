@@ -130,7 +130,7 @@ class Replay:
         return {m: self._share(kept) for m, kept in self._kept_in_draws.items()}
 
     def _share(self, kept: Sequence[bool]) -> Interval:
-        if not kept:
+        if not (kept or self.unseen):
             return Interval(nan, 0.0, 1.0)
         hits, draws = sum(kept) + self.unseen, len(kept) + self.unseen
         return Interval(hits / draws, *share_interval(hits, draws, 1 - 2 * self.risk))
@@ -151,10 +151,16 @@ class Replay:
     def at_best(self) -> "Replay":
         """As if in all draws up to the look that counts every request were answered in time: up to the last, or to the
         next where the share of those seen decides."""
-        seen = len(self.summaries)
+        return self.at_best_at(self._look_that_counts)
+
+    @property
+    def _look_that_counts(self) -> int:
         share_decides = self.draws is not None and not self.draws.surely
-        counts = next(look for look in self.looks if look >= seen) if share_decides else self.looks[-1]
-        return replace(self, unseen=counts - seen)
+        return next(look for look in self.looks if look >= len(self.summaries)) if share_decides else self.looks[-1]
+
+    def at_best_at(self, look: int) -> "Replay":
+        """As if in all draws up to a look that are not seen every request were answered in time."""
+        return replace(self, unseen=look - len(self.summaries))
 
     @cached_property
     def _kept_in_draws(self) -> dict[str, list[bool]]:
@@ -314,12 +320,23 @@ class Replay:
         """Whether so many draws broke an SLO that the look that counts could not show the share any more."""
         if not self.draws or self.draws.mixed > 1 or self.looks[-1] == 1:
             return False
-        best = self.at_best
-        at_last = len(best.summaries) + best.unseen >= self.looks[-1]
+        return self.lost_at(self._look_that_counts)
+
+    def lost_at(self, look: int) -> bool:
+        """The same of some look."""
+        best, at_last = self.at_best_at(look), look >= self.looks[-1]
         if best.unseen and not best._is_too_little(best._share(best._kept_as_seen), at_last):
             return False  # at best no draw comes to less than was seen of it, and that took long to work out
         assert best.all_kept is not None
         return best._is_too_little(best.all_kept, at_last)
+
+    def may_be_enough_at(self, look: int) -> bool:
+        """Whether at a look so many draws may meet every SLO that no other follows."""
+        best = self.at_best_at(look)
+        if best._enough(best._share(best._kept_as_seen)):
+            return True
+        assert best.all_kept is not None
+        return best._enough(best.all_kept)
 
     def _is_too_little(self, share: Interval, at_last: bool) -> bool:
         """Whether so many draws are fewer than are asked: surely, until the last look decides."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,11 @@ from planner.model.replications import (
 from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
-from planner.replay.hardest import HardestDraws, in_order
+from planner.replay.hardest import given_up, hardest_first, in_order
 from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
-from simulator.clock.records import SimulationResult
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import WorldFigures, Worlds
@@ -71,7 +71,7 @@ def replay(
     screen: bool,
     seed: int = PLANNING,
     tell: Callable[[float], None] = lambda _: None,
-    hardest: HardestDraws | None = None,
+    verdict_only: bool = False,
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
@@ -82,43 +82,100 @@ def replay(
     after a few is left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict
     falls at one of a few looks, whose intervals are wider for it (Bonferroni): at the first that leaves no doubt.
     `tell` hears how much of the way to the next look is done.
-    `hardest`: what other deployments showed of the draws. Where a verdict counts draws of speeds, those that break SLOs
-    come first, so that a deployment that keeps too few is given up soon. Its figures then are what it keeps at best.
+    `verdict_only`: where a verdict counts draws of speeds, those in which models are strained most come first, so that
+    a deployment that keeps too few is given up soon. Its figures then are what it keeps at best.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
-    looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
+    looks, stretched, rates_rps = so_far.looks, so_far.stretch, so_far.rates_rps(1.0)
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
     check(deployment, workload)
-    worlds = Worlds(deployment, workload, horizon_s, so_far.stretch.warmup_s, so_far.rates_rps(1.0))
-    counted = so_far.draws is not None and not so_far.draws.surely and not screen
-    by_hardness = hardest if counted else None
-    numbers = by_hardness.order(looks) if by_hardness else range(looks[-1])
-    seeds = [seed_at(number) for number in numbers]
-    with_records = scenario.accuracy.half_life is not None
-    for number, result, seen in _seen(so_far, worlds, numbers, seeds, with_records=with_records):
-        so_far = _with_one_more(so_far, seen, result, scenario)
+    worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, rates_rps)
+    draws = Replications(scenario, worlds, seed_at, stretched.warmup_s)
+    numbers: Sequence[int] = range(looks[-1])
+    is_counted = so_far.draws is not None and not so_far.draws.surely and not screen
+    if verdict_only and is_counted:
+        order = hardest_first(deployment, rates_rps, [seed_at(number) for number in numbers])
+        if lost := _given_up(so_far, draws, order):
+            return lost
+        numbers = [n for begin, end in pairwise((0, *looks)) for n in order if begin <= n < end]
+    for number, one in draws.in_turn(numbers, _ends(so_far, len(numbers))):
+        so_far = _with_one_more(so_far, one)
         if not (screen or number):
-            so_far = replace(so_far, first=partial(_window, worlds.apart, seed_at(0), seen.summary))
+            so_far = replace(so_far, first=partial(_window, worlds.apart, seed_at(0), one.figures.summary))
         count = len(so_far.summaries)
         tell(count / next(look for look in looks if look >= count))
         if _is_enough(so_far, screen=screen):
             break
-    return _learnt_from(so_far, by_hardness, numbers) if by_hardness else so_far
+    if not (verdict_only and is_counted):
+        return so_far
+    ordered = in_order(so_far, numbers)
+    return ordered.at_best if so_far.lost else ordered
 
 
-def _seen(
-    so_far: Replay, worlds: Worlds, numbers: Sequence[int], seeds: Sequence[int], *, with_records: bool
-) -> Iterator[tuple[int, SimulationResult | None, WorldFigures]]:
-    """What replications show, one after another: their numbers, their records where these are needed, and their
-    figures. As many are replayed side by side as are looked at together, or nearly so."""
-    for begin, end in pairwise(_ends(so_far, len(numbers))):
-        if with_records:
-            results = map(worlds.result, seeds[begin:end])
-            every = zip(numbers[begin:end], results, strict=True)
-            yield from ((number, one, worlds.figures(one)) for number, one in every)
-        else:
-            seen = worlds.seen(seeds[begin:end])
-            yield from ((number, None, figures) for number, figures in zip(numbers[begin:end], seen, strict=True))
+class Replication(NamedTuple):
+    """What one showed."""
+
+    figures: WorldFigures
+    answered: Mapping[str, float]
+    """Accuracy of each model where a lost frame is wrong."""
+    reused: tuple[Mapping[str, float], ...]
+    """The same where it reuses the last answer; none where nobody says how long that holds."""
+
+
+class Replications:
+    """Replications of one deployment by number, each replayed once."""
+
+    def __init__(self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], warmup_s: float) -> None:
+        self.worlds, self.seed_at, self.warmup_s = worlds, seed_at, warmup_s
+        self.accuracy = {spec.name: spec.accuracy for spec in scenario.asked}
+        self.half_life_s = scenario.accuracy.half_life
+        self.known: dict[int, Replication] = {}
+
+    def in_turn(self, numbers: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, Replication]]:
+        """All of some numbers, side by side up to each end."""
+        for begin, end in pairwise(ends):
+            yield from zip(numbers[begin:end], self.seen(numbers[begin:end]), strict=True)
+
+    def seen(self, numbers: Sequence[int]) -> Iterator[Replication]:
+        """Those of some numbers, replayed side by side."""
+        missing = [number for number in numbers if number not in self.known]
+        found = zip(missing, self._replayed([self.seed_at(number) for number in missing]), strict=True)
+        for number in numbers:
+            while number not in self.known:
+                other, one = next(found)
+                self.known[other] = one
+            yield self.known[number]
+
+    def _replayed(self, seeds: Sequence[int]) -> Iterator[Replication]:
+        if self.half_life_s is None:
+            for figures in self.worlds.seen(seeds):
+                yield Replication(figures, self._answered(figures), ())
+            return
+        for seed in seeds:
+            result = self.worlds.result(seed)
+            figures = self.worlds.figures(result)
+            reused = accuracy(result, self.accuracy, self.half_life_s, self.warmup_s)
+            yield Replication(figures, self._answered(figures), (reused,))
+
+    def _answered(self, figures: WorldFigures) -> dict[str, float]:
+        return {model: share * figures.summary.models[model].slo_attainment for model, share in self.accuracy.items()}
+
+
+def _given_up(so_far: Replay, draws: Replications, order: Sequence[int]) -> Replay | None:
+    """The hardest draws up to a look, then up to the next, if they show that too few of all keep the SLOs: tried as
+    long as half of every few break one. None where they do not show it."""
+    numbers: list[int] = []
+    for look in so_far.looks:
+        left = [number for number in order if number < look and number not in draws.known]
+        for begin in range(0, len(left), LOST_EVERY):
+            few = left[begin : begin + LOST_EVERY]
+            so_far = reduce(_with_one_more, draws.seen(few), so_far)
+            numbers += few
+            if lost := given_up(so_far, numbers):
+                return lost
+            if 2 * so_far.kept_together[-len(few) :].count(False) < len(few):
+                break
+    return None
 
 
 def _ends(so_far: Replay, most: int) -> list[int]:
@@ -128,13 +185,6 @@ def _ends(so_far: Replay, most: int) -> list[int]:
         first = so_far.fewest_broken if so_far.draws else 1
         ends |= {first, *range(first, SCREENED_DRAWS, AHEAD), SCREENED_DRAWS}
     return [0, *sorted(end for end in ends if end <= most)]
-
-
-def _learnt_from(seen: Replay, hardest: HardestDraws, numbers: Sequence[int]) -> Replay:
-    """The replay with its draws in order, after they were learnt from."""
-    hardest.learn(seen, numbers)
-    ordered = in_order(seen, numbers)
-    return ordered.at_best if seen.lost else ordered
 
 
 def _is_enough(so_far: Replay, *, screen: bool) -> bool:
@@ -179,31 +229,21 @@ def _window(worlds: Worlds, seed: int, seen: Summary) -> Timeline:
     return timeline(worlds.result(seed), seen, worlds.warmup_s)
 
 
-def _with_one_more(so_far: Replay, seen: WorldFigures, result: SimulationResult | None, scenario: Scenario) -> Replay:
+def _with_one_more(so_far: Replay, one: Replication) -> Replay:
     """The replications so far and one more."""
-    base = {spec.name: spec.accuracy for spec in scenario.asked}
-    half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
-    answered = {model: base[model] * seen.summary.models[model].slo_attainment for model in base}
-    reused = _reused(result, base, half_life_s, early_s)
+    seen = one.figures
     more = replace(
         so_far,
         overloads=(*so_far.overloads, seen.growing),
         summaries=(*so_far.summaries, seen.summary),
-        lost_is_wrong=(*so_far.lost_is_wrong, answered),
-        reuse_last=(*so_far.reuse_last, *reused),
+        lost_is_wrong=(*so_far.lost_is_wrong, one.answered),
+        reuse_last=(*so_far.reuse_last, *one.reused),
         requests=so_far.requests + seen.requests,
         wall_s=so_far.wall_s + seen.wall_s,
     )
     if so_far.screened:
         return more
     return replace(more, latencies=(*so_far.latencies, seen.latency_counts))
-
-
-def _reused(
-    result: SimulationResult | None, base: Mapping[str, float], half_life_s: float | None, early_s: float
-) -> tuple[Mapping[str, float], ...]:
-    """Accuracy of each model where a lost frame reuses the last answer; none where nobody says how long that holds."""
-    return () if result is None or half_life_s is None else (accuracy(result, base, half_life_s, early_s),)
 
 
 def _screened(so_far: Replay) -> bool:

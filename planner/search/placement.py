@@ -15,7 +15,6 @@ from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Need, judged
 from planner.placing.stations import loads_on
 from planner.replay.deploying import deploy, devices_of
-from planner.replay.hardest import HardestDraws
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.even import evenly
@@ -71,8 +70,8 @@ class OnFleet:
     swap: bool
     """Whether models may take turns in memory."""
     tell: Tell
-    hardest: HardestDraws | None = None
-    """What replays of other fleets showed of the draws; None: figures are wanted, not only a verdict."""
+    verdict_only: bool = True
+    """Whether of a fleet that does not do no figures are wanted but what it keeps at best."""
     missed: list[Trial] = field(default_factory=list)
     """What was replayed and did not do, in order."""
     unreplayed: list[Miss] = field(default_factory=list)
@@ -405,7 +404,7 @@ class OnFleet:
             trial.deployment,
             screen=False,
             tell=self.tell("confirming"),
-            hardest=self.hardest,
+            verdict_only=self.verdict_only,
         )
         return replace(trial, replay=seen)
 

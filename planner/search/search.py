@@ -27,7 +27,6 @@ from planner.placing.cutting import too_large
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
 from planner.placing.sizing import Kind
 from planner.replay.deploying import devices_of
-from planner.replay.hardest import HardestDraws
 from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.spares import SpareSearch, of_each_type, together
@@ -145,7 +144,6 @@ class FleetSearch:
         self.missed_gpus: set[Gpus] = set()
         """GPUs on which models that stay in memory missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
-        self.hardest = HardestDraws()
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
         self.passed_over: dict[str, KindLeftOut] = {}
@@ -277,7 +275,7 @@ class FleetSearch:
         """The fleet with each way to split the SLOs of pipelines; once where there are none."""
         name = machines_name(machines_of(offered, fleet, self.question.offers))
         for question in with_budgets(self.question, devices_of(offered, fleet)):
-            yield OnFleet(question, offered, fleet, swap, lambda doing: self._tell(doing, name), self.hardest)
+            yield OnFleet(question, offered, fleet, swap, lambda doing: self._tell(doing, name))
 
     def _on_fleet(self, trial: Trial) -> OnFleet:
         return next(self._on(trial.offers, trial.fleet, swap=True))
@@ -433,7 +431,7 @@ class FleetSearch:
         by which a plan survives."""
         trial = self.try_fleet(offered, fleet, GLANCE)
         if trial and trial.replay.screened:
-            confirmed = replace(self._on_fleet(trial), hardest=None).confirmed(trial)
+            confirmed = replace(self._on_fleet(trial), verdict_only=False).confirmed(trial)
             trial = self.glanced[_bought(offered, fleet)] = confirmed if confirmed.stands else None
         return trial
 
@@ -468,7 +466,7 @@ class FleetSearch:
 
     def _confirmed_miss(self) -> Trial:
         nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)
-        here = replace(self._on_fleet(nearest), hardest=None)
+        here = replace(self._on_fleet(nearest), verdict_only=False)
         confirmed = here.confirmed(nearest)
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
             confirmed = replace(confirmed, replay=self._replayed(nearest))

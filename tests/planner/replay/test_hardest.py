@@ -1,14 +1,17 @@
 """Draws in another order: the same verdicts, told sooner."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.planning import T4, demand, model, offer, profile, question, scenario, shelf
+from support.random_worlds import doubted, world
 
 from planner.model.parts.streams import StreamSpec
 from planner.placing.packing.packed import Packing
-from planner.replay.hardest import HardestDraws
+from planner.replay.hardest import SPARE_MIN, Strain, given_up, hardest_first
 from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.trial import Trial
@@ -17,10 +20,12 @@ from planner.search.question import Question
 from planner.search.rejections import missed_slo
 from simulator.clock.metrics import Summary
 from simulator.world.curves import Interpolated
-from simulator.world.doubt import Doubt
+from simulator.world.deployment import Deployment
+from simulator.world.doubt import Doubt, drawn
 
 CAMERAS, FPS = 4, 10.0
 FRAME_S = 0.01
+SEEDS = (3, 4, 5)
 LATENCIES_S = [0.018, 0.02, 0.022, 0.025, 0.04]
 BOX = offer(T4, 1.0)
 RANDOM = StreamSpec(model="detector", count=CAMERAS, poisson=FPS)
@@ -43,9 +48,10 @@ def screened(of: Question) -> Trial:
     return trial.screened(packing)
 
 
-def seen(of: Question, hardest: HardestDraws | None = None) -> Replay:
+def seen(of: Question, verdict_only: bool = False) -> Replay:
     """A confirmation."""
-    return replay(of.scenario, demand(of.scenario), of.needs, screened(of).deployment, screen=False, hardest=hardest)
+    deployment = screened(of).deployment
+    return replay(of.scenario, demand(of.scenario), of.needs, deployment, screen=False, verdict_only=verdict_only)
 
 
 def timeless(one: Replay) -> Replay:
@@ -63,9 +69,7 @@ def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:
 @pytest.mark.parametrize("is_random", [False, True])
 @pytest.mark.parametrize("latency_s", LATENCIES_S)
 def test_the_order_of_draws_changes_no_verdict(latency_s: float, is_random: bool) -> None:
-    hardest = HardestDraws()
-    seen(asked(0.02, is_random), hardest)
-    sooner, usual = seen(asked(latency_s, is_random), hardest), seen(asked(latency_s, is_random))
+    sooner, usual = seen(asked(latency_s, is_random), verdict_only=True), seen(asked(latency_s, is_random))
     assert sooner.met == usual.met
     assert len(sooner.summaries) <= len(usual.summaries)
     if usual.met:
@@ -132,18 +136,47 @@ def test_a_fleet_given_up_is_below_its_limit(one_replay: Replay, late: float) ->
     assert (no.observed, no.limit) == (pytest.approx(0.84), 0.9)
 
 
-def test_what_breaks_an_slo_everywhere_is_found_out_by_the_first_draws() -> None:
-    hardest = HardestDraws()
-    first = seen(asked(0.02), hardest)
-    again = seen(asked(0.02), hardest)
+def test_what_breaks_an_slo_often_is_found_out_by_the_first_draws() -> None:
+    first, again = seen(asked(0.02)), seen(asked(0.02), verdict_only=True)
     assert not first.met
     assert len(again.summaries) < len(first.summaries)
 
 
-def test_draws_of_each_look_stay_together() -> None:
-    hardest = HardestDraws()
-    hardest.broken.update([3, 7, 7, 12])
-    order = hardest.order((5, 10, 20))
-    assert order[:5] == [3, 0, 1, 2, 4]
-    assert order[5:10] == [7, 5, 6, 8, 9]
-    assert order[10:] == [12, 10, 11, *range(13, 20)]
+def test_the_slowest_worlds_are_the_hardest() -> None:
+    deployment, seeds = screened(asked(0.02)).deployment, list(range(100))
+    slow_s = [drawn(deployment, seed).services[0].replicas[0].profile.latency(1.0) for seed in seeds]
+    order = hardest_first(deployment, {"detector": CAMERAS * FPS}, seeds)
+    assert order == sorted(seeds, key=lambda seed: -slow_s[seed])
+
+
+def test_strain_is_that_of_the_most_strained_replica_in_each_world() -> None:
+    for number in range(60):
+        deployment, workload = world(number)
+        deployment, rates_rps = doubted(deployment, number), workload.rates_rps()
+        rates_rps = dict.fromkeys((one.model for one in deployment.services), 0.0) | dict(rates_rps)
+        strained = Strain(deployment, rates_rps).of(SEEDS)
+        for seed, strain in zip(SEEDS, strained, strict=True):
+            assert strain == pytest.approx(strain_of(drawn(deployment, seed), rates_rps))
+
+
+def strain_of(deployment: Deployment, rates_rps: Mapping[str, float]) -> float:
+    """One replica after another."""
+    loads: Counter[str] = Counter()
+    strains = []
+    for service in deployment.services:
+        for replica in service.replicas:
+            most = replica.batching.max_batch_size
+            share = replica.share / sum(one.share for one in service.replicas)
+            full_s = replica.profile.latency(most)
+            loads[replica.devices[0]] += rates_rps[service.model] * share / most * full_s
+            strains.append((full_s / service.slo.latency_s, replica.devices[0]))
+    return max(strain / max(1 - loads[gpu], SPARE_MIN) for strain, gpu in strains)
+
+
+@pytest.mark.parametrize(("numbers", "is_given_up"), [(range(100, 130), False), (range(90, 120), True)])
+def test_none_is_given_up_that_an_earlier_look_may_accept(
+    one_replay: Replay, numbers: range, is_given_up: bool
+) -> None:
+    """30 draws of 200 break the SLO, where 20 may; of the first look's 100 none of them, or 10."""
+    hard = replace(with_shares(one_replay, np.full(30, 0.5), 0.0), looks=(100, 200), noisy=False)
+    assert (given_up(hard, numbers) is not None) == is_given_up
