@@ -146,6 +146,25 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target.split("#")[0]).exists(), target
 
 
+def is_there(name: str) -> bool:
+    """True for files and folders of the packages, and for modules with what is defined in them."""
+    if "/" in name:
+        return any(ROOT.glob(name.rstrip("/")))
+    path = ROOT / name.replace(".", "/")
+    if path.is_dir() or path.with_suffix(".py").exists():
+        return True
+    module = path.parent.with_suffix(".py")
+    return module.exists() and re.search(rf"^(?:def|class) {path.name}\b", module.read_text(), re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/design.md"])
+def test_modules_and_files_that_are_named_are_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:planner|simulator|calibrate|benchmarks|tests)(?:[./][\w*-]+)+/?(?:\.\w+)?)`", text)
+    assert len(named) > 30
+    assert [name for name in named if not is_there(name)] == []
+
+
 LEFT_OUT = {
     "without that model on that GPU": "left out: a model on a GPU",
     "without any of that GPU": "left out: a chip",
