@@ -61,8 +61,8 @@ WIDTHS = {Look.THICK: 3.0, Look.FAINT: 0.5}
 FORMS = (".png", ".svg")
 CROWDED = 100
 """Marks."""
-DARK = 40
-"""Per cent of shade on which words are white."""
+DARK = 72
+"""Per cent of shade from which white words stand out more than black ones."""
 
 
 def draw(

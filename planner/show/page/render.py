@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from planner.show.charts.blocks import PALETTE
 from planner.show.document import Document, View, visible
 
 FOLDER = Path(__file__).parent
+NAME_MAX = 30
+"""Letters of a name that stays on one line: a screen of 360 pixels has room for them."""
 CODE = MarkdownIt("zero").enable("backticks")
 
 
@@ -31,7 +34,14 @@ def page(document: Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"code": code, "zipped": zipped, "whole": whole, "graph": svg.graph, "strip": svg.strip}
+    templates.filters |= {
+        "code": code,
+        "zipped": zipped,
+        "whole": whole,
+        "pieces": pieces,
+        "graph": svg.graph,
+        "strip": svg.strip,
+    }
     return templates.get_template("page.html.j2").render(
         name=document.name,
         headline=document.headline,
@@ -53,8 +63,19 @@ def zipped(columns: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
 
 def whole(text: str) -> Markup:
     """Names with hyphens stay on one line: `g2-standard-4` of a headline."""
-    words = (Markup('<span class="whole">{}</span>').format(word) if "-" in word else word for word in text.split(" "))
+    words = (spanned("whole", word) if "-" in word and len(word) <= NAME_MAX else word for word in text.split(" "))
     return Markup(" ").join(words)
+
+
+def pieces(text: str) -> Markup:
+    """A figure and its band, or its SLO, between which a narrow column breaks."""
+    parts = re.split(r" (?=[(/])", text)
+    return Markup(" ").join([spanned("piece", part) for part in parts] if len(parts) > 1 else parts)
+
+
+def spanned(style: str, text: str) -> Markup:
+    """A part of a line that looks otherwise."""
+    return Markup('<span class="{}">{}</span>').format(style, text)
 
 
 def code(text: str) -> Markup:

@@ -201,6 +201,18 @@ def test_a_picture_has_every_chart(tmp_path, suffix):
     assert file.read_bytes().startswith(PNG if suffix == "png" else b"<?xml")
 
 
+def test_words_on_a_heat_map_stand_out_at_every_shade():
+    """WCAG 2.1, success criterion 1.4.3: 4.5 to 1."""
+    colormaps = pytest.importorskip("matplotlib").colormaps
+
+    def contrast(shade):
+        parts = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in colormaps["Blues"](shade / 100)]
+        ground = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+        return 1.05 / (ground + 0.05) if shade > png.DARK else (ground + 0.05) / 0.05
+
+    assert min(map(contrast, range(101))) >= 4.5
+
+
 def test_every_colour_of_a_page_has_one_in_a_picture():
     used = {mark.colour for mark in MARKS} | {colour(i) for i in range(2 * len(PALETTE))}
     assert used <= png.COLOURS.keys()
