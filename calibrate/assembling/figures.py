@@ -5,6 +5,8 @@ from typing import Any
 
 DIGITS = 5
 """Digits of each raw sample: timers tell no more."""
+SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 # Words and numbers
@@ -31,3 +33,9 @@ def short_by_batch(series: Mapping[int, float]) -> dict[str, float]:
 def short_if_any(key: str, value: float | None) -> dict[str, float]:
     """The key with its figure; nothing where there is none."""
     return {key: short(value, 2 * DIGITS)} if value else {}
+
+
+def in_units(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """In the largest of `units` that it reaches: 0.000186 s is 186 us."""
+    scale, unit = next((unit for unit in units if value >= unit[0]), units[-1])
+    return f"{value / scale:.{max(3, len(str(int(value / scale))))}g} {unit}"

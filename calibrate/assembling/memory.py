@@ -3,41 +3,45 @@
 from collections.abc import Mapping
 from typing import Any
 
+from calibrate.assembling.figures import SIZES, in_units
 from calibrate.assembling.measured import Measured
 from calibrate.devices.device import SHARED_COUNT
 from calibrate.io.points import What
 from calibrate.library.possible import NOISE
 
+OTHER_ALGORITHMS = (
+    "Libraries choose an algorithm for each size: --cudnn-benchmark or --precision torch may find one that needs less."
+)
 OPAQUE = "It can be called and nothing more: its weights are what the process grew by as it was made."
 
 
-def raise_falls(
-    series: Mapping[int, float], noise: float, what: str, unit: str, scale: float
-) -> tuple[dict[int, float], list[str]]:
-    """The series where what falls below a smaller batch by more than `noise` takes that one's value, and says so.
+def raise_falls(series: Mapping[int, float], noise: float) -> tuple[dict[int, float], dict[int, int]]:
+    """The series where what falls below a smaller batch by more than `noise` takes that one's value; and whose it took.
 
-    One of the two figures is wrong, and it is not known which: the dearer one is safe. 1: 10, 2: 7, 4: 9 becomes 10,
-    10, 9 with noise of 15 %.
+    The dearer of two figures is safe, be it that one is wrong or that libraries chose another algorithm. 1: 10, 2: 7,
+    4: 9 becomes 10, 10, 9 with noise of 15 %, and 2 took that of 1.
     """
     rising: dict[int, float] = {}
-    doubts = []
+    taken = {}
     for batch, value in sorted(series.items()):
         top = max(rising, key=lambda b: rising[b], default=batch)
         rising[batch] = value
         if value < rising[top] * (1 - noise):
             rising[batch] = rising[top]
-            figures = f"{value * scale:.4g} {unit}, less than the {rising[top] * scale:.4g} {unit} of batch {top}"
-            remedy = "Measure both again on an idle device, with more --seconds"
-            doubts.append(f"{what} of batch {batch}: {figures}, which stands in. {remedy}.")
-    return rising, doubts
+            taken[batch] = top
+    return rising, taken
 
 
 def raised_workspace(m: Measured) -> tuple[dict[int, float], str, list[str], list[str]]:
     """`workspace_sizes` where no batch takes less than a smaller one, its evidence, what is assumed, and doubts."""
     seen, evidence, assumptions = workspace_sizes(m)
-    held, doubts = raise_falls(seen, NOISE, "Memory", "MB", 1e-6)
-    raised = held != seen and evidence == "measured"
-    return held, "fitted" if raised else evidence, assumptions, doubts
+    held, taken = raise_falls(seen, NOISE)
+    doubts = [
+        f"Memory of batch {batch}: {in_units(seen[batch], SIZES)}, less than the {in_units(seen[top], SIZES)} of batch"
+        f" {top}, which stands in. {OTHER_ALGORITHMS}"
+        for batch, top in taken.items()
+    ]
+    return held, "fitted" if taken and evidence == "measured" else evidence, assumptions, doubts
 
 
 def workspace_sizes(m: Measured) -> tuple[dict[int, float], str, list[str]]:
@@ -67,11 +71,14 @@ def held_besides(m: Measured) -> dict[str, Any]:
     """What the device's allocator held beyond tensors, by batch, and what the process held beyond its allocator.
 
     The latter is read after the batch, when the libraries have loaded their kernels. Where other processes cannot be
-    told apart, it is not known.
+    told apart, it is not known. Where tensors were raised (`raised_workspace`), what both hold together does not fall.
     """
     peaks = {batch: o for batch, o in m.by_batch(What.MEMORY).items() if "allocated_bytes" in o.values}
     allocators = {batch: o.values.get("reserved_bytes", o.values["allocated_bytes"]) for batch, o in peaks.items()}
-    slack = {batch: size - peaks[batch].values["allocated_bytes"] for batch, size in allocators.items()}
+    weights = {batch: o.values.get("weights_bytes", 0.0) for batch, o in peaks.items()}
+    tensors, _ = raise_falls({batch: o.values["allocated_bytes"] - weights[batch] for batch, o in peaks.items()}, NOISE)
+    held, _ = raise_falls({batch: size - weights[batch] for batch, size in allocators.items()}, NOISE)
+    slack = {batch: max(0.0, held[batch] - tensors[batch]) for batch in peaks}
     besides = [
         round(o.values["device_bytes"] - allocators[batch])
         for batch, o in peaks.items()

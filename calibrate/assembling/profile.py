@@ -59,13 +59,13 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     samples = {batch: short_all(counted_runs(outcome)) for batch, outcome in times.items()}
     means, load_assumed = under_load(m, {batch: fmean(runs_s) for batch, runs_s in samples.items()})
     repeats_cv = median(fit.coefficient_of_variation(runs_s) for runs_s in samples.values())
-    latency, latency_doubts = raise_falls(means, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
+    latency, slower = raise_falls(means, max(NOISE, 3 * repeats_cv))
     fitted = fit.fit_latency(latency)
     through_points = latency == means and fitted.form in THROUGH_POINTS
     work = _work(m, weights)
     load, pageable, load_evidence, load_assumptions = load_times(m, weights)
     doubts = [
-        *latency_doubts,
+        *_falls(means, slower),
         *memory_doubts,
         *fit.doubts(fitted, samples, work),
         *_threads(m, samples),
@@ -124,6 +124,15 @@ def _cv(repeats: float, fitted: fit.SeriesFit) -> float:
     """
     points = zip(fitted.curve.x, fitted.curve.y, strict=True)
     return float((repeats**2 + fmean((fitted.curve(batch) / time_s - 1) ** 2 for batch, time_s in points)) ** 0.5)
+
+
+def _falls(means: Mapping[int, float], slower: Mapping[int, int]) -> Iterator[str]:
+    """Batches that were faster than a smaller one, whose time stands in."""
+    for batch, top in slower.items():
+        yield (
+            f"Latency of batch {batch}: {means[batch] * 1e3:.4g} ms, less than the {means[top] * 1e3:.4g} ms of batch"
+            f" {top}, which stands in. Measure both again on an idle device, with more --seconds."
+        )
 
 
 def _threads(m: Measured, samples: Mapping[int, Sequence[float]]) -> Iterator[str]:

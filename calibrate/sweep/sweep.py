@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from types import FrameType
 
+from calibrate.assembling.figures import SIZES, TIMES, in_units
 from calibrate.devices.memory_log import MemoryLog, reader
 from calibrate.devices.provenance import ONE_THREAD
 from calibrate.io.points import Point, PointOutcome, Status, What
@@ -32,8 +33,6 @@ COMPILING_S = 40.0
 """To compile a model for a batch size, before its memory is measured; until it has been seen."""
 IN_ROWS_S = 1.5
 """Of a batch on a GPU back to back, with a cold cache, and apart for host and device."""
-SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
-TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 TIMED = {What.LATENCY: "a batch", What.TRAINING: "a step", What.SOAK: "a batch under load"}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -282,9 +281,9 @@ def _headline(outcome: PointOutcome) -> str:
         from calibrate.assembling.runs import pace_s  # as in `_written`
 
         each_s = pace_s(outcome)
-        return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
+        return f"{in_units(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
     if held_bytes := outcome.values.get("allocated_bytes") or outcome.values.get("device_bytes"):
-        return _amount(held_bytes, SIZES)
+        return in_units(held_bytes, SIZES)
     return "done"
 
 
@@ -301,12 +300,6 @@ def _title(point: Point) -> str:
     }.get(point.what, f"time of {step}")
     at = f" at batch {point.batch}" if point.batch else ""
     return f"{point.model}{point.settings.suffix} {point.settings.precision}, {what}{at}"
-
-
-def _amount(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """In the largest of `units` that it reaches: 0.000186 s is 186 us."""
-    scale, unit = next((unit for unit in units if value >= unit[0]), units[-1])
-    return f"{value / scale:.{max(3, len(str(int(value / scale))))}g} {unit}"
 
 
 def _finish(sweep: Sweep) -> int:
