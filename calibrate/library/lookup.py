@@ -303,8 +303,8 @@ def read_kind(path: Path) -> GPU | None:
 
 
 def device_files(directories: Sequence[Path], kind: str | None = None) -> list[Mapping[str, Any]]:
-    """What the files of measured devices hold, all or of one kind. ProfileError where there is none."""
-    paths = [path for directory in directories for path in _files(directory, DEVICE_FILE)]
+    """What the files of measured devices hold, the shipped ones last. ProfileError where a kind has none."""
+    paths = [path for directory in (*directories, SHIPPED) for path in _files(directory, DEVICE_FILE)]
     of_name = {str(raw.get("gpu", {}).get("name")): raw for path in reversed(paths) if (raw := _checked(path))}
     found: list[Mapping[str, Any]] = [raw for name, raw in sorted(of_name.items()) if kind in (None, name)]
     if not found:

