@@ -863,7 +863,7 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
 
 RECORDINGS = Path("scenarios/validation/recordings")
 SHORT = {"h200-16-cores"}
-"""Machines of one run of half a minute, of which an average says little: docs/validation.md tells how far it was off."""
+"""Machines of one run of half a minute, of which an average says little: docs/validation.md tells how far off it is."""
 
 
 @pytest.fixture(scope="module", params=sorted(path.name for path in RECORDINGS.iterdir()))
