@@ -77,7 +77,8 @@ def plan(
         over, too_weak = crossed(found, conditions), weak(found) if strict else []
         short = form is Format.TABLE and not verbose
         emit(brief(found, stdout_screen()) if short else render(found, form, stdout_screen()))
-        unwanted = out is None and bool(over or too_weak)  # it takes no place of a plan that somebody wanted
+        vain = found.interrupted and not found.feasible
+        unwanted = out is None and bool(over or too_weak or vain)  # it takes no place of a plan that somebody wanted
         kept = target is None or unwanted or keep(found, target, form, quiet) or out is None
         for line in [*over, *too_weak]:
             note(line)

@@ -681,11 +681,16 @@ class Plan:
     @property
     def interrupted(self) -> bool:
         """Whether the search was ended before it was done."""
-        return any(one.what.code is Code.INTERRUPTED for one in self.warnings)
+        return self.interrupted_before or any(one.what.code is Code.INTERRUPTED for one in self.warnings)
+
+    @property
+    def interrupted_before(self) -> bool:
+        """Whether it was ended before any fleet was seen to meet every SLO."""
+        return any(one.what.code is Code.INTERRUPTED_BEFORE for one in self.warnings)
 
 
 class InterruptedSearch(KeyboardInterrupt):
-    """Ctrl-C during a search, with the best plan until then."""
+    """Ctrl-C during a search, with the best plan until then, or what was tried in vain."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()

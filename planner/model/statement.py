@@ -100,6 +100,7 @@ class Code(StrEnum):
     UNPROVEN = "unproven"
     CUT_OFF = "cut-off"
     INTERRUPTED = "interrupted"
+    INTERRUPTED_BEFORE = "interrupted-before"
     WAYS_NOT_COMPARED = "ways-not-compared"
     ACCURACY_ASSUMED = "accuracy-assumed"
     TRAINING_COST_UNKNOWN = "training-cost-unknown"

@@ -120,16 +120,27 @@ def _lighter(sized: Sized, factor: float) -> Sized:
 
 def evenly(packer: Packer, devices: Sequence[FleetGpu]) -> Packing | Misfit:
     """All GPUs equally busy in the batches that are allowed on them, as nearly as a few rounds find it."""
+    packer.work = at_best = _work_at_best(packer.sized)
     best = packer.pack(devices)
     last = best
     for _ in range(ROUNDS):
         if isinstance(last, Misfit):
             break
-        packer.work = _work_of(last)
+        packer.work = {**at_best, **_work_of(last)}
         last = packer.pack(devices)
         if isinstance(last, Packing) and (isinstance(best, Misfit) or last.work < best.work):
             best = last
     return best
+
+
+def _work_at_best(sized: SizedModels) -> Mapping[tuple[str, Kind], float]:
+    """The same in the batches that cost least of those that are allowed: at the speeds that are planned with, where the
+    least work is at the best that predictions leave open."""
+    runs_s = {cell: one.latency_s[: one.batches[0]] or one.latency_s for cell, one in sized.items()}
+    return {
+        cell: sized[cell].need.needed_rps * min(run_s / b for b, run_s in enumerate(times_s, start=1))
+        for cell, times_s in runs_s.items()
+    }
 
 
 def _work_of(packing: Packing) -> Mapping[tuple[str, Kind], float]:
@@ -192,18 +203,29 @@ def _best_replayed(
 def force(
     question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent
 ) -> Trial | Rejection:
-    """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
+    """Pack a fleet as a plan would, as well as can be, and replay it, too busy or not; a Rejection where the models
+    cannot be placed."""
     devices = devices_of(offered, fleet)
     question = next(with_budgets(question, devices))
     rejections: list[Rejection] = []
     for swap in question.policies:
-        packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(devices)
+        packing = least_busy(question, devices, swap)
         if isinstance(packing, Packing):
             return _as_packed(question, offered, fleet, devices, packing, progress, PLANNING)
         cost = cost_usd_per_hour(offered, fleet)
         candidate = candidate_of(offered, fleet, swap, question.offers)
         rejections.append(misfit(candidate, packing, question.scenario.memory, cost))
     return rejections[-1]
+
+
+def least_busy(question: Question, devices: Sequence[FleetGpu], swap: bool) -> Packing | Misfit:
+    """The usual packing; where that leaves a GPU too busy, the one with replicas on all GPUs if those are less so."""
+    models, rules = list(question.needs), question.rules(swap, {})
+    usual = Packer(models, question.sized, rules).pack(devices)
+    if isinstance(usual, Misfit) or usual.work <= 1 - rules.headroom:
+        return usual
+    even = evenly(Packer(models, question.sized, rules, seed=1, even=True), devices)
+    return even if isinstance(even, Packing) and even.work < usual.work else usual
 
 
 def _as_packed(

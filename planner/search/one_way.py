@@ -182,8 +182,10 @@ def _answered(
 ) -> Plan:
     """The plan with what was found, and all that is said of the fleet that is shown."""
     shown, feasible = found.shown, found.best is not None
+    said = (interruption(search, found),) if found.interrupted else ()
     if shown is None:
-        return plan
+        nothing = replace(NOTHING_TRIED, lower_bound_usd_per_hour=search.question.lower_bound_usd_per_hour())
+        return replace(plan, recommendation=nothing, warnings=(*said, *plan.warnings)) if said else plan
     answer = replace(recommended(search.question, shown), feasible=feasible)
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
@@ -200,13 +202,20 @@ def _answered(
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),
         warnings=(
-            *([PlanWarning(what=Statement(code=Code.INTERRUPTED))] if found.interrupted else []),
+            *said,
             *plan.warnings,
             *search.warnings_of(shown, today),
         ),
         latency=histograms(slo_s, shown.replay.latencies),
         timeline=shown.replay.timeline,
     )
+
+
+def interruption(search: FleetSearch, found: BestFound) -> PlanWarning:
+    """That the search did not come to its end, and where it was where it had found nothing."""
+    if found.seen:
+        return PlanWarning(what=Statement(code=Code.INTERRUPTED))
+    return PlanWarning(what=Statement(code=Code.INTERRUPTED_BEFORE, subjects=(search.trying,)))
 
 
 def _ready(
@@ -230,12 +239,19 @@ class _Ways:
         return search
 
     def so_far(self) -> "tuple[FleetSearch, BestFound] | None":
-        """The best that was found until now, and where: confirmed, else seen at a glance; None where there is none."""
+        """The best that was found until now, and where: confirmed, else seen at a glance, else the nearest miss; None
+        where no search has begun."""
         for seen in ([one.tried for one in self.searches], [one.glanced for one in self.searches]):
             if ready := _ready(zip(self.searches, seen, strict=True)):
                 search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
                 return search, BestFound(None if best.replay.screened else best, best, [], [], interrupted=True)
-        return None
+        missed = [(trial.nearness, i, trial) for i, one in enumerate(self.searches) for trial, _ in one.misses]
+        if missed:
+            _, place, nearest = max(missed, key=lambda one: one[:2])
+            return self.searches[place], BestFound(None, nearest, [], [], interrupted=True, seen=False)
+        if not self.searches:
+            return None
+        return self.searches[-1], BestFound(None, None, [], [], interrupted=True, seen=False)
 
     def _best(self, asked: Scenario) -> Trial | None:
         search = self.search(asked)

@@ -7,6 +7,7 @@ from math import sqrt
 
 from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck, Rejection
+from planner.model.statement import Code
 from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing.contents import Content, added, neighbours, without
@@ -423,12 +424,19 @@ class OnFleet:
         return None
 
     def _miss(self) -> Miss:
-        """Why nothing did: what came nearest, or what was rejected first."""
+        """Why nothing did: what came nearest, or the best of what was rejected before any replay."""
         if not self.missed:
-            return self.unreplayed[0]
+            return unreplayed_at_best(self.unreplayed)
         nearest = self._nearest()
         held_back = nearest.packing.held_back and not self.too_few
         return Miss(missed_slo(nearest), nearest, held_back, self.too_few)
+
+
+def unreplayed_at_best(misses: Sequence[Miss]) -> Miss:
+    """What was rejected first; of placements on which a GPU is too busy the one on which it is least so."""
+    first = misses[0].rejection.why.code
+    alike = [miss for miss in misses if miss.rejection.why.code is first]
+    return min(alike, key=lambda miss: miss.rejection.observed) if first is Code.TOO_BUSY else misses[0]
 
 
 def with_contents(here: Sequence[Content], changes: Mapping[int, Content]) -> list[Content]:

@@ -34,7 +34,7 @@ from planner.replay.trial import Trial
 from planner.replay.warnings import streams_of_assumed_size, warnings_of
 from planner.search.budgets import with_budgets
 from planner.search.even import force
-from planner.search.placement import Miss, OnFleet, within_headroom
+from planner.search.placement import Miss, OnFleet, unreplayed_at_best, within_headroom
 from planner.search.question import Question
 from planner.search.rejections import (
     KIND_TOO_DEAR,
@@ -124,6 +124,8 @@ class BestFound:
     others: Sequence[Trial]
     interrupted: bool = False
     """Whether the search did not come to its end."""
+    seen: bool = True
+    """Whether what is shown was seen to meet every SLO then, at a glance at least."""
 
     @property
     def complete(self) -> bool:
@@ -148,6 +150,8 @@ class FleetSearch:
         """Whether a fleet failed only for want of requests, so that no other would do better."""
         self.passed_over: dict[str, KindLeftOut] = {}
         """Kinds of GPU of which no fleet is set beside the others."""
+        self.trying = "the first fleet"
+        """The last that was tried, by name."""
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
 
@@ -229,7 +233,8 @@ class FleetSearch:
         key = _bought(offered, fleet)
         known = self.tried if effort.thorough or key in self.tried else self.glanced
         if key not in known:
-            self.progress(f"trying {machines_name(machines_of(*key, self.question.offers))}", 0.0)
+            self.trying = machines_name(machines_of(*key, self.question.offers))
+            self.progress(f"trying {self.trying}", 0.0)
             known[key] = self._try(*key) if effort.thorough else self._glance(*key)
         return known[key]
 
@@ -269,7 +274,8 @@ class FleetSearch:
                     return trial
                 case Miss() as miss:
                     misses.append(miss)
-        return max(misses, key=lambda miss: (miss.nearest is not None, miss.nearest and miss.nearest.nearness))
+        near = [(miss.nearest.nearness, miss) for miss in misses if miss.nearest]
+        return max(near, key=lambda one: one[0])[1] if near else unreplayed_at_best(misses)
 
     def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Iterator[OnFleet]:
         """The fleet with each way to split the SLOs of pipelines; once where there are none."""

@@ -560,7 +560,9 @@ def test_an_interruption_exits_130(here):
     written += read_terminal(run)
     assert run.process.wait(30) == 130
     assert "Traceback" not in written
-    assert "$" not in written  # no answer, nor a part of one
+    assert "Interrupted before a fleet was seen to meet every SLO" in written
+    assert "/month" not in written  # no answer, nor a part of one
+    assert not Path("plan.json").exists()
 
 
 @dataclass

@@ -17,7 +17,7 @@ from planner.show.text import reasons
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines
 from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
-from planner.words.statements import assumption
+from planner.words.statements import assumption, warning
 
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN = 2
@@ -39,7 +39,7 @@ def document(plan: Plan) -> Document:
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),
-        lead=lead(plan) if best.models else [],
+        lead=lead(plan) if best.models else [Text(savings(best))],
         sections=[
             Section("", models(best, plan.assumptions)),
             Section(FULLEST, [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
@@ -86,13 +86,15 @@ def spread(best: Recommendation) -> str:
 
 
 def savings(best: Recommendation) -> str:
-    """How much cheaper another plan could be at most; empty where that is not known."""
+    """How much cheaper another plan could be at most, or what any costs at least; empty where that is not known."""
     bound = best.lower_bound_usd_per_hour
-    if not best.feasible or bound != bound:
+    full = f"Nothing under {dollars(bound)}/h can carry this, with every batch full and no waiting"
+    if not best.feasible:
+        return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
+    if bound != bound:
         return ""
     if left := reasons.saving(best):
         most = f"{dollars(left)}/h ({share(left / best.cost_usd_per_hour)})"
-        full = f"Nothing under {dollars(bound)}/h can carry this, with every batch full and no waiting"
         return f"{full}: at most {most} could still be saved."
     return "Proven: nothing cheaper can carry this." if prose.proven(best) else "Nothing cheaper can carry this."
 
@@ -176,10 +178,12 @@ def on_time(model: ModelAnswer) -> str:
 
 
 def next_steps(plan: Plan) -> list[str]:
-    """The measurement that is worth most, unless a feasible plan gains nothing by it, and a cheaper precision."""
+    """How to get further where the search was stopped; the measurement that is worth most, unless a feasible plan gains
+    nothing by it, and a cheaper precision."""
+    stopped = [one for one in plan.warnings if one.what.code in (Code.INTERRUPTED, Code.INTERRUPTED_BEFORE)]
     feasible = plan.recommendation.feasible
     worthwhile = [one for one in plan.measure_next if not (feasible and reasons.saves_nothing(one))]
-    steps = reasons.measure_next(worthwhile)[:1]
+    steps = [reasons.sentence(warning(one)[1]) for one in stopped] + reasons.measure_next(worthwhile)[:1]
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
     for outlook in cheaper[:1]:
         line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))

@@ -52,11 +52,14 @@ def price(answer: Recommendation) -> str:
 def headline(plan: Plan) -> str:
     """The answer in one line."""
     answer = plan.recommendation
+    stopped = "Interrupted before a fleet was seen to meet every SLO" if plan.interrupted_before else ""
     if not answer.models:
-        return f"No feasible plan: {counted(len(plan.rejections), 'candidate')} rejected."
+        return f"{stopped or 'No feasible plan'}: {counted(len(plan.rejections), 'candidate')} rejected."
     dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
     predicted = "Predicted, not measured: " if answer.predicted else ""
     line = f"{predicted}{fleet(answer.instances)}: {price(answer)} ({dated})"
+    if stopped:
+        return f"{stopped}. The closest until then: {line}"
     if plan.interrupted:
         seen = "" if answer.feasible else ", seen in a few replays only"
         return f"Interrupted. The cheapest until then{seen}: {line}"

@@ -1,6 +1,7 @@
 """GPUs that one names oneself: each has as much to do as the others, whatever is kept free, and verdicts never turn."""
 
 from argparse import Namespace
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -10,13 +11,16 @@ from support.planning import T4, model, offer, planned, profile, question, scena
 from benchmarks.monotone import walk
 from planner.catalog.knowledge import knowledge
 from planner.io.load import load_scenario
-from planner.model.parts.machines import BuySpec
+from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.simulation import Simulation
+from planner.model.statement import Code
 from planner.placing.packing.packed import Packing
 from planner.placing.packing.packer import Packer
 from planner.replay.deploying import devices_of
 from planner.search.even import evenly
 from planner.search.simulation import simulate_named
+from simulator.world.curves import Interpolated
+from simulator.world.deployment import Drop
 
 WEEK = SCENARIOS / "horizon" / "week.yaml"
 CATALOG, LIBRARY = knowledge(None, None)
@@ -66,3 +70,27 @@ def test_plans_know_replicas_that_are_evened_by_the_batches_that_run() -> None:
 
     bought = planned(asked, library).recommendation.gpu_count
     assert bought <= next(gpus for gpus in range(20, 40) if has_room(gpus))
+
+
+BOX = OwnMachine(name="box", gpu="T4", price=0.5, count=8)
+
+
+def test_a_gpu_runs_the_batches_that_cost_least_not_the_largest_where_it_would_be_too_busy_otherwise() -> None:
+    """A frame takes 6 ms in batches of two and 15 ms in batches of four: 140 a second are 0.84 of a GPU, or 2.1."""
+    uneven = replace(profile("a", T4, 0.0, 0.0), latency=Interpolated((1.0, 2.0, 4.0), (0.010, 0.012, 0.060)))
+    asked = scenario([model("a", 0.2)], {"a": (14, 10.0)}, buy=BuySpec(own=(BOX,)))
+    best = planned(asked, shelf(uneven)).recommendation
+    assert (best.feasible, best.gpu_count, best.models[0].batch_size) == (True, 1, 2)
+
+
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_a_rejection_quotes_the_best_placement_that_was_found(boxes: int) -> None:
+    """Three models that take 0.65 of a GPU each: two on a GPU would be 1.3; cut evenly over two all are 0.975."""
+    library = shelf(*(profile(name, T4, 0.0, 0.010) for name in "abc"))
+    cameras = dict.fromkeys("abc", (13, 5.0))
+    asked = scenario(
+        [model(name, 0.5) for name in "abc"], cameras, drop=Drop.NEVER, buy=BuySpec(own=(replace(BOX, count=boxes),))
+    )
+    plan = planned(asked, library)
+    (busy,) = [no for no in plan.rejections if no.why.code is Code.TOO_BUSY]
+    assert busy.observed == pytest.approx(3 * 0.65 / boxes, rel=0.02)

@@ -1,4 +1,4 @@
-"""Ctrl-C during a search: the best fleet until then is the answer, and says so; without one nothing is."""
+"""Ctrl-C during a search: the best fleet until then is the answer, and says so; without one, what was tried is."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,10 @@ from planner.placing.merging.options import NOTHING_MERGED
 from planner.search import merged
 from planner.search.merged import MergingWay, until_then
 from planner.search.plan import plan
+from planner.show.documents.brief import brief
 from planner.show.text.plan import headline
 from planner.units.reading import HOURS_PER_MONTH
+from planner.units.writing import Screen, dollars
 
 LIBRARY = shelf(profile("a", T4, 0.012, 0.006), profile("a", V100, 0.004, 0.002))
 MADE = "2026-07-25T00:00:00"
@@ -29,13 +31,13 @@ def asked(**changes: object) -> Scenario:
     return scenario([model("a", 0.2)], {"a": (60, 10.0)}, buy=BuySpec(gpus=("T4", "V100")), **changes)
 
 
-def interrupted_at(count: int, what: Scenario) -> Plan | None:
-    """The plan where Ctrl-C comes as a fleet is tried for the `count`-th time; None where nothing was found."""
+def interrupted_at(count: int, what: Scenario, doing: str = "trying") -> Plan | None:
+    """The plan where Ctrl-C comes as a fleet is tried for the `count`-th time; None where no search had begun."""
     left = count
 
     def tell(text: str, _done: float) -> None:
         nonlocal left
-        left -= text.startswith("trying")
+        left -= text.startswith(doing)
         if left < 0:
             raise KeyboardInterrupt
 
@@ -50,8 +52,7 @@ def interrupted_at(count: int, what: Scenario) -> Plan | None:
 def test_the_best_until_then_is_kept_whenever_it_comes() -> None:
     whole = plan(loaded(asked()), CATALOG, LIBRARY, created_at=MADE)
     plans = [interrupted_at(count, asked()) for count in range(40)]
-    assert plans[0] is None
-    cut = [found for found in plans if found and found.interrupted]
+    cut = [found for found in plans if found and found.interrupted and not found.interrupted_before]
     assert cut
     assert plans[-1] == whole
     for found in cut:
@@ -62,9 +63,29 @@ def test_the_best_until_then_is_kept_whenever_it_comes() -> None:
     assert cut[-1].recommendation.instances == whole.recommendation.instances
 
 
+@pytest.mark.parametrize(("limits", "doing", "rejected"), [({}, "trying", False), ({"max_gpus": 1}, "replaying", True)])
+def test_without_one_it_says_where_it_was_what_missed_and_what_any_costs_at_least(
+    limits: dict[str, int], doing: str, rejected: bool
+) -> None:
+    """140 cameras are too many for one T4, which is known before that is replayed as the closest."""
+    what = scenario([model("a", 0.2)], {"a": (140, 10.0)}, buy=BuySpec(gpus=("T4",), **limits))
+    found = interrupted_at(0, what, doing)
+    assert found is not None
+    assert (found.interrupted_before, found.recommendation.feasible) == (True, False)
+    bound = found.recommendation.lower_bound_usd_per_hour
+    free = replace(what, buy=BuySpec(gpus=("T4",)))
+    assert 0 < bound <= plan(loaded(free), CATALOG, LIBRARY, created_at=MADE).recommendation.cost_usd_per_hour
+    said = brief(found, Screen(width=500))
+    assert said.startswith("Interrupted before a fleet was seen to meet every SLO")
+    assert f"Nothing under {dollars(bound)}/h can carry this" in said
+    assert " x g4dn.xlarge" in said.partition("interrupted at ")[2]
+    assert "come to its end, or ask for less" in said
+    assert ("`buy.max_gpus: " in said) is rejected
+
+
 def test_it_has_its_spares() -> None:
     found = [interrupted_at(count, asked(survive=1)) for count in range(12)]
-    cut = [one for one in found if one and one.interrupted]
+    cut = [one for one in found if one and one.interrupted and not one.interrupted_before]
     assert cut
     assert all([one.spares for one in each.recommendation.instances] == [1] for each in cut)
 
