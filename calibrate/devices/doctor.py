@@ -258,7 +258,7 @@ def _free_memory(gpu: Cuda) -> Finding:
 
 
 def _others(nvml: Nvml) -> Finding:
-    count = nvml.other_processes(has_context=True)
+    count = nvml.other_processes()
     if count is None:
         return Finding("processes", Health.WARN, "others on the GPU cannot be seen", "Make sure there are none")
     if count:

@@ -60,10 +60,10 @@ class Nvml:
         held = [p.usedGpuMemory for p in self._processes() or () if p.pid == os.getpid() and p.usedGpuMemory]
         return int(held[0]) if held else None
 
-    def other_processes(self, *, has_context: bool) -> int | None:
-        """Processes that compute on the GPU besides this one, which is one of them if it `has_context`."""
+    def other_processes(self) -> int | None:
+        """Processes that compute on the GPU besides this one, which is one of them."""
         processes = self._processes()
-        return None if processes is None else others([p.pid for p in processes], os.getpid(), has_context=has_context)
+        return None if processes is None else others([p.pid for p in processes])
 
     def energy_mj(self) -> int | None:
         """Millijoules since the driver was loaded. Volta and later; not on a MIG slice."""
@@ -172,11 +172,9 @@ def _handle(library: Any, uuid: str, pci_bus_id: str) -> Nvml:
     return Nvml(why_not="NVML does not know the GPU that CUDA uses", remedy=remedy)
 
 
-def others(pids: Sequence[int], own: int, *, has_context: bool) -> int:
-    """Processes besides `own`. [7, 9] seen by 7: 1. In a container the numbers are the host's; one of them is ours."""
-    if own in pids:
-        return len(set(pids)) - 1
-    return max(len(set(pids)) - int(has_context), 0)
+def others(pids: Sequence[int]) -> int:
+    """Processes besides this one. [7, 9]: 1. In a container the numbers are the host's, and one of them is ours too."""
+    return max(len(set(pids)) - 1, 0)
 
 
 def reasons(bits: int) -> tuple[str, ...]:

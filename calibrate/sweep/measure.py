@@ -345,7 +345,7 @@ def _parts(step: MeasuredStep, inputs: Any, rule: StopRule, timer: Timer) -> dic
 
 
 def _others(device: Device) -> int | None:
-    return device.nvml.other_processes(has_context=True)
+    return device.nvml.other_processes()
 
 
 # Small things

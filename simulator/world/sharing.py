@@ -253,14 +253,12 @@ def search(
     *,
     least_bytes: int = 1,
     attempts_max: int | None = None,
-    hear: Callable[[Merged], None] = lambda _: None,
 ) -> Merged:
     """What to share, group by group, most bytes saved first, so that each model keeps its target (GEMEL, NSDI'23).
 
     A group that some model does not bear is halved: the half of its models with most accuracy to spare is tried again
     when its turn comes, that is unless a whole next group saves more. A saving is always (models - 1) x bytes, of whole
     and halved groups alike, so that order and end compare like with like. The end: nothing left saves `least_bytes`.
-    `hear` is told after each attempt, and `search` may be begun anew from what it was told.
     """
     waiting: list[tuple[int, int, Group]] = []
     for number, group in enumerate(candidates):
@@ -272,7 +270,6 @@ def search(
         if group.saved_bytes < least_bytes:
             break
         found, accepted = attempt(found, (*found.sharing, group), group, judge, targets)
-        hear(found)
         half = None if accepted else halved(group, found.attempts[-1].accuracy, targets)
         if half:
             heappush(waiting, (-half.saved_bytes, number, half))
@@ -280,9 +277,7 @@ def search(
     return found
 
 
-def search_stem(
-    candidates: Sharing, judge: Judge, targets: Mapping[str, float], hear: Callable[[Merged], None] = lambda _: None
-) -> Merged:
+def search_stem(candidates: Sharing, judge: Judge, targets: Mapping[str, float]) -> Merged:
     """How far from the input on models may share so that each keeps its target, by halving.
 
     First the run that most models have in common, then, where all of it is borne, those of the branches.
@@ -297,7 +292,6 @@ def search_stem(
         length = high
         while low < high:
             found, accepted = attempt(found, (*stood, *run[:length]), run[length - 1], judge, targets)
-            hear(found)
             low, high = (length, high) if accepted else (low, length - 1)
             length = (low + high + 1) // 2
         whole += [models] if low == len(run) else []

@@ -46,7 +46,7 @@ def test_without_nvml_nothing_is_known() -> None:
     nothing = Nvml(why_not="no library")
     assert not nothing.there
     assert [name for name in READINGS if getattr(nothing, name)() is not None] == []
-    assert nothing.other_processes(has_context=True) is None
+    assert nothing.other_processes() is None
 
 
 def test_a_gpu_that_is_not_there_is_said_in_one_line() -> None:
@@ -85,7 +85,7 @@ def test_a_field_the_gpu_lacks_is_none() -> None:
     )
     assert nvml.energy_mj() is None
     assert nvml.process_bytes() is None
-    assert nvml.other_processes(has_context=True) is None
+    assert nvml.other_processes() is None
 
 
 def test_this_process_and_others() -> None:
@@ -93,16 +93,15 @@ def test_this_process_and_others() -> None:
     other = SimpleNamespace(pid=1, usedGpuMemory=None)
     nvml = Nvml(Recording(nvmlDeviceGetComputeRunningProcesses=[other, mine]), handle=1)
     assert nvml.process_bytes() == 500 << 20
-    assert nvml.other_processes(has_context=True) == 1
+    assert nvml.other_processes() == 1
     hidden = Nvml(Recording(nvmlDeviceGetComputeRunningProcesses=[other]), handle=1)
     assert hidden.process_bytes() is None
 
 
 def test_in_a_container_one_of_the_processes_is_this_one() -> None:
-    assert others([7, 9], 7, has_context=True) == 1
-    assert others([70, 90], 7, has_context=True) == 1
-    assert others([70, 90], 7, has_context=False) == 2
-    assert others([], 7, has_context=True) == 0
+    assert others([70, 90]) == 1
+    assert others([70]) == 0
+    assert others([]) == 0
 
 
 def test_reasons_by_bit() -> None:
