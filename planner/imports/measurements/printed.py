@@ -149,7 +149,6 @@ def _row(said: Said, line: int, text: str, shared: dict[str, str]) -> ToolMeasur
 UNITS = {"nanoseconds (ns)": 1e-9, "microseconds (us)": 1e-6, "milliseconds (ms)": 1e-3, "seconds (s)": 1.0}
 UNIT = re.compile(r"Times are in (\w+ \(\w+\))")
 TITLE = re.compile(r"^\[-+ ?(.*?) ?-+\]$")
-THREADS = re.compile(r"^(\d+) threads?: -+$")
 BATCH = re.compile(r"(?:^|\b(?:batch(?:[_ ]?size)?|bs)[ =:_]*)(\d+)\b", re.IGNORECASE)
 SPREAD = re.compile(r"\s*\(\+-[\d.]+\)$")
 """After a time, where it is shown."""
