@@ -303,13 +303,18 @@ def read_kind(path: Path) -> GPU | None:
 
 
 def device_files(directories: Sequence[Path], kind: str | None = None) -> list[Mapping[str, Any]]:
-    """What the files of measured devices hold, the shipped ones last. ProfileError where a kind has none."""
-    paths = [path for directory in (*directories, SHIPPED) for path in _files(directory, DEVICE_FILE)]
+    """What the files of measured devices hold, all or of one kind; the shipped ones where `directories` hold none.
+
+    ProfileError where there is none.
+    """
+    own = [path for directory in directories for path in _files(directory, DEVICE_FILE)]
+    shipped = _files(SHIPPED, DEVICE_FILE)
+    paths = [*own, *shipped] if kind else own or shipped
     of_name = {str(raw.get("gpu", {}).get("name")): raw for path in reversed(paths) if (raw := _checked(path))}
     found: list[Mapping[str, Any]] = [raw for name, raw in sorted(of_name.items()) if kind in (None, name)]
     if not found:
-        known = f"Known are {', '.join(sorted(of_name))}" if of_name else "Measure one: planner calibrate"
-        raise ProfileError(f"no device{f' `{kind}`' if kind else ''} was measured in --profiles. {known}.")
+        known = ", ".join(sorted(of_name))
+        raise ProfileError(f"no device `{kind}` was measured. Known are {known}. Measure one: planner calibrate.")
     return found
 
 

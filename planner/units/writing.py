@@ -319,8 +319,8 @@ def size_text(size_bytes: float, least_bytes: float = math.inf) -> str:
 
 
 def gigabytes_a_second(rate: float) -> str:
-    """`12.3 GB/s`."""
-    return f"{rate / 1e9:.3g} GB/s"
+    """`54.3 GB/s`, `4,230 GB/s`: three digits."""
+    return f"{float(f'{rate / 1e9:.3g}'):,.10g} GB/s"
 
 
 def microseconds(time_s: float) -> str:

@@ -140,5 +140,5 @@ def _pass_columns(samples: Mapping[str, Any]) -> list[Column]:
     return [
         rows.figures("working set", lambda row: f"{row[0] / 1e6:.2f} MB"),
         rows.figures("one pass", lambda row: f"{row[1] * 1e6:,.3g} us" if row[1] < 1e-3 else seconds(row[1])),
-        rows.figures("rate", lambda row: f"{2 * row[0] / row[1] / 1e9:.3g} GB/s"),
+        rows.figures("rate", lambda row: gigabytes_a_second(2 * row[0] / row[1])),
     ]
