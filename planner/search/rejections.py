@@ -24,6 +24,8 @@ from simulator.world.workload import FixedRate
 
 ONE_MORE_GPU = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
 KIND_TOO_DEAR, NO_FLEET_OF_KIND = Statement(code=Code.KIND_TOO_DEAR), Statement(code=Code.NO_FLEET_OF_KIND)
+HEADROOM_LEAST = 0.02
+"""Headroom that is advised at least."""
 SWAPPING = Statement(code=Code.ALLOW_SWAPPING)
 
 
@@ -99,7 +101,11 @@ def too_busy(
         limit=limit,
         unit="fraction",
         why=Statement(code=Code.TOO_BUSY, figures={"work": packing.work, "headroom": headroom}),
-        remedies=(_less_load(needs[packing.busiest], limit / packing.work), ONE_MORE_GPU),
+        remedies=(
+            _less_load(needs[packing.busiest], limit / packing.work),
+            ONE_MORE_GPU,
+            *_less_headroom(packing.work),
+        ),
         cost_usd_per_hour=cost_usd_per_hour,
     )
 
@@ -186,7 +192,7 @@ def _overloaded(trial: Trial) -> Rejection:
         if any(p.portion.sized.profile.doubt for p in trial.packing.placed):
             figures["load_at_middle"] = trial.load_at_middle
         why = Statement(code=Code.OVERLOADED, figures=figures)
-        remedies = (_less_demand(limit / load), ONE_MORE_GPU)
+        remedies = (_less_demand(limit / load), ONE_MORE_GPU, *_less_headroom(load))
     else:
         late = (m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE)
         why = Statement(code=Code.QUEUES_GREW, subjects=tuple(late))
@@ -328,6 +334,19 @@ def _less_load(need: Need, factor: float) -> Statement:
     return Statement(code=Code.LOWER_RATE, subjects=(need.model,), figures={"rate_rps": need.rate_rps * factor})
 
 
+def _fewer_streams(gpu: str, streams: int, share: float) -> list[Statement]:
+    """So many whole streams of those that come to one kind of GPU; none where not one could."""
+    left = floor(streams * share + 1e-9)
+    figures = {"left": float(left), "count": float(streams)}
+    return [Statement(code=Code.FEWER_STREAMS, subjects=(gpu,), figures=figures)] if left else []
+
+
+def _less_headroom(load: float) -> list[Statement]:
+    """The headroom that so much load leaves, in whole percent; none where queues would take for ever to forget."""
+    left = floor(100 * (1 - load) + 1e-9) / 100
+    return [Statement(code=Code.LOWER_HEADROOM, figures={"headroom": left})] if left >= HEADROOM_LEAST else []
+
+
 def _less_demand(share: float) -> Statement:
     """So many whole percent of the demand: 99 of 99.9, for 100 would not do."""
     return Statement(code=Code.LESS_DEMAND, figures={"share": floor(100 * share) / 100})
@@ -344,7 +363,8 @@ def too_few_stations(
     else:
         observed = busiest.load
         why = Statement(code=Code.STATION_TOO_BUSY, subjects=subjects, figures={"load": observed, "headroom": headroom})
-        remedies = (_less_demand(limit / observed), ONE_MORE_GPU)
+        fewer = _fewer_streams(busiest.gpu, busiest.sources, limit / observed) or [_less_demand(limit / observed)]
+        remedies = (*fewer, ONE_MORE_GPU, *_less_headroom(observed))
     return Rejection(
         subject=candidate,
         bottleneck=STATIONS[busiest.kind],
@@ -394,7 +414,7 @@ def too_many_streams(
         limit=room_bytes,
         unit="bytes",
         why=Statement(code=Code.TOO_MANY_STREAMS, subjects=(gpu.name,), figures=figures),
-        remedies=(_less_demand(max(0, room_bytes) / held.size_bytes), ONE_MORE_GPU),
+        remedies=(*_fewer_streams(gpu.name, held.streams, max(0, room_bytes) / held.size_bytes), ONE_MORE_GPU),
         cost_usd_per_hour=cost_usd_per_hour,
     )
 
@@ -406,7 +426,8 @@ def too_many_encoded(
     those of one source."""
     most = encoded_max(ENCODE, gpu)
     of_kind = isinstance(subject, OnGpu)
-    remedies = (Statement(code=Code.OTHER_MACHINE),) if of_kind else (_less_demand(most / streams), ONE_MORE_GPU)
+    fewer = _fewer_streams(gpu.name, streams, most / streams)
+    remedies = (Statement(code=Code.OTHER_MACHINE),) if of_kind else (*fewer, ONE_MORE_GPU)
     return Rejection(
         subject=subject,
         bottleneck=Bottleneck.ENCODE,

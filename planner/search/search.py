@@ -368,7 +368,7 @@ class FleetSearch:
             return None
         trial = self._cheapest_beside(best, program, most if near and place < KINDS_ALONE_MAX else None)
         if trial is None:
-            self._pass_over(program, NO_FLEET_OF_KIND, bound)
+            self._pass_over(program, self._limit_on(program, bound) or NO_FLEET_OF_KIND, bound)
         return trial
 
     def _cheapest_beside(self, best: Trial, program: FleetProgram, most_usd_per_hour: float | None) -> Trial | None:
@@ -400,8 +400,29 @@ class FleetSearch:
         """Those of some kinds of GPU that are not shown, and why."""
         known = {one.gpu for one in shown}
         whys = {kind_of(no): no.why for no in reversed(self.rejections)}
-        others = [KindLeftOut(gpu=gpu, why=whys.get(gpu, NO_FLEET_OF_KIND)) for gpu in kinds if gpu not in known]
-        return tuple(self.passed_over.get(one.gpu, one) for one in others)
+        others = [gpu for gpu in kinds if gpu not in known]
+        return tuple(self.passed_over.get(gpu) or self._untried(gpu, whys.get(gpu)) for gpu in others)
+
+    def _untried(self, gpu: str, why: Statement | None) -> KindLeftOut:
+        """A kind of GPU that cannot run the models, or of which too few machines may be bought for any fleet."""
+        offered = [offer for offer in self.question.offers if offer.gpu.name == gpu]
+        if why or not offered:
+            return KindLeftOut(gpu=gpu, why=why or NO_FLEET_OF_KIND)
+        program = self.question.program(offered)
+        bound = program.unlimited().lower_bound_usd_per_hour()
+        limit = self._limit_on(program, inf if bound is None else bound)
+        return KindLeftOut(gpu=gpu, why=limit or NO_FLEET_OF_KIND, usd_per_hour_at_least=bound)
+
+    def _limit_on(self, program: FleetProgram, bound_usd_per_hour: float) -> Statement | None:
+        """The limit on buying that keeps a fleet of one kind of GPU out; None where larger ones could be tried."""
+        if bound_usd_per_hour > (self.question.scenario.buy.max_cost or inf):
+            return Statement(code=Code.KIND_LIMITED, subjects=("buy.max_cost",))
+        most = sum(program.count_max(offer) * offer.gpu_count for offer in program.offers)
+        kinds = {offer.gpu.name for offer in program.offers}
+        tried = (gpu_count(*key) for key in {**self.tried, **self.glanced} if {o.gpu.name for o in key[0]} == kinds)
+        if max(tried, default=0) < most and program.lower_bound_usd_per_hour() is not None:
+            return None
+        return Statement(code=Code.KIND_LIMITED, subjects=("count" if most < program.max_gpus else "buy.max_gpus",))
 
     def _must_cut(self, program: FleetProgram) -> bool:
         """Whether some model fits no kind of GPU of a program as a whole."""

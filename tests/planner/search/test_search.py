@@ -41,6 +41,7 @@ from planner.search.search import (
     Effort,
     FleetSearch,
 )
+from planner.show.text.reasons import kinds_left_out
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning, warning_line
@@ -241,6 +242,21 @@ def test_limit_that_leaves_no_fleet_is_named(buy: BuySpec, bottleneck: Bottlenec
     named = [no for no in found.rejections if no.bottleneck is bottleneck]
     assert [no.remedies for no in named] == [(remedy,)]
     assert named[0].observed > named[0].limit
+
+
+@pytest.mark.parametrize(
+    ("count", "limits", "key"),
+    [(1, {}, "count"), (8, {"max_gpus": 2}, "buy.max_gpus"), (8, {"max_cost": 1.0}, "buy.max_cost")],
+)
+def test_a_kind_that_a_limit_on_buying_leaves_out_says_which(count: int, limits: dict[str, float], key: str) -> None:
+    """1,900 frames a second are work for three T4, of 21 ms for 16; a V100 does them ten times as fast."""
+    both = shelf(profile("a", T4, 0.005, 0.001), profile("a", V100, 0.0005, 0.0001))
+    own = OwnMachine(name="box", gpu="T4", price=0.5, count=count), OwnMachine(name="large", gpu="V100", price=0.9)
+    plan = planned(scenario([model("a")], {"a": (190, 10.0)}, buy=BuySpec(own=own, **limits)), both)
+    assert [kind.gpu for kind in plan.by_gpu] == ["V100"]
+    (left,) = plan.by_gpu_left_out
+    assert (left.gpu, left.why) == ("T4", Statement(code=Code.KIND_LIMITED, subjects=(key,)))
+    assert kinds_left_out(plan) == [f"Left out: T4 ($1.50/h at least): no fleet of it within `{key}` meets every SLO."]
 
 
 def test_memory_that_a_refusal_of_a_fleet_asks_for_is_enough() -> None:
