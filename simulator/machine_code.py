@@ -14,6 +14,7 @@ CONSTANTS = (
     HERE / "rules" / "batching.py",
     HERE / "clock" / "metrics.py",
     HERE / "clock" / "records.py",
+    HERE / "clock" / "stability.py",
     HERE / "world" / "deployment.py",
 )
 """Modules of which Numba writes constants into the code, of which its own index knows nothing."""

@@ -1,7 +1,7 @@
 """What the records of a world add up to, as machine code: the same to the last bit as `simulator.clock.metrics` says,
 which stays the reference."""
 
-from math import inf, nan, sqrt
+from math import ceil, inf, nan, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from simulator.clock import compiled
 from simulator.clock.compiled import Coming, Floats, Ints, Layout, Queues, WorldRequests, come, deal, loop, serve_all
 from simulator.clock.metrics import IN_TIME_S, STRETCHES
 from simulator.clock.records import Outcome
+from simulator.clock.stability import SHRINKS
 from simulator.machine_code import forget_stale
 from simulator.rules.latencies import EDGES_S, INNER_EDGES_S, QUANTILES, SHORTEST_S
 
@@ -46,6 +47,17 @@ class Sums(NamedTuple):
     bins: Ints
     """By model: of its latencies, as `simulator.rules.latencies.counts_of`."""
     room: "Scratch"
+
+
+class Backlog(NamedTuple):
+    """Requests of each model that wait at the start, and come evenly then; see `simulator.clock.stability`."""
+
+    waiting: Ints
+    rate_rps: Floats
+    phase: Floats
+    """Of the first that comes, in gaps between two."""
+    grows: NDArray[np.bool_]
+    """The answer."""
 
 
 class Scratch(NamedTuple):
@@ -139,6 +151,36 @@ def replay(
 
 
 @loop
+def grow(
+    layout: Layout, backlog: Backlog, asked: WorldRequests, queues: Queues, room: Scratch, rule: int, end_s: float
+) -> None:
+    """Find which models' backlogs grow, as `simulator.clock.stability` does."""
+    count = 0
+    for model in range(len(backlog.rate_rps)):
+        asked.begin[model] = count
+        for _ in range(backlog.waiting[model]):
+            asked.arrival_s[count] = 0.0
+            count += 1
+        rate_rps, phase = backlog.rate_rps[model], backlog.phase[model]
+        for place in range(ceil(end_s * rate_rps)):
+            asked.arrival_s[count] = (place + phase) / rate_rps
+            count += asked.arrival_s[count] < end_s
+    asked.begin[len(backlog.rate_rps)] = count
+    deal(layout, asked, queues)
+    serve_all(layout, queues, rule, end_s, 0, 0.0, -1)
+    for number in range(len(queues.head)):
+        _settle_queue(queues, number, asked, end_s)
+    for model in range(len(backlog.rate_rps)):
+        first, end = asked.begin[model], asked.begin[model + 1]
+        arrival_s, gone_s = asked.arrival_s[first:end], asked.gone_s[first:end]
+        half_time = _outstanding(arrival_s, gone_s, room.spare, room.late, 0.4 * end_s, 0.6 * end_s, end_s)[0]
+        at_end = _outstanding(arrival_s, gone_s, room.spare, room.late, 0.6 * end_s, 0.8 * end_s, end_s)[1]
+        half_time /= 0.6 * end_s - 0.4 * end_s
+        at_end /= end_s - 0.8 * end_s
+        backlog.grows[model] = at_end > backlog.waiting[model] / 2 and at_end > SHRINKS * half_time
+
+
+@loop
 def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
     """What the requests and batches of a world add up to."""
     room = sums.room
@@ -147,8 +189,7 @@ def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, en
         end = first + queues.rows[number]
         start_s, finish_s = queues.log_start_s[first:end], queues.log_finish_s[first:end]
         count = queues.log_count[first:end]
-        places = asked.place[first : queues.end[number]]
-        _settle(start_s, finish_s, count, places, asked, end_s)
+        _settle_queue(queues, number, asked, end_s)
         batches = _add_batches(
             start_s, finish_s, count, sums.watts[number], room.by_size_s, room.spare, warmup_s, end_s
         )
@@ -168,6 +209,15 @@ def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, en
             end_s,
         )
         _add_latencies(room, sums.counts[model, 1], sums.bins[model], sums.quantiles_s[model])
+
+
+@loop
+def _settle_queue(queues: Queues, number: int, asked: WorldRequests, end_s: float) -> None:
+    first = queues.begin[number]
+    end = first + queues.rows[number]
+    start_s, finish_s = queues.log_start_s[first:end], queues.log_finish_s[first:end]
+    places = asked.place[first : queues.end[number]]
+    _settle(start_s, finish_s, queues.log_count[first:end], places, asked, end_s)
 
 
 @loop

@@ -75,12 +75,10 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
     calm, frames_rps = calmed(deployment), rates_rps
     rates_rps = service_rates_rps(deployment, rates_rps)
     waiting = {s.model: BACKLOG * sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
-    round_s = longest_round_s(calm)
-    rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
-    duration_s = rounds * round_s
+    duration_s = watched_s(longest_round_s(calm), rates_rps)
     demand = in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None else {}
     demand |= {
-        model: evenly(rate, duration_s, waiting[model], (i * GOLDEN) % 1.0)
+        model: evenly(rate, duration_s, waiting[model], phase(i))
         for i, (model, rate) in enumerate(rates_rps.items())
         if model not in demand
     }
@@ -88,6 +86,17 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
     world.run()
     growing = [model for model in demand if _grows(world.requests(model), waiting[model], duration_s)]
     return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
+
+
+def watched_s(round_s: float, rates_rps: Mapping[str, float]) -> float:
+    """Time that is watched of a deployment with such rounds."""
+    rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
+    return rounds * round_s
+
+
+def phase(place: int) -> float:
+    """Of the first request of a model, in gaps between two."""
+    return (place * GOLDEN) % 1.0
 
 
 def _is_cut(deployment: Deployment) -> bool:

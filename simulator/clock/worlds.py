@@ -14,12 +14,11 @@ import numpy as np
 from simulator.clock.metrics import Summary, Tally, device_metrics, finished_latency_s, summarise, total
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import Compiled, World, noise_by_queue, replicate
-from simulator.clock.stability import compute_load, drain
+from simulator.clock.stability import BACKLOG, compute_load, drain, phase, watched_s
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
 from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment, Routing
-from simulator.world.doubt import drawn
 from simulator.world.workload import (
     Cameras,
     Demand,
@@ -237,7 +236,7 @@ class PlainWorlds:
         self.mine = {model: sorted(self.numbers[id(queue)] for queue in own) for model, own in self.by_model.items()}
         self.rule = self.code.rule_of(self.gpus[0])
         self.models = list(worlds.workload.rates_rps())
-        self.layout = self._layout()
+        self.layout = self.layout_of(self.models)
         self.room = 0
         self.places: list[_Place] = []
         self.doubted = worlds.deployment.doubted
@@ -247,18 +246,16 @@ class PlainWorlds:
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
         """Replications by their figures."""
         began_s = perf_counter()
-        worlds = self.worlds
         costs = self._costs(seeds)
         seen = self._replayed(seeds, costs)
         each_s = (perf_counter() - began_s) / len(seeds)
-        for number, seed in enumerate(seeds):
+        for number, (sums, requests) in enumerate(seen):
             began_s = perf_counter()
-            sums, requests = seen[number]
             summary = self._summary(sums)
             counts = dict(zip(self.models, sums.bins, strict=True))
             growing: tuple[str, ...] = ()
             if self.doubted and self._load(costs.service_s[number]) >= 1:
-                growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
+                growing = self._backlog.growing(costs.service_s[number])
             yield WorldFigures(summary, requests, counts, growing, each_s + perf_counter() - began_s)
 
     @cached_property
@@ -320,18 +317,19 @@ class PlainWorlds:
         if wanted > self.room:
             self.room, self.places = int(SPARE * wanted) + 1, []
         while len(self.places) < places:
-            self.places.append(self._place())
+            self.places.append(self.place(self.room, self.models))
 
-    def _place(self) -> _Place:
-        columns, room = self.code.columns(self.queues, self.room), self.room
+    def place(self, room: int, models: Sequence[str]) -> _Place:
+        """Columns for so many requests of these models."""
+        columns = self.code.columns(self.queues, room)
         largest = columns.service_s.shape[1] - 1
         return _Place(
             columns,
-            self.adding.sums(len(self.queues), largest, len(self.models), room),
+            self.adding.sums(len(self.queues), largest, len(models), room),
             self.code.WorldRequests(
                 arrival_s=np.empty(room),
-                begin=np.zeros(len(self.models) + 1, dtype=np.int64),
-                slo_s=np.array([self.by_model[model][0].slo_s for model in self.models]),
+                begin=np.zeros(len(models) + 1, dtype=np.int64),
+                slo_s=np.array([self.by_model[model][0].slo_s for model in models]),
                 place=np.empty(room, dtype=np.int64),
                 rest=np.empty(room, dtype=np.int64),
                 start_s=np.empty(room),
@@ -340,8 +338,9 @@ class PlainWorlds:
             ),
         )
 
-    def _layout(self) -> Any:
-        by_model = [self.by_model[model] for model in self.models]
+    def layout_of(self, models: Sequence[str]) -> Any:
+        """Which queues are of which of these models."""
+        by_model = [self.by_model[model] for model in models]
         share, of_share = np.ones(len(self.queues)), np.ones(len(self.queues))
         for queues in by_model:
             shares = [self.replicas[id(queue)].share for queue in queues]
@@ -381,7 +380,11 @@ class PlainWorlds:
         return {number: factors for number, (queue, factors) in enumerate(every) if queue.stage.cv}
 
     @cached_property
-    def _work(self) -> tuple[Counts, Counts, Counts, Floats]:
+    def _backlog(self) -> "_PlainBacklog":
+        return _PlainBacklog(self)
+
+    @cached_property
+    def work(self) -> tuple[Counts, Counts, Counts, Floats]:
         """Of each replica: its queue, its largest batch, its GPU, and how many such batches come in a second."""
         gpus = {gpu.device.id: place for place, gpu in enumerate(self.gpus)}
         rows = []
@@ -395,7 +398,7 @@ class PlainWorlds:
 
     def _load(self, service_s: Floats) -> float:
         """Share of its time that the busiest GPU computes in full batches."""
-        queues, caps, places, batches_per_s = self._work
+        queues, caps, places, batches_per_s = self.work
         return float(np.bincount(places, batches_per_s * service_s[queues, caps]).max())
 
     def _summary(self, sums: Any) -> Summary:
@@ -440,6 +443,40 @@ class PlainWorlds:
                 peak_memory_bytes=peak_bytes,
             )
         return Summary(models, devices)
+
+
+class _PlainBacklog:
+    """What becomes of a backlog on the same GPUs, in one world after another: as `simulator.clock.stability` says."""
+
+    def __init__(self, plain: PlainWorlds) -> None:
+        self.plain, self.rates_rps = plain, plain.worlds.rates_rps
+        self.models = list(self.rates_rps)
+        self.layout = plain.layout_of(self.models)
+        caps = [sum(queue.cap for queue in plain.by_model[model]) for model in self.models]
+        self.waiting = BACKLOG * np.array(caps, dtype=np.int64)
+        self.phases = np.array([phase(place) for place in range(len(self.models))])
+        self.load_s = np.array([queue.stage.load_s(queue.stage.weight_bytes) for queue in plain.queues])
+        self.room = 0
+
+    def growing(self, service_s: Floats) -> tuple[str, ...]:
+        """Models whose backlog does not shrink where batches take so long."""
+        plain, rates_rps = self.plain, np.array(list(self.rates_rps.values()))
+        queues, caps, gpus, _ = plain.work
+        rounds_s = np.bincount(gpus, service_s[queues, caps] + self.load_s[queues])
+        end_s = watched_s(float(rounds_s.max()), self.rates_rps)
+        wanted = int(self.waiting.sum() + np.ceil(end_s * rates_rps).sum())
+        if wanted > self.room:
+            self.room = int(SPARE * wanted) + 1
+            self.place = plain.place(self.room, self.models)
+        backlog = plain.adding.Backlog(self.waiting, rates_rps, self.phases, np.zeros(len(self.models), dtype=np.bool_))
+        calm = self.place.columns._replace(
+            service_s=service_s,
+            drop=np.zeros(len(plain.queues), dtype=np.int64),
+            used=np.full(len(plain.queues), -1),
+        )
+        scratch = self.place.sums.room
+        plain.adding.grow(self.layout, backlog, self.place.requests, calm, scratch, plain.rule, end_s)
+        return tuple(model for model, grows in zip(self.models, backlog.grows.tolist(), strict=True) if grows)
 
 
 def _begins(lengths: Sequence[int]) -> Counts:
