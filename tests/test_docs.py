@@ -169,6 +169,7 @@ LEFT_OUT = {
     "without that model on that GPU": "left out: a model on a GPU",
     "without any of that GPU": "left out: a chip",
     "without that publication": "left out: a publication",
+    "on an H200, predicted before": "H200",
 }
 """Rows of README, by those of docs/prediction.md."""
 
