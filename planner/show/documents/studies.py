@@ -131,7 +131,7 @@ def output_column(output: OutputAnswer, points: Sequence[PointAnswer]) -> Column
     """A figure that was kept, or a text."""
     cells = [output_cell(i, p, output) for i, p in enumerate(points)]
     words = any(isinstance(p.values.get(output.name), str) for p in points)
-    return Column(prose.title(output.name), cells, right=not words)
+    return Column(prose.title(output.name), cells, right=not words, wide=words)
 
 
 def axis_cell(axis: AxisAnswer, point: PointAnswer) -> Cell:

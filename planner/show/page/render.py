@@ -69,7 +69,7 @@ def whole(text: str) -> Markup:
 
 def pieces(text: str) -> Markup:
     """A figure and its band, or its SLO, between which a narrow column breaks."""
-    parts = re.split(r" (?=[(/])", text)
+    parts = re.split(r" (?=[(/])" if "/" in text else r" (?=[(\[])", text)
     return Markup(" ").join([spanned("piece", part) for part in parts] if len(parts) > 1 else parts)
 
 
