@@ -74,8 +74,12 @@ COMMAND = re.compile(r"`planner [^`]*`|`--[^`]*`")
 
 def kept(text: str) -> str:
     """A text whose figures keep their units, and whose commands stay on one line, from which they are copied."""
-    whole = COMMAND.sub(lambda found: found[0].replace(" ", KEPT_BLANK), text)
-    return IN_FIGURES.sub(KEPT_BLANK, whole)
+    return with_units(COMMAND.sub(lambda found: found[0].replace(" ", KEPT_BLANK), text))
+
+
+def with_units(text: str) -> str:
+    """A text whose figures keep their units."""
+    return IN_FIGURES.sub(KEPT_BLANK, text)
 
 
 def stdout_screen() -> Screen:

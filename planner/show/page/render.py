@@ -16,6 +16,7 @@ from planner.io.store import StoreError, demand_place
 from planner.show.charts import svg
 from planner.show.charts.blocks import PALETTE
 from planner.show.document import Document, View, visible
+from planner.units.writing import with_units
 
 FOLDER = Path(__file__).parent
 NAME_MAX = 30
@@ -39,6 +40,7 @@ def page(document: Document) -> str:
         "zipped": zipped,
         "whole": whole,
         "pieces": pieces,
+        "with_units": with_units,
         "graph": svg.graph,
         "strip": svg.strip,
     }
@@ -79,8 +81,9 @@ def spanned(style: str, text: str) -> Markup:
 
 
 def code(text: str) -> Markup:
-    """Markdown of which only code is marked: `planner calibrate` between backticks."""
-    return Markup(CODE.renderInline(text))
+    """Markdown of which only code is marked: `planner calibrate` between backticks; elsewhere figures keep units."""
+    parts = text.split("`")
+    return Markup(CODE.renderInline("`".join(part if n % 2 else with_units(part) for n, part in enumerate(parts))))
 
 
 def check_page(out: Path) -> None:

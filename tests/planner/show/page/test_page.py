@@ -532,6 +532,10 @@ def test_a_figure_breaks_before_its_band_and_its_slo(text, parts):
     assert re.sub("<.*?>", "", pieces(text)) == text
 
 
+def test_figures_keep_their_units_but_for_code():
+    assert code("in 10 ms: `horizon: 10 s`") == "in 10\u00a0ms: <code>horizon: 10 s</code>"
+
+
 def test_code_and_steps():
     assert code("run `a <b>` now") == "run <code>a &lt;b&gt;</code> now"
     assert code("a ` <b>") == "a ` &lt;b&gt;"
