@@ -7,7 +7,7 @@ import typer
 
 from planner import api
 from planner.console.options import Device
-from planner.console.output import emit
+from planner.console.output import say
 
 EVERYTHING_IS_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """One parser for `planner calibrate` and for `python -m calibrate`, which runs where typer is not installed."""
@@ -26,5 +26,5 @@ def doctor(
     from calibrate.devices.doctor import exit_code, render
 
     findings = api.doctor(device, out)
-    emit(render(findings) + "\n")
+    say(render(findings))
     raise typer.Exit(exit_code(findings))
