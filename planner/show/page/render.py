@@ -82,8 +82,10 @@ def spanned(style: str, text: str) -> Markup:
 
 def code(text: str) -> Markup:
     """Markdown of which only code is marked: `planner calibrate` between backticks; elsewhere figures keep units."""
-    parts = text.split("`")
-    return Markup(CODE.renderInline("`".join(part if n % 2 else with_units(part) for n, part in enumerate(parts))))
+    tokens = CODE.parseInline(text)
+    for token in (child for line in tokens for child in line.children or ()):
+        token.content = with_units(token.content) if token.type == "text" else token.content
+    return Markup(CODE.renderer.render(tokens, CODE.options, {}))
 
 
 def check_page(out: Path) -> None:
