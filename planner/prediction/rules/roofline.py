@@ -292,7 +292,11 @@ def ceilings(gpu: GPU, precision: str, directories: Sequence[Path] = ()) -> Ceil
     for directory in (*directories, SHIPPED):
         for path in sorted(directory.rglob(DEVICE_FILE)):
             if _device(path) == gpu.name and (found := probed(read_probes(path), precision)):
-                return _combined(gpu, precision, found, str(path))
+                shipped = directory == SHIPPED
+                evidence = Evidence.ELSEWHERE if shipped else Evidence.MEASURED
+                return _combined(
+                    gpu, precision, found, evidence, f"shipped, of an {gpu.name}" if shipped else str(path)
+                )
     return vendor_ceilings(gpu, precision)
 
 
@@ -313,7 +317,7 @@ def probed(values: Probes, precision: str) -> dict[str, float]:
     return {key: value for key, value in wanted.items() if value}
 
 
-def _combined(gpu: GPU, precision: str, found: Mapping[str, float], source: str) -> Ceilings:
+def _combined(gpu: GPU, precision: str, found: Mapping[str, float], evidence: Evidence, source: str) -> Ceilings:
     missing = [name for key, name in PROBED.items() if key not in found]
     products = found.get("products_flops_per_s") or gpu.fp32_flops
     return Ceilings(
@@ -321,6 +325,6 @@ def _combined(gpu: GPU, precision: str, found: Mapping[str, float], source: str)
         products_flops_per_s=products if has_two_rates(gpu, precision) else None,
         bytes_per_s=found.get("bytes_per_s") or gpu.memory_bytes_per_s,
         launch_s=found.get("launch_s") or LAUNCH_S,
-        evidence=Evidence.ASSUMED if missing else Evidence.MEASURED,
-        source=f"measured: {source}" + (f"; not measured: {', '.join(missing)}" if missing else ""),
+        evidence=Evidence.ASSUMED if missing else evidence,
+        source=source + (f"; not measured: {', '.join(missing)}" if missing else ""),
     )
