@@ -40,19 +40,24 @@ def least_cost(
     Two stages one after the other, each in 10 ms at a cost of 3 or 20 ms at 2: with 30 ms one of them is quick, 5.
     """
     ways = [(stage, choice) for stage, each in choices.items() for choice in worth_it(each)]
-    conditions = list(_conditions(before, ways))
-    matrix = np.zeros((len(conditions), len(ways) + len(before)))
-    for row, (cells, _, _) in zip(matrix, conditions, strict=True):
-        row[list(cells)] = list(cells.values())
     found = milp(
         np.array([choice.cost for _, choice in ways] + [SHORTER_S] * len(before)),
-        constraints=LinearConstraint(matrix, [low for _, low, _ in conditions], [high for _, _, high in conditions]),
+        constraints=_constraint(list(_conditions(before, ways)), len(ways) + len(before)),
         integrality=np.array([1] * len(ways) + [0] * len(before)),
         bounds=Bounds(0, [1] * len(ways) + [min(slo_s, ends_s.get(stage, slo_s)) for stage in before]),
     )
     if found.x is None:
         return None
     return {stage: choice for (stage, choice), taken in zip(ways, found.x, strict=False) if taken > 0.5}
+
+
+def _constraint(conditions: Sequence[tuple[dict[int, float], float, float]], columns: int) -> LinearConstraint:
+    """The same conditions as the program takes them: a row each."""
+    cells, low, high = zip(*conditions, strict=True)
+    matrix = np.zeros((len(conditions), columns))
+    for row, factors in zip(matrix, cells, strict=True):
+        row[list(factors)] = list(factors.values())
+    return LinearConstraint(matrix, low, high)
 
 
 def _conditions(before: Before, ways: Sequence[tuple[str, Choice]]) -> Iterator[tuple[dict[int, float], float, float]]:

@@ -332,11 +332,16 @@ class Unable:
 
 def unable(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[Unable]:
     """Kinds of GPU whose engines cannot do what pipelines ask, each once for decoding and once for encoding."""
-    asked = [one.coding for pipeline in pipelines_in(needs) for one in pipeline.stages if one.coding]
+    asked = codings_in(needs)
     for kind, gpu in product(ENGINES, {gpu.name: gpu for gpu in gpus}.values()):
         missing = tuple(one for one in asked if one.kind == kind and not does(gpu, one))
         if missing:
             yield Unable(gpu, kind, missing, unpublished=all(codes(gpu, one) for one in missing))
+
+
+def codings_in(needs: Mapping[str, Need]) -> list[Coding]:
+    """All that stages of pipelines ask of engines for video."""
+    return [stage.coding for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.coding]
 
 
 def does(gpu: GPU, coding: Coding) -> bool:

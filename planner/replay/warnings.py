@@ -65,10 +65,15 @@ def _of_precisions(trial: Trial) -> Iterator[Statement]:
     for placed in trial.packing.placed:
         profile = placed.portion.sized.profile
         kinds = [device.kind.gpu for device in placed.devices if not device.kind.gpu.cores]
-        if profile.runtime in IN_PYTORCH and kinds and not (profile.precision == "fp32" and only_products(profile)):
+        if kinds and worth_saying(profile):
             gpus.setdefault(profile.precision, {}).update({gpu.name: gpu.has_tf32 for gpu in kinds})
     for precision, on in gpus.items():
         yield Statement(code=Code.COMPUTES_IN, subjects=(precision, *sorted(gpu for gpu in on if on[gpu])))
+
+
+def worth_saying(profile: Profile) -> bool:
+    """Whether one may wonder in what PyTorch computes it."""
+    return profile.runtime in IN_PYTORCH and not (profile.precision == "fp32" and only_products(profile))
 
 
 def only_products(profile: Profile) -> bool:

@@ -418,11 +418,15 @@ class FleetSearch:
         if bound_usd_per_hour > (self.question.scenario.buy.max_cost or inf):
             return Statement(code=Code.KIND_LIMITED, subjects=("buy.max_cost",))
         most = sum(program.count_max(offer) * offer.gpu_count for offer in program.offers)
-        kinds = {offer.gpu.name for offer in program.offers}
-        tried = (gpu_count(*key) for key in {**self.tried, **self.glanced} if {o.gpu.name for o in key[0]} == kinds)
-        if max(tried, default=0) < most and program.lower_bound_usd_per_hour() is not None:
+        if self._most_tried_of(program) < most and program.lower_bound_usd_per_hour() is not None:
             return None
         return Statement(code=Code.KIND_LIMITED, subjects=("count" if most < program.max_gpus else "buy.max_gpus",))
+
+    def _most_tried_of(self, program: FleetProgram) -> int:
+        """GPUs of the largest fleet that was tried of just these kinds; 0 where none was."""
+        kinds = {offer.gpu.name for offer in program.offers}
+        tried = (gpu_count(*key) for key in {**self.tried, **self.glanced} if {o.gpu.name for o in key[0]} == kinds)
+        return max(tried, default=0)
 
     def _must_cut(self, program: FleetProgram) -> bool:
         """Whether some model fits no kind of GPU of a program as a whole."""

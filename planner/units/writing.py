@@ -209,17 +209,20 @@ def table(
     """Lines of a table, split into several where the screen is narrow. Rows in `bad` stand out."""
     lines: list[str] = []
     for part in fit(columns, screen.width - indent):
-        if lines:
-            lines.append("")
-        empty = [" " * column.width for column in part]
-        for place, row in enumerate(zip(*(column.rows() for column in part), strict=True), start=-1):
-            for cells in zip_longest(*row):
-                whole = [cell or blank for cell, blank in zip(cells, empty, strict=True)]
-                line = "  ".join(whole).rstrip()
-                if place < 0:
-                    line = screen.paint(line, UNDERLINED)
-                lines.append(" " * indent + (screen.bad(line) if place in bad else line))
+        lines += [""] if lines else []
+        for place, line in _rows(part):
+            painted = screen.paint(line, UNDERLINED) if place < 0 else line
+            lines.append(" " * indent + (screen.bad(line) if place in bad else painted))
     return lines
+
+
+def _rows(columns: Sequence[TextColumn]) -> Iterator[tuple[int, str]]:
+    """Lines of columns side by side, each with the number of its row: -1 for that of the titles."""
+    empty = [" " * column.width for column in columns]
+    for place, row in enumerate(zip(*(column.rows() for column in columns), strict=True), start=-1):
+        for cells in zip_longest(*row):
+            whole = [cell or blank for cell, blank in zip(cells, empty, strict=True)]
+            yield place, "  ".join(whole).rstrip()
 
 
 def markdown(columns: Sequence[TextColumn]) -> list[str]:

@@ -35,7 +35,8 @@ def spread(fan_out: Mapping[str, Any]) -> Iterator[Wrong]:
 def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors where a stage does not do exactly one thing."""
     named = next((key for key in MODEL_KEYS if stage.get(key)), None)
-    works = [key for key in (named, *WORK_KEYS) if key and stage.get(key) is not None]
+    works = [named] if named else []
+    works += [key for key in WORK_KEYS if stage.get(key) is not None]
     if not works:
         keys = (*MODEL_KEYS, *WORK_KEYS)
         if not any(did_you_mean(key, keys) for key in stage):  # that is a key that is not known, which is told
