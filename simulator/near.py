@@ -18,7 +18,7 @@ def in_any_case(word: str, known: Iterable[str]) -> str:
 
 def in_any_spelling(word: str, known: Iterable[str]) -> str:
     """The same where only marks between its parts differ besides, `bert_base` for `BERT-base`; else the word itself."""
-    return next((name for name in known if _plain(name) == _plain(word)), word)
+    return next((name for name in known if in_letters(name) == in_letters(word)), word)
 
 
 def near_names(word: str, known: Iterable[str]) -> list[str]:
@@ -28,8 +28,8 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
     `A100-40GB` and `A100-80GB`. Two neighbours may be swapped, `vit_b_61`, and of three digits and more one may be
     mistyped: `H201`.
     """
-    plain = {_plain(name): name for name in known}
-    asked = re.sub(r"(?<=\d)[ol]+(?=\d)", lambda found: found[0].translate(DIGITS), _plain(word))
+    plain = {in_letters(name): name for name in known}
+    asked = re.sub(r"(?<=\d)[ol]+(?=\d)", lambda found: found[0].translate(DIGITS), in_letters(word))
     if not asked:
         return []
     near = [asked] if asked in plain else _begun_by(asked, plain) or _misspelt(asked, plain)
@@ -48,7 +48,8 @@ def _misspelt(asked: str, known: Iterable[str]) -> list[str]:
     return get_close_matches(asked, alike, n=1, cutoff=SURE)
 
 
-def _plain(name: str) -> str:
+def in_letters(name: str) -> str:
+    """A name without what spellings differ by: `resnet50` of `ResNet-50`."""
     return re.sub(r"[\s_.-]", "", name.lower())
 
 

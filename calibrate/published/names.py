@@ -12,7 +12,7 @@ from functools import cache
 from math import log, prod
 from pathlib import Path
 
-from simulator.near import in_any_case
+from simulator.near import in_any_case, in_letters
 
 DATA = Path(__file__).parent / "data"
 WEIGHTS_ONLY = re.compile(r"(?:_ssld|_wsl|_pretrained|\[\d+\]| \([^()]*\))$|^(?:nvidia_|fix_)", re.IGNORECASE)
@@ -58,6 +58,12 @@ class Architecture:
 def architecture(written: str) -> str:
     """The architecture's name: `resnet50` for `PyTorch/Classification/ConvNets/resnet50v1.5`."""
     return identity(written)[0]
+
+
+def meant_by(written: str) -> str:
+    """The network that a name of many stands for in published tables: `resnet50` of `resnet`; empty of others."""
+    letters, found = in_letters(written), architecture(written)
+    return found if letters and in_letters(found).startswith(letters) and in_letters(found) != letters else ""
 
 
 def identity(written: str, size: str = "") -> tuple[str, str]:

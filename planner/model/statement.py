@@ -86,6 +86,7 @@ class Code(StrEnum):
     MISSED_IN_A_REPLAY = "missed-in-a-replay"
     # Warnings
     DOUBT = "doubt"
+    TAKEN_FOR = "taken-for"
     STALE_PRICE = "stale-price"
     STALE_PRICES = "stale-prices"
     SPOT = "spot"

@@ -9,7 +9,7 @@ from calibrate.layers.facts import facts, has_layers
 from calibrate.library.held import TRACED_ERROR
 from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
-from calibrate.published.names import architecture
+from calibrate.published.names import architecture, meant_by
 from calibrate.published.points import points
 from planner.catalog.engines import EngineRate, engine_rate, stream_bytes
 from planner.catalog.files import SaleStatus
@@ -230,6 +230,7 @@ def _of_loads(source: WeightSource, trial: Trial) -> Iterator[Statement]:
 def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: date) -> tuple[PlanWarning, ...]:
     """What weakens the answer, and what to do about it."""
     return (
+        *_taken_for(scenario),
         *_doubts(trial),
         *_prices(scenario, trial, today),
         *_predicted(trial),
@@ -243,6 +244,13 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_outages(scenario, trial),
         *_unproven(trial.replay),
     )
+
+
+def _taken_for(scenario: Scenario) -> Iterator[PlanWarning]:
+    """Names that begin like those of many networks, of which published tables mean one."""
+    for model in scenario.models:
+        if meant := meant_by(model.known_as):
+            yield PlanWarning(what=Statement(code=Code.TAKEN_FOR, subjects=(model.name, meant)))
 
 
 def _doubts(trial: Trial) -> Iterator[PlanWarning]:

@@ -97,7 +97,8 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
             return rule + _as_model(path, str(detail["input"]))
-    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}."
+    write = f" Write `[{got.strip('`')}]`." if kind == "tuple_type" and isinstance(detail["input"], str | int) else ""
+    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{write}"
 
 
 def _unknown_key(path: Steps, root: type) -> str:

@@ -401,7 +401,7 @@ COMMANDS = {
         ["No feasible plan", "one sample alone runs ", "Remedy: raise resnet50's latency SLO: "],
     ),
     "no profile of a model": (
-        ["plan", "s.yaml", "--set", "predict=never"],
+        ["plan", "s.yaml", "--set", "predict=never", "--set", "buy.gpus=[A100-80GB]"],
         3,
         ["No feasible plan", "no profile"],
     ),

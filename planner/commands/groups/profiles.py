@@ -37,6 +37,7 @@ def profiles_show(
     verbose: Verbose = False,
 ) -> None:
     """Show all figures of a model, and where they come from; of many profiles a line each."""
+    from calibrate.published.names import meant_by
     from planner.catalog.choosing import choose, folders_near
     from planner.show.text.listings.profiles import profile_show, speed_list
 
@@ -45,6 +46,8 @@ def profiles_show(
     found = choose(library, model, gpu)
     if more := folders_near(library, model, gpu):
         note(more.strip())
+    if meant := meant_by(model):
+        note(f"{model} is taken for {meant}, as published tables mean it.")
     if len(found) > WHOLE_MAX and not verbose:
         emit(speed_list(found, screen))
         emit("\nAll of each: -v, or --gpu KIND for those of one kind.\n")

@@ -58,10 +58,18 @@ def test_a_plan_says_in_what_pytorch_computes_and_which_gpus_have_tf32(tmp_path,
 
 def test_of_a_model_without_convolutions_there_is_nothing_to_say_of_tf32(tmp_path):
     file = tmp_path / "s.yaml"
-    file.write_text(SCENARIO.format(wish="").replace("resnet50", "bert_base"), encoding="utf-8")
+    file.write_text(SCENARIO.format(wish="precision: fp32, ").replace("resnet50", "bert_base"), encoding="utf-8")
     made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=20 rps"])
     assert made.recommendation.models[0].precision == "fp32"
     assert Code.COMPUTES_IN not in {one.code for one in made.assumptions}
+
+
+@pytest.mark.parametrize(("name", "taken"), [("resnet", [("resnet", "resnet50")]), ("ResNet-50", [])])
+def test_a_name_of_many_networks_is_said_to_be_taken_for_one(tmp_path, name, taken):
+    file = tmp_path / "s.yaml"
+    file.write_text(SCENARIO.format(wish="").replace("resnet50", name), encoding="utf-8")
+    made = plan(file, overrides=["streams[0].poisson=20 rps"])
+    assert [one.what.subjects for one in made.warnings if one.what.code is Code.TAKEN_FOR] == taken
 
 
 def test_runtimes_are_understood_as_sources_write_them(tmp_path):
