@@ -51,7 +51,7 @@ def profile(
     Your own model's code is run, to see its layers.
     """
     from planner.console.output import check_plot, emit, note
-    from planner.show.charts.png import FORMS, draw
+    from planner.show.charts.kit.png import FORMS, draw
     from planner.show.charts.profiling import anatomy as charts
     from planner.show.charts.profiling import title
     from planner.show.text.profiling import render

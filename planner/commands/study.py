@@ -74,7 +74,7 @@ def study(
         for line in notes(ran, directory, written, resume):
             note(line)
     if plot:  # last, so that the answer is there whatever becomes of the picture
-        from planner.show.charts.png import draw
+        from planner.show.charts.kit.png import draw
         from planner.show.charts.studies import picture
 
         draw(plot, picture(ran.answer), ran.answer.name)

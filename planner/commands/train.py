@@ -43,7 +43,7 @@ def train(
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
     from planner.console.output import ExitCode, check_out, check_plot, emit, keep
-    from planner.show.charts.png import FORMS
+    from planner.show.charts.kit.png import FORMS
     from planner.show.documents.training import brief, check_text, draw
     from planner.show.kept import render
     from planner.show.terminal import terminal

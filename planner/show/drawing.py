@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from planner.model.plan import ModelAnswer, StageAnswer
-from planner.show.charts.axes import ChartAxis
-from planner.show.charts.blocks import Box, FigureGrid, Graph, Label, Line, Mark
+from planner.show.charts.kit.axes import ChartAxis
+from planner.show.charts.kit.blocks import Box, FigureGrid, Graph, Label, Line, Mark
 from planner.units.writing import percent, seconds, share
 
 WIDE, HIGH = 0.42, 0.46

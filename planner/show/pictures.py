@@ -8,7 +8,7 @@ from calibrate.io.plot import check_picture
 from calibrate.library.lookup import Library
 from planner.catalog.choosing import chosen_of
 from planner.model.choices import Picture
-from planner.show.charts import png
+from planner.show.charts.kit import png
 from planner.show.charts.profiles import device_charts, profile_charts
 from simulator.errors import InputError
 from simulator.world.profile import Profile

@@ -44,7 +44,7 @@ def analyze(
     emit(written(analysis, analysis_document, form, stdout_screen(), analysis_json))
     if plot:
         from planner.show.charts import merging
-        from planner.show.charts.png import draw
+        from planner.show.charts.kit.png import draw
 
         draw(plot, merging.analysis(analysis))
         note(f"Wrote {plot}.")
@@ -86,7 +86,7 @@ def breakeven(
     emit(written(answer, breakeven_document, form, stdout_screen(), breakeven_json))
     if plot:
         from planner.show.charts import merging
-        from planner.show.charts.png import draw
+        from planner.show.charts.kit.png import draw
 
         draw(plot, merging.breakeven(answer))
         if not quiet:

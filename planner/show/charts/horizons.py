@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from planner.questions.horizons.answer import Horizon, Strategy
-from planner.show.charts.axes import ChartAxis
-from planner.show.charts.blocks import Lane, Lanes, Line, Strip, area, colour, stairs
+from planner.show.charts.kit.axes import ChartAxis
+from planner.show.charts.kit.blocks import Lane, Lanes, Line, Strip, area, colour, stairs
 from planner.show.document import Block, Text, Tone
 from planner.units.writing import counted, dollars, per_second
 

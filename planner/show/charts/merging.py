@@ -7,8 +7,8 @@ from math import isfinite
 
 from planner.placing.merging.analysis import TOP_TENTH, Analysis, HeavyHitters
 from planner.questions.merging.breakeven import Breakeven, BreakevenRow
-from planner.show.charts.axes import axis_around, axis_to, plain
-from planner.show.charts.blocks import Bar, Bars, Box, Chart, Dot, Graph, Line, Look, Mark, Rule, colour
+from planner.show.charts.kit.axes import axis_around, axis_to, plain
+from planner.show.charts.kit.blocks import Bar, Bars, Box, Chart, Dot, Graph, Line, Look, Mark, Rule, colour
 from planner.show.charts.plan import WIDE, round_dollars
 from planner.show.text.merging import axes
 from planner.units.writing import share

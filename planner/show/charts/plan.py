@@ -6,8 +6,8 @@ from math import isfinite, isnan
 from planner.model.plan import GpuAnswer, ModelAnswer, OfOneKind, Outlook, Plan, Recommendation
 from planner.model.simulation import Simulation
 from planner.model.timeline import LatencyHistogram
-from planner.show.charts.axes import ChartAxis, axis_around, axis_to, labelled, log_steps
-from planner.show.charts.blocks import (
+from planner.show.charts.kit.axes import ChartAxis, axis_around, axis_to, labelled, log_steps
+from planner.show.charts.kit.blocks import (
     Bar,
     Bars,
     Box,

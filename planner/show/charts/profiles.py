@@ -7,8 +7,8 @@ from typing import Any
 from calibrate.io.points import COPIED_BYTES, OPTIMIZERS, PASSED_BYTES, WORKERS_MAX
 from planner.io.raw import numbers_in, part_of
 from planner.model.choices import Picture
-from planner.show.charts.axes import ChartAxis, axis_around, plain
-from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
+from planner.show.charts.kit.axes import ChartAxis, axis_around, plain
+from planner.show.charts.kit.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
 from planner.show.charts.profiling import bars
 from planner.units.writing import share
 from simulator.errors import InputError

@@ -8,8 +8,8 @@ from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy
 from planner.questions.profiling.systolic import Dataflow, SystolicArray, map_model
 from planner.questions.profiling.whatif import training_memory
-from planner.show.charts.axes import ChartAxis, axis_around, axis_to, plain
-from planner.show.charts.blocks import Box, Chart, Dot, Graph, Line, Rule, colour, stacked, upright
+from planner.show.charts.kit.axes import ChartAxis, axis_around, axis_to, plain
+from planner.show.charts.kit.blocks import Box, Chart, Dot, Graph, Line, Rule, colour, stacked, upright
 from simulator.world.hardware import GPU
 
 BATCHES = (16, 32, 64, 128, 256)

@@ -8,8 +8,8 @@ from operator import not_
 
 from planner.questions.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
 from planner.questions.studies.scenario import Design, Label
-from planner.show.charts.axes import ChartAxis, axis_around
-from planner.show.charts.blocks import (
+from planner.show.charts.kit.axes import ChartAxis, axis_around
+from planner.show.charts.kit.blocks import (
     PALETTE,
     Bar,
     Bars,

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from planner.model.plan import Plan
 from planner.model.timeline import Timeline
-from planner.show.charts.axes import ChartAxis, labelled, steps
-from planner.show.charts.blocks import Box, Lane, Lanes, Legend, Line, Strip, area, colour, stairs
+from planner.show.charts.kit.axes import ChartAxis, labelled, steps
+from planner.show.charts.kit.blocks import Box, Lane, Lanes, Legend, Line, Strip, area, colour, stairs
 from planner.show.document import Block, Text, Tone
 from planner.units.writing import counted, gigabytes, seconds
 

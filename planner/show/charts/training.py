@@ -5,8 +5,8 @@ from itertools import chain
 from math import isfinite, log
 
 from planner.questions.training.plan import TrainingOption, TrainingPlan
-from planner.show.charts.axes import ChartAxis, axis_around, labelled
-from planner.show.charts.blocks import Dot, FigureGrid, Graph, Legend, Line, Look, Mark, Rule, colour
+from planner.show.charts.kit.axes import ChartAxis, axis_around, labelled
+from planner.show.charts.kit.blocks import Dot, FigureGrid, Graph, Legend, Line, Look, Mark, Rule, colour
 from planner.show.document import Block
 from planner.show.text.training import TICKS_S, length, usd, who
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from planner.questions.horizons.answer import Horizon
-from planner.show.charts import png
-from planner.show.charts.blocks import charts_of
 from planner.show.charts.horizons import by_hour
+from planner.show.charts.kit import png
+from planner.show.charts.kit.blocks import charts_of
 from planner.show.document import (
     PAGE,
     Cell,

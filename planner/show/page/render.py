@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from calibrate.io.files import MADE, FileError, demand_ours
 from planner.io.store import StoreError, demand_place
-from planner.show.charts import svg
-from planner.show.charts.blocks import PALETTE
+from planner.show.charts.kit import svg
+from planner.show.charts.kit.blocks import PALETTE
 from planner.show.document import Document, View, visible
 from planner.units.writing import with_units
 

@@ -159,7 +159,7 @@ def seen(model, *, device=None, gpu=None, batch=1):
 
 
 def test_the_picture_shows_why_alexnet_was_split():
-    from planner.show.charts.blocks import Box, Line, Rule
+    from planner.show.charts.kit.blocks import Box, Line, Rule
     from planner.show.charts.profiling import training
 
     chart = training(seen("alexnet_2012", gpu="GTX580", batch=128))

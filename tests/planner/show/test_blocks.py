@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.show import document as blocks
-from planner.show.charts.axes import ChartAxis
-from planner.show.charts.blocks import (
+from planner.show.charts.kit.axes import ChartAxis
+from planner.show.charts.kit.blocks import (
     Bar,
     Bars,
     Box,

@@ -20,9 +20,10 @@ from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.model.choices import Picture
 from planner.show.charts import plan as plans
-from planner.show.charts import png, profiles, studies, svg, training
-from planner.show.charts.axes import ChartAxis, axis_around, axis_to, labelled
-from planner.show.charts.blocks import (
+from planner.show.charts import profiles, studies, training
+from planner.show.charts.kit import png, svg
+from planner.show.charts.kit.axes import ChartAxis, axis_around, axis_to, labelled
+from planner.show.charts.kit.blocks import (
     PALETTE,
     Bar,
     Bars,

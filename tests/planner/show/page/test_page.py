@@ -30,7 +30,7 @@ from planner.questions.studies.results import (
     sensitivity,
 )
 from planner.search.plan import plan
-from planner.show.charts.axes import log_steps, steps
+from planner.show.charts.kit.axes import log_steps, steps
 from planner.show.documents.studies import document
 from planner.show.kept import document_of, explained, read_kept
 from planner.show.page.render import code, pieces, whole

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
 from calibrate.io.plot import STYLE, save
-from planner.show.charts.axes import ChartAxis
-from planner.show.charts.blocks import (
+from planner.show.charts.kit.axes import ChartAxis
+from planner.show.charts.kit.blocks import (
     AREAS,
     PALETTE,
     Bars,

@@ -6,8 +6,8 @@ from math import inf
 
 from markupsafe import Markup
 
-from planner.show.charts.axes import ChartAxis
-from planner.show.charts.blocks import Box, Dot, Graph, Label, Line, Look, Mark, Rule
+from planner.show.charts.kit.axes import ChartAxis
+from planner.show.charts.kit.blocks import Box, Dot, Graph, Label, Line, Look, Mark, Rule
 
 WIDTH, HEIGHT = 360, 190
 """Of a graph, in its own units: as wide as a phone shows it."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import ClassVar
 
-from planner.show.charts.axes import ChartAxis
+from planner.show.charts.kit.axes import ChartAxis
 from planner.show.document import Block, OnPage
 
 PALETTE = (

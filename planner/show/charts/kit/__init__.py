@@ -1,0 +1,1 @@
+"""What charts are made of - axes, blocks, marks - and the two that draw them: SVG on pages, matplotlib for --plot."""
