@@ -82,8 +82,8 @@ def scenario(kind: str) -> str:
 
 def test_models_measured_on_this_cpu_are_planned_with(here):
     """The real command measures three models; its files are read, planned with, explained, shown and drawn."""
-    measuring = ["--device", "cpu", "--batches", "1,2,4,8,16", "--seconds", "0.02", "--out", "mine"]
-    ended = planner("calibrate", "--models", "lenet", *OWN, *measuring)
+    measuring = ["--device", "cpu", "--mode", "inference", "--batches", "1,2,4,8,16", "--seconds", "0.02"]
+    ended = planner("calibrate", "--models", "lenet", *OWN, *measuring, "--out", "mine")
     assert ended.returncode == 0, ended.stderr
     ((name, kind),) = find_kinds([here / "mine"]).items()
     assert name.startswith("cpu-")

@@ -67,7 +67,7 @@ def planner(here, monkeypatch, capsys):
 
 def apart(*words, **options):
     """The same in a process of its own."""
-    return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=60, **options)
+    return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=300, **options)
 
 
 @pytest.fixture

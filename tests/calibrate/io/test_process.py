@@ -19,12 +19,12 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 end_with(os.getppid(), signal.SIGTERM)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 PARENT = """
 import subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", sys.argv[1]])
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -145,7 +145,7 @@ def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(place: Path) ->
         process = subprocess.Popen(command(*asked, "--resume"), stderr=subprocess.PIPE, text=True)
         wait_for_lines(place, lines_of(place) + 4, process)  # type: ignore[arg-type]
         process.send_signal(number)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=300)[1]
         assert process.returncode == code, said
         assert said.splitlines()[-1].startswith("Interrupted: ")
         assert said.splitlines()[-1].endswith("left. The same command with --resume continues.")

@@ -72,7 +72,7 @@ def test_a_worker_dies_with_the_process_that_asked(ready: bool) -> None:
         if ready:
             assert parent.stdout.readline() == "ready\n"
         os.kill(parent.pid, signal.SIGKILL)
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + 300
     while alive(worker):
         assert time.monotonic() < until_s
         time.sleep(0.05)

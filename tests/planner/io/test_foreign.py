@@ -59,7 +59,7 @@ def refused_soon(*words: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
         preexec_fn=small_memory,
     )
     return the_line(words, done.returncode, done.stdout, done.stderr)

@@ -126,7 +126,7 @@ def slo_file(folder: Path, slo_s: float, rate_rps: float = 40.0, shares: tuple[f
 def check(path: Path, *options: str) -> tuple[int, dict[str, object], str]:
     """Exit code, figures of the model and errors of the script, run as people run it, without this project."""
     asked = [sys.executable, "-I", str(SCRIPT), "--slo", str(path), "--json", "--warmup", "0", *options]
-    ended = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
     row = json.loads(ended.stdout)["models"][0] if ended.stdout else {}
     return ended.returncode, row, ended.stderr
 

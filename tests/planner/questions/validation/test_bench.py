@@ -163,7 +163,7 @@ def interrupted(folder: Path, after_s: float) -> tuple[int, bytes]:
             assert line, "it ended before it served"
         time.sleep(after_s)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=300)
     return process.returncode, out
 
 
