@@ -28,6 +28,7 @@ from planner.prediction.rules.layered import BATCHES, Layered
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.pairs import PredictedPair, joined_pair, width
 from planner.prediction.rules.roofline import PrecisionError, why_not
+from planner.prediction.trainings import Trainings, trainings
 from simulator.world.curves import Erring
 from simulator.world.hardware import GPU
 from simulator.world.profile import Evidence, Profile
@@ -81,6 +82,11 @@ class Predictor:
     def grounds(self) -> Grounds:
         """What the rules rest on besides published points."""
         return Grounds(self.library, self.gpus, self.facts_of)
+
+    @cached_property
+    def trainings(self) -> Trainings:
+        """Published trainings, which tell of others."""
+        return trainings(self.gpus)
 
     @cached_property
     def carrying(self) -> Carrying:

@@ -29,11 +29,10 @@ from planner.questions.merging.breakeven import Comparison
 from planner.questions.profiling.anatomy import Anatomy, Wish, look
 from planner.questions.profiling.systolic import Dataflow
 from planner.questions.studies.engine import Ask, Context, Inputs, WorkerMachine, run_point
-from planner.questions.training.closed_forms import step_from_inference
 from planner.questions.training.layout import subject_of
 from planner.questions.training.plan import train
 from planner.questions.training.scenario import load_training
-from planner.questions.training.speed import OnePass
+from planner.questions.training.speed import OnePass, SpeedRule
 from planner.search.names import with_known_names
 from planner.search.outlooks import AlikeInBatches, other_precisions
 from planner.search.plan import plan
@@ -279,8 +278,8 @@ def test_train_rests_on_the_same_times_and_memory(
     assert option.gpu == gpu
     inference = PREDICTOR.predict(profile, gpu, precision, 4)
     assert inference is not None
-    assert found.rule == option.rule == inference.rule
-    assert found.pass_s.mid == pytest.approx(step_from_inference(inference.latency_s.value, depthwise=False).mid)
+    assert found.rule == option.rule == SpeedRule.TRAININGS
+    assert found.pass_s.high > inference.latency_s.low  # forward alone is a part of it
     read_and_written = 5 * 4 * facts(model).params  # weights and momentum twice, gradients once, at most of 4 bytes
     update_s = option.step_s - found.pass_s.mid
     assert 0 < update_s < read_and_written / CATALOG.gpus[gpu].memory_bytes_per_s

@@ -10,7 +10,6 @@ from statistics import median
 
 import numpy as np
 
-from calibrate.layers.work import Facts, LayerWork
 from planner.model.ranges import Range, ranged
 
 SECONDS_PER_YEAR = 365.25 * 86_400
@@ -25,18 +24,11 @@ STEP_OVER_INFERENCE = ranged(3.0, 3.5, 4.9)
 """A training step over an inference batch of the same size: tenth, half, nine tenths of timm's networks, RTX 3090."""
 DEPTHWISE_STEP_OVER_INFERENCE = 4.6
 """The middle for networks of depthwise convolutions, which bandwidth limits both ways."""
-DEPTHWISE_SHARE = 0.15
-"""Share of a network's convolutions from which it counts as one of them: EfficientNet has 0.19, MobileNetV3 0.24."""
 END_TO_END = ranged(0.135, 0.29, 0.52)
 """Share of peak operations that long runs of language models reach, restarts included: published are 14 to 51 %."""
-VISION_EFFICIENCY = ranged(0.35, 0.55, 1.0)
-"""Share of the speed of three rooflines of the forward pass that training steps reach: 0.36 to 0.54 on an RTX 3090
-(timm, twelve networks), 0.68 on an A100 (DeepLearningExamples), 1.07 on an H100 (MLPerf)."""
 RUN_OVER_STEPS = ranged(1.0, 1.15, 1.55)
 """A run over its steps alone: evaluation, start and stalls add 8 to 55 % in NVIDIA's DeepLearningExamples; none is
 the best that MLPerf's runs come near to."""
-MANY_PRODUCTS = 8
-"""Products of one layer from which those with a single column are the channels of a depthwise convolution."""
 ALIKE = 5e-7
 """Angle between batches and ones, in radians, below which they are one batch, or nearly: no slope can be seen."""
 SIGMAS_80 = 1.2816
@@ -59,17 +51,6 @@ def training_flops(params: float, tokens: float, per_param_token: float = 6.0) -
 def compute_s(flops: float, flops_per_s: float, gpus: int = 1) -> float:
     """Operations over rate. 3.14e23 at 28 TFLOP/s on one GPU: 1.12e16 s, 355 years."""
     return flops / (flops_per_s * gpus)
-
-
-def is_depthwise(facts: Facts) -> bool:
-    """So many convolutions see one channel each that a step takes longer than in other networks."""
-    convolutions = [layer for layer in facts.layers if layer.type == "Conv2d"]
-    thin = sum(_sees_one_channel(layer) for layer in convolutions)
-    return bool(convolutions) and thin / len(convolutions) >= DEPTHWISE_SHARE
-
-
-def _sees_one_channel(layer: LayerWork) -> bool:
-    return any(product.times > MANY_PRODUCTS and product.columns == 1 for product in layer.products)
 
 
 def step_from_inference(latency_s: float, depthwise: bool) -> Range:

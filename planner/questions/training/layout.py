@@ -8,7 +8,8 @@ from calibrate.layers.work import Facts
 from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.rules.roofline import LAUNCH_S
-from planner.questions.training.closed_forms import epoch_law, is_depthwise, training_flops
+from planner.prediction.trainings import DEPTHWISE, kind_of
+from planner.questions.training.closed_forms import epoch_law, training_flops
 from planner.questions.training.memory import CAST_BYTES, Split
 from planner.questions.training.scenario import TrainedModel, TrainingScenario, Transformer
 from planner.questions.training.sources import MachineSource
@@ -45,7 +46,7 @@ class Subject:
     @property
     def depthwise(self) -> bool:
         """Its steps take longer over inference than those of other networks."""
-        return self.facts is not None and is_depthwise(self.facts)
+        return self.facts is not None and kind_of(self.facts) == DEPTHWISE
 
     @property
     def layers(self) -> int:

@@ -1,22 +1,23 @@
 """The time of one pass on one kind of GPU, by the best evidence there is, and what limits it.
 
-In order: speeds the scenario states; the measured training curve of a profile; its inference curve times a factor; the
-same of inference predicted from published times of the model, or from other GPUs or models; the roofline of the model's
-layers; operations over a share of the peak.
+In order: speeds the scenario states; the measured training curve of a profile; published trainings, with the measured
+inference curve of a profile times a factor where there is one; the roofline of the model's layers, or its operations,
+over a share of the peak.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import exp, hypot, log
 from typing import Any
 
-from planner.model.plan import PredictionRule
+from planner.model.plan import Estimate
 from planner.model.ranges import Range, exactly, ranged
+from planner.prediction.effects import chip
 from planner.prediction.predict import Predictor
-from planner.prediction.rules.pairs import PredictedPair
+from planner.prediction.rules.bands import joined
 from planner.prediction.rules.roofline import Bound, PrecisionError, Roofline, latency_s, peak_flops
-from planner.questions.training.closed_forms import END_TO_END, FORWARD_SHARE, VISION_EFFICIENCY, step_from_inference
+from planner.prediction.trainings import step_case
+from planner.questions.training.closed_forms import END_TO_END, FORWARD_SHARE, step_from_inference
 from planner.questions.training.layout import Subject
 from planner.questions.training.scenario import SpeedSpec, TrainingScenario
 from simulator.world.curves import Curve, Interpolated
@@ -31,6 +32,8 @@ FLAT = 0.25
 """Growth of time over growth of the batch below which overhead limits a series."""
 PAST_MOST = 2
 """Times the largest measured batch up to which a curve is believed at all."""
+SOURCES_MAX = 3
+"""Publications that are named of one speed."""
 MEASURED_OPTIMIZER = {"sgd": "sgd", "momentum": "sgd", "adam": "adam", "adamw": "adam"}
 """The optimizer among the two that calibration measures whose step takes as long."""
 
@@ -48,20 +51,22 @@ class Limit(StrEnum):
 
 
 class SpeedRule(StrEnum):
-    """How the time of a pass was found; those of `PredictionRule` say how its inference was predicted."""
+    """How the time of a pass was found; those of `PredictionRule` are of answers of before trainings were published."""
 
     STATED = "stated"
     """The scenario says it."""
     TRAINING_STEPS = "training-steps"
     """Steps were measured on the GPU."""
     PROFILE = "profile"
-    """Inference was measured on the GPU."""
+    """Inference was measured on the GPU, and joined with published trainings."""
+    TRAININGS = "trainings"
+    """From published trainings of this and other models on this and other GPUs."""
     LEARNT = "learnt"
     MEASURED_RATIO = "measured-ratio"
     LAYER_MODEL = "layer-model"
     DATA_SHEETS = "data-sheets"
     ROOFLINE = "roofline"
-    """From the model's layers, by the vendor's peaks."""
+    """From the model's layers, by a share of the vendor's peaks that the scenario states."""
     PEAK = "peak"
     """Operations over a share of the vendor's peak."""
 
@@ -122,8 +127,7 @@ class OnePass:
         sources = (
             self.from_achieved,
             self.from_training_curve,
-            self.from_inference_curve,
-            self.from_prediction,
+            self.from_trainings,
             self.from_roofline,
             self.from_peak,
         )
@@ -169,10 +173,36 @@ class OnePass:
         )
         return self.from_series(series)
 
+    def from_trainings(self) -> PassSpeed | None:
+        """Published trainings; joined with inference that was measured on this kind of GPU, times a step over it.
+
+        Nothing where the scenario says which share of the peak is reached.
+        """
+        if self.subject.facts is None or self.scenario.utilization:
+            return None
+        case = step_case(self.subject.facts, self.gpu, self.precision, self.whole_batch)
+        told = self.predictor.trainings.predict(case)
+        is_known = self.predictor.trainings.knows_vendor(self.gpu)
+        near, model, on = self.predictor.trainings.near(case), case.architecture, chip(self.gpu)
+        ours = self.again(
+            PassSpeed(
+                pass_s=ranged(told.low, told.value, told.high) * (self.batch / self.whole_batch),
+                limit=limit_of(self.roofline().bound),
+                rule=SpeedRule.TRAININGS,
+                evidence=Evidence.PREDICTED if is_known else Evidence.ASSUMED,
+                source=f"published trainings: {near.of_model} of {model}, {near.on_chip} on {on}, {near.of_both} both",
+                sources=near.sources[:SOURCES_MAX],
+            )
+        )
+        inferred = self.from_inference_curve()
+        return ours if inferred is None else both(inferred, ours)
+
     def from_inference_curve(self) -> PassSpeed | None:
         """Inference that was measured on this kind of GPU, times a training step over it."""
         profile = self.profile
         if profile is None or self.batch > PAST_MOST * profile.latency.x[-1]:
+            return None
+        if profile.latency_evidence is not Evidence.MEASURED:
             return None
         factor = step_from_inference(1.0, self.subject.depthwise)
         series = Series(
@@ -214,47 +244,19 @@ class OnePass:
             )
         )
 
-    def from_prediction(self) -> PassSpeed | None:
-        """Inference that is predicted from other GPUs or models, times a training step over it: both err independently.
-
-        Where only its layers predict it, or the scenario says which share of the peak is reached, that is left to
-        `from_roofline`, whose share of the peak is that of training.
-        """
-        if not self.subject.own or self.scenario.utilization:
-            return None
-        predicted = self.predictor.predicted_pair(self.subject.profile, self.gpu.name, self.precision)
-        if predicted is None or is_by_layers_alone(predicted):
-            return None
-        inference_s = predicted.prediction(self.batch).latency_s
-        step = step_from_inference(1.0, self.subject.depthwise)
-        slower = exp(hypot(log(inference_s.high / inference_s.value), log(step.high / step.mid)))
-        faster = exp(hypot(log(inference_s.value / inference_s.low), log(step.mid / step.low)))
-        mid_s = inference_s.value * step.mid * self.subject.flops_over_own
-        return self.again(
-            PassSpeed(
-                pass_s=ranged(mid_s / faster, mid_s, mid_s * slower),
-                limit=limit_of(self.roofline().bound),
-                rule=SpeedRule(predicted.rule),
-                evidence=weakest(predicted.evidence, Evidence.EXTRAPOLATED),
-                source=f"inference predicted ({predicted.why}), times {step.low:g} to {step.high:g}",
-                sources=predicted.sources,
-            )
-        )
-
     def from_roofline(self) -> PassSpeed | None:
-        """Three times the roofline of a forward pass, at the share of it that networks reach."""
-        if self.subject.facts is None:
+        """Three times the roofline of a forward pass, at the share of it that the scenario states."""
+        share = self.scenario.utilization
+        if self.subject.facts is None or not share:
             return None
         roofline = self.roofline()
-        ideal_s = 3 * roofline.total_s * self.batch / self.whole_batch
-        share = self.share_of_peak(VISION_EFFICIENCY)
         return self.again(
             PassSpeed(
-                pass_s=ranged(ideal_s / share.high, ideal_s / share.mid, ideal_s / share.low),
+                pass_s=exactly(3 * roofline.total_s * self.batch / self.whole_batch / share),
                 limit=limit_of(roofline.bound),
                 rule=SpeedRule.ROOFLINE,
                 evidence=Evidence.ASSUMED,
-                source=f"the vendor's peaks and the model's layers, at {share_text(share)} of them",
+                source=f"the vendor's peaks and the model's layers, at {share_text(exactly(share))} of them",
             )
         )
 
@@ -318,13 +320,16 @@ class Series:
         return growth < 1 + FLAT * (batch / half - 1)
 
 
-def is_by_layers_alone(predicted: PredictedPair) -> bool:
-    """Nothing was published of the model, and no profile of it carried over: its own layers are all that is known.
-
-    Of twelve of timm's trainings on an RTX 3090, told as if they were new, half err by more than 40 % by what was
-    learnt of such layers, and by more than 21 % by the roofline of training.
-    """
-    return predicted.rule in (PredictionRule.LEARNT, PredictionRule.ROOFLINE) and not predicted.sources
+def both(one: PassSpeed, other: PassSpeed) -> PassSpeed:
+    """The first, with its time and that of the other averaged by their certainty."""
+    found = joined(*(Estimate(value=s.pass_s.mid, low=s.pass_s.low, high=s.pass_s.high) for s in (one, other)))
+    return replace(
+        one,
+        pass_s=ranged(found.low, found.value, found.high),
+        evidence=weakest(one.evidence, other.evidence),
+        source=f"{one.source}, and {other.source}",
+        sources=(*one.sources, *other.sources),
+    )
 
 
 def achieved(speeds: Iterable[SpeedSpec], gpu: GPU) -> SpeedSpec | None:

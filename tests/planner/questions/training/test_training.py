@@ -11,6 +11,7 @@ from support.spike import spike
 from calibrate.layers.facts import facts
 from planner.catalog.cost import Ownership, annuity_usd, co2_kg, rent_usd, usd_per_tflops
 from planner.io.strict_yaml import parse
+from planner.prediction.trainings import DEPTHWISE, kind_of
 from planner.questions.training.closed_forms import (
     END_TO_END,
     RUN_OVER_STEPS,
@@ -24,7 +25,6 @@ from planner.questions.training.closed_forms import (
     compute_s,
     epoch_law,
     exposed_s,
-    is_depthwise,
     loader_s,
     pipeline_s,
     rescaled_step_s,
@@ -168,7 +168,7 @@ def test_training_over_inference_is_a_band() -> None:
      ("vgg16", False), ("alexnet", False), ("vit_b_16", False)],
 )  # fmt: skip
 def test_depthwise_networks_are_told_by_their_layers(model: str, thin: bool) -> None:
-    assert is_depthwise(facts(model)) is thin
+    assert (kind_of(facts(model)) == DEPTHWISE) is thin
 
 
 def test_one_utilization_cannot_be_right_for_llama() -> None:

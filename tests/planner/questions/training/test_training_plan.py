@@ -535,8 +535,8 @@ def test_a_profile_goes_before_vendors_peaks() -> None:
     measured, predicted = changed(), changed("model.profile=nobody")
     stated = changed("model.profile=nobody", "utilization=40 %")
     assert [option.source.split(" (")[0] for option in (measured, predicted, stated)] == [
-        "inference measured on it, times 3 to 4.9",
-        "inference predicted",
+        "published trainings: 74 of resnet50, 14 on V100, 4 both",
+        "published trainings: 74 of resnet50, 14 on V100, 4 both",
         "the vendor's peaks and the model's layers, at 40 % of them",
     ]
     assert measured.evidence.rank <= predicted.evidence.rank < stated.evidence.rank
@@ -564,38 +564,71 @@ def pass_speed(model: str, batch: float, predictor: Predictor, gpu: str = "RTX30
     return speed
 
 
-def test_published_trainings_are_predicted_from_published_inference() -> None:
+def test_published_trainings_of_a_gpu_are_predicted_from_those_of_others() -> None:
+    """Networks that timm trained on an RTX 3090, told by what others trained, on that GPU and elsewhere."""
     predictor = Predictor(LIBRARY, CATALOG.gpus)
+    known = predictor.trainings
+    predictor.__dict__["trainings"] = known.without(case.source == "timm-train" for case in known.cases)
     speeds = {model: pass_speed(model, batch, predictor) for model, (batch, _) in TRAINED.items()}
     published_s = {model: batch / rate for model, (batch, rate) in TRAINED.items()}
     errors = [abs(math.log(speeds[model].pass_s.mid / published_s[model])) for model in TRAINED]
     inside = sum(speeds[model].pass_s.low <= published_s[model] <= speeds[model].pass_s.high for model in TRAINED)
-    assert {speed.rule for speed in speeds.values()} == {SpeedRule.LEARNT}
-    assert all("timm" in speed.sources for speed in speeds.values())
-    # One factor for all networks errs 12 % by itself at the median (test_training_public).
-    assert math.expm1(statistics.median(errors)) < 0.15
+    assert {speed.rule for speed in speeds.values()} == {SpeedRule.TRAININGS}
+    assert all("lambda-v1" in speed.sources for speed in speeds.values())
+    # The stated band of a publisher that is left out: half within 20 %.
+    assert math.expm1(statistics.median(errors)) < 0.2
     assert inside >= binom.ppf(0.025, len(TRAINED), 0.8)
 
 
-def test_a_new_model_is_trained_by_its_roofline() -> None:
-    """What was learnt of others' layers errs by more than the roofline of training."""
+def test_a_model_of_ones_own_is_told_by_its_layers() -> None:
+    """The same layers under a name that nobody published: within the band of what is known of VGG-19."""
     scenario = load_training(SCENARIOS / "resnet50.yaml", ("model={zoo: vgg19}",)).scenario
     known = subject_of(scenario)
-    assert known.own
-    new = replace(known, own=replace(known.own, model="mine:net"), profile="mine:net")
+    assert known.facts
+    new = replace(known, facts=replace(known.facts, model="mine:net"), profile="mine:net")
     predictor = Predictor(LIBRARY, CATALOG.gpus, facts_of=partial(facts_of, new))
-    one = OnePass(scenario=scenario, subject=new, gpu=CATALOG.gpus["RTX3090"], batch=384, predictor=predictor)
-    speed = one.speed()
-    assert speed
-    assert (speed.rule, speed.evidence, speed.sources) == (SpeedRule.ROOFLINE, Evidence.ASSUMED, ())
+    told = [
+        OnePass(scenario=scenario, subject=one, gpu=CATALOG.gpus["RTX3090"], batch=384, predictor=predictor).speed()
+        for one in (known, new)
+    ]
+    own, strange = (speed.pass_s for speed in told if speed)
+    assert strange.low < own.mid < strange.high
+    assert strange.high / strange.low > own.high / own.low
+
+
+def test_inference_that_was_measured_is_joined_with_published_trainings() -> None:
+    """Between both, and surer than each; a published profile tells nothing of a step."""
+    scenario = load_training(SCENARIOS / "resnet50.yaml").scenario
+    profile = LIBRARY.get("nvidia_resnet50", "V100", "amp")
+    assert profile
+    slow = replace(profile.latency, y=tuple(1.2 * y for y in profile.latency.y))  # type: ignore[type-var]
+    found = {}
+    for evidence in (Evidence.PUBLISHED, Evidence.MEASURED):
+        known = replace(profile, latency=slow, latency_evidence=evidence, doubt=None)
+        library = replace(LIBRARY, profiles={("nvidia_resnet50", "V100", "amp"): known})
+        one = OnePass(
+            scenario=scenario,
+            subject=subject_of(scenario),
+            gpu=CATALOG.gpus["V100"],
+            batch=256,
+            predictor=Predictor(library, CATALOG.gpus),
+        )
+        speed = one.speed()
+        assert speed
+        found[evidence] = speed
+    published, measured = found[Evidence.PUBLISHED], found[Evidence.MEASURED]
+    assert (published.rule, measured.rule) == (SpeedRule.TRAININGS, SpeedRule.PROFILE)
+    inferred_s = 3.5 * float(slow(256))
+    assert min(published.pass_s.mid, inferred_s) < measured.pass_s.mid < max(published.pass_s.mid, inferred_s)
+    assert measured.pass_s.high / measured.pass_s.low < published.pass_s.high / published.pass_s.low
 
 
 def test_an_option_names_its_rule_and_sources() -> None:
     plan = answer("resnet50")
     told = json.loads(render(plan, Format.JSON, Screen()))["options"]
     rules = {option["gpu"]: option["rule"] for option in told}
-    assert rules == {"V100": "profile", "A100-80GB": "learnt", "H100": "learnt", "L4": "learnt"}
-    assert all("mlperf" in " ".join(option["sources"]) for option in told if option["gpu"] == "L4")
+    assert set(rules.values()) == {"trainings"}
+    assert all("lambda-v1" in option["sources"] for option in told if option["gpu"] == "H100")
     assert "Sources: " in render(plan, Format.TABLE, Screen())
     assert {option.rule for option in answer("gpt3").options} == {SpeedRule.STATED}
 
@@ -986,10 +1019,10 @@ def test_of_times_that_cannot_be_told_apart_the_cheapest_is_the_fastest() -> Non
 def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() -> None:
     plan = vit("deadline=20 min")
     sure = [o for o in plan.options if o.fits]
-    lines = {line.partition(":")[0]: line for line in answers(plan)[1:]}
-    fastest, earliest = fastest_of(sure), min(sure, key=lambda o: o.time_s.high)
+    fastest = fastest_of(sure)
     assert fastest
     assert min(o.time_s.mid for o in sure) >= fastest.time_s.mid / 1.05
-    assert who(fastest) in lines["Fastest"]
-    assert fastest.time_s.high > earliest.time_s.high
-    assert length(earliest.time_s.high) in lines["Earliest at worst"]
+    quick, steady = timed(fastest, ranged(1300, 1500, 6000), 5.0), timed(fastest, ranged(1600, 1900, 2500), 5.0)
+    lines = {line.partition(":")[0]: line for line in answers(replace(plan, options=(quick, steady)))[1:]}
+    assert length(quick.time_s.mid) in lines["Fastest"]
+    assert length(steady.time_s.high) in lines["Earliest at worst"]
