@@ -202,7 +202,7 @@ class OnePass:
         profile = self.profile
         if profile is None or self.batch > PAST_MOST * profile.latency.x[-1]:
             return None
-        if profile.latency_evidence is not Evidence.MEASURED:
+        if profile.latency_evidence.rank > Evidence.ELSEWHERE.rank:
             return None
         factor = step_from_inference(1.0, self.subject.depthwise)
         series = Series(
