@@ -243,6 +243,7 @@ class Bench:
             least = min(line.stage.workspace_bytes for line in self.lines)
             self.weights.reserve(gpu.memory_bytes - gpu.context_bytes - least)
         if isinstance(self.device, Cuda):
+            self.device.empty_caches()  # of weights as they were built: those that are loaded come from another pool
             torch.cuda.reset_peak_memory_stats(self.device.index)
         return executor
 
