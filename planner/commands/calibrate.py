@@ -22,7 +22,7 @@ def doctor(
     device: Device = "cuda:0",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where profiles shall go.")] = Path("profiles"),
 ) -> None:
-    """Check whether a device can be measured, and say what to do where it cannot."""
+    """Check if a device can be measured, and say what is missing."""
     from calibrate.devices.doctor import exit_code, render
 
     findings = api.doctor(device, out)

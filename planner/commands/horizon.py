@@ -31,7 +31,10 @@ def horizon(
     seed: Seed = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compare ways to keep GPUs over days: fixed, by the hour, autoscaled, reserved, spot, your own."""
+    """Compare ways to keep GPUs over days of load.
+
+    Fixed, by the hour, autoscaled, reserved, spot, your own.
+    """
     from planner.console.output import ExitCode, check_out, check_plot, emit, keep, note, progress
     from planner.show.kept import render
     from planner.units.writing import stdout_screen

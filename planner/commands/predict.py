@@ -32,7 +32,9 @@ def predict(
     ] = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Say how long batches take that nobody may have measured: seconds with 80 % bands, row by row, in order.
+    """Say how long batches take that nobody may have measured.
+
+    Seconds with 80 % bands, row by row, in order.
 
     An empty cell means the usual: the model's usual input, fp32, pytorch, a batch of 1. Names may be written as
     published tables write them. What cannot be predicted has no figures and a reason; exit code 2 where nothing can.

@@ -46,7 +46,9 @@ def profile(
     profiles: Profiles = None,
     form: FormNoCsv = Format.TABLE,
 ) -> None:
-    """Say where one model's time and memory go, layer by layer, and what would change that.
+    """Say where one model's time and memory go, layer by layer.
+
+    And what would change that.
 
     Your own model's code is run, to see its layers.
     """

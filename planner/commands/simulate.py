@@ -34,7 +34,7 @@ def simulate(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Replay a scenario on GPUs that you name, or as a plan placed it."""
+    """Replay a scenario on GPUs you name, or as a plan placed it."""
     from planner.search.simulation import policy_override
     from planner.show.documents.simulation import brief
     from planner.show.kept import render

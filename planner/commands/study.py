@@ -50,7 +50,7 @@ def study(
     plot: Plot = None,
     quiet: Quiet = False,
 ) -> None:
-    """Answer one question at many points, and say what matters most."""
+    """Answer one question at many points; say what matters most."""
     from planner.console.output import check_plot, emit, note
     from planner.questions.studies.journal import FILE
     from planner.questions.studies.results import write

@@ -41,7 +41,10 @@ def train(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
+    """Say how long a training takes, what it costs, and if it fits.
+
+    Options, the cheapest and the fastest.
+    """
     from planner.console.output import ExitCode, check_out, check_plot, emit, keep
     from planner.show.charts.kit.png import FORMS
     from planner.show.documents.training import brief, check_text, draw

@@ -26,7 +26,10 @@ def whatif(
     seed: Seed = None,
     quiet: Quiet = False,
 ) -> None:
-    """Replay a plan as it stands with machines away, at another load, or with its scenario changed."""
+    """Replay a plan with machines away or at another load.
+
+    Its replicas stay as they stand; its scenario may be changed too.
+    """
     from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress
     from planner.show.kept import render
     from planner.units.writing import stdout_screen

@@ -164,6 +164,7 @@ def test_every_command_and_option_has_help_and_a_place_in_the_docs(path, command
     docs = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert f"`planner {path}" in docs
     assert command.help
+    assert not command.get_short_help_str(61).endswith("...")  # the room that a list of commands has in 80 columns
     for option in command.params:
         assert option.param_type_name == "argument" or option.help, option.name
         assert all(f"`{word}" in docs for word in option.opts if word.startswith("-"))

@@ -23,7 +23,7 @@ def diff(
         ),
     ] = None,
 ) -> None:
-    """Say what differs between two answers, and which figures by more than chance."""
+    """Say what differs between two answers by more than chance."""
     from planner.compare.diff import crossed
     from planner.compare.gate import parse_change
     from planner.compare.report import render

@@ -19,7 +19,10 @@ def export(
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace exported files that were changed since.")] = False,
 ) -> None:
-    """Turn a plan into files that deploy it, with a script that measures whether its SLOs are met."""
+    """Turn a plan into files that deploy, watch or draw it.
+
+    Beside those that deploy it lies a script that measures whether its SLOs are met.
+    """
     from planner.console.output import say
     from planner.exports.targets import described
 

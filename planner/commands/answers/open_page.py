@@ -11,7 +11,7 @@ from planner.console.output import ExitCode, emit, note
 
 
 def open_page(answer: Answer) -> None:
-    """Show an answer in the browser, as the page of `planner report`."""
+    """Show an answer in the browser, as `planner report` does."""
     import webbrowser
 
     page = Path(mkdtemp(prefix="planner-")) / f"{answer.stem}.html"

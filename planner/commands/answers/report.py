@@ -15,7 +15,7 @@ def report(
         "report.html"
     ),
 ) -> None:
-    """Write an answer as one HTML page that opens offline and can be sent on."""
+    """Write an answer as one HTML page that opens offline."""
     from planner.console.output import say
 
     api.report(answer, out)

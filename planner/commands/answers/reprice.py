@@ -26,7 +26,7 @@ def reprice(
     ] = None,
     form: FormNoCsv = Format.TABLE,
 ) -> None:
-    """Say what a plan costs at other prices, without simulating again."""
+    """Say what a plan costs at other prices, not simulated again."""
     from planner.compare.report import render_reprice
     from planner.io.store import check_target
 

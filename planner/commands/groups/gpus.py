@@ -48,7 +48,7 @@ def gpus_add(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for --catalog.")] = Path("catalog"),
     catalog: Catalogs = None,
 ) -> None:
-    """Add a kind of GPU to a catalog of yours, as its data sheet states it."""
+    """Add a kind of GPU to a catalog, as its data sheet states it."""
     path = api.gpus_add(
         kind,
         out,

@@ -66,7 +66,10 @@ def breakeven(
     plot: Plot = None,
     quiet: Quiet = False,
 ) -> None:
-    """Say where resident, swapped and merged models, or more GPUs, cost least: against load and number of models."""
+    """Say where resident, swapped or merged models cost least.
+
+    Against load and number of models, with more GPUs where they are needed.
+    """
     from planner.console.output import check_plot, emit, note, progress
     from planner.show.forms import written
     from planner.show.text.merging import breakeven_document, breakeven_json

@@ -26,7 +26,7 @@ def prices_show(
     provider: Provider = None,
     catalog: Catalogs = None,
 ) -> None:
-    """List what an hour of an instance costs and what a machine costs to buy, cheapest GPU first."""
+    """List prices of instances and of machines, cheapest GPU first."""
     from planner.catalog.catalog import load_catalog
     from planner.catalog.choosing import choose_instances, choose_purchases
     from planner.show.text.listings.prices import price_list, purchase_list
@@ -43,7 +43,7 @@ def prices_table(
     provider: Provider = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Dollars for a TFLOP/s by machine and precision: rented, reserved, bought."""
+    """Show dollars for a TFLOP/s: rented, reserved, bought."""
     from planner.compare.speed_prices import speed_price_table
 
     emit(speed_price_table(api.prices_table(gpu, provider, catalog=catalog), stdout_screen()))
@@ -72,7 +72,7 @@ def prices_import(
     as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Its day; else that of the list or file.")] = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Put price lists of clouds and of other tools into a catalog of yours; say what changed."""
+    """Put price lists of others into a catalog; say what changed."""
     made = api.prices_import(
         *files, out=out, form=form, provider=provider, region=region, as_of=as_of, catalog=catalog or ()
     )
@@ -86,7 +86,7 @@ def prices_refresh(
     url: Annotated[str | None, typer.Option(metavar="URL", help="Another address of the list.")] = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Fetch public price lists from the internet into a catalog of yours, and say what changed."""
+    """Fetch public price lists from the internet; say what changed."""
     made = api.prices_refresh(*names, out=out, url=url, catalog=catalog or ())
     say(made)
 

@@ -19,7 +19,10 @@ app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
 
 @app.command("list")
 def profiles_list(profiles: Profiles = None, catalog: Catalogs = None, verbose: Verbose = False) -> None:
-    """List what is known about models on GPUs: a line each, with -v one for each profile."""
+    """List what is known about models on GPUs.
+
+    A line each, with -v one for each profile.
+    """
     from planner.show.text.listings.profiles import model_list, profile_list
 
     text = profile_list if verbose else model_list
@@ -36,7 +39,10 @@ def profiles_show(
     catalog: Catalogs = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show all figures of a model, and where they come from; of many profiles a line each."""
+    """Show all figures of a model, and where they come from.
+
+    Of many profiles a line each.
+    """
     from calibrate.published.names import meant_by
     from planner.catalog.choosing import choose, folders_near
     from planner.show.text.listings.profiles import profile_show, speed_list
@@ -69,7 +75,10 @@ def profiles_table(
     profiles: Profiles = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Memory and time to load models and to run them, side by side: measured, published and predicted apart."""
+    """Show memory and time to load and to run models.
+
+    What was measured, published and predicted stands apart.
+    """
     from calibrate.sweep.request import batch_sizes
     from planner.show.documents.costs import costs_text
 
@@ -89,7 +98,10 @@ def profiles_device(
     ] = None,
     profiles: Profiles = None,
 ) -> None:
-    """Show what was probed of measured devices: copies, products, launches, working sets, data loading, power."""
+    """Show what was probed of measured devices.
+
+    Copies, products, launches, working sets, data loading, power.
+    """
     from planner.show.text.listings.devices import device_show
 
     found = api.profiles_device(kind, profiles=profiles or (), plot=plot)
@@ -101,7 +113,10 @@ def profiles_join(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="What calibrations wrote.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the joined profiles go.")],
 ) -> None:
-    """Join calibrations made minutes, hosts or GPUs apart into profiles that say how far they differ."""
+    """Join calibrations into profiles that say how far they differ.
+
+    They may be made minutes, hosts or GPUs apart.
+    """
     joined = api.profiles_join(*folders, out=out)
     emit("".join(f"{one.text}\nWrote {one.path}\n" for one in joined))
 
@@ -118,7 +133,7 @@ def profiles_plot(
     profiles: Profiles = None,
     catalog: Catalogs = None,
 ) -> None:
-    """Draw what a model costs: measured points, fit and band; memory; layers."""
+    """Draw what a model costs: times with fit and band, or memory."""
     profile = api.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
     say(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.")
 
