@@ -106,6 +106,8 @@ class Library:
     """The file of each."""
     gpus: Mapping[str, GPU] = field(default_factory=dict)
     """Kinds for which published figures count as well; empty: they do for none."""
+    host_s: Mapping[str, float] = field(default_factory=dict)
+    """Times of usual work of a core, by its key: the slowest of one's own machines."""
 
     def measured(self, profile: Profile) -> Mapping[str, Any]:
         """Raw samples and all else that planning does not need; empty where the profile was not measured here."""
@@ -285,7 +287,16 @@ def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Libra
     for directory in (*directories, SHIPPED):
         found = _read_profiles(directory, gpus) | found
     profiles = {key: profile for key, (_, profile) in found.items()}
-    return Library(profiles, {key: path for key, (path, _) in found.items()}, gpus)
+    return Library(profiles, {key: path for key, (path, _) in found.items()}, gpus, _host_times_s(directories))
+
+
+def _host_times_s(directories: Sequence[Path]) -> dict[str, float]:
+    files = [path for directory in directories for path in _files(directory, DEVICE_FILE)]
+    found: dict[str, float] = {}
+    for path in files:
+        for key, time_s in read_probes(path).get("host", {}).items():
+            found[key] = max(time_s, found.get(key, 0.0))
+    return found
 
 
 def find_kinds(directories: Sequence[Path]) -> dict[str, GPU]:
@@ -360,8 +371,9 @@ def _read_kinds(directory: Path) -> dict[str, GPU]:
 
 
 def _read_profiles(directory: Path, gpus: Mapping[str, GPU]) -> dict[Key, tuple[Path, Profile]]:
-    paths = [path for path in _files(directory, "*.json") if path.name != DEVICE_FILE]
-    if not paths:
+    files = _files(directory, "*.json")
+    paths = [path for path in files if path.name != DEVICE_FILE]
+    if not files:
         raise ProfileError(f"{directory}: holds no profile. Put .json files of schema {SCHEMA} there")
     return _read_each(
         paths,

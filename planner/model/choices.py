@@ -115,6 +115,17 @@ class Preset(StrEnum):
     P7 = "p7"
 
 
+class HostWork(StrEnum):
+    """Usual work of a core, which `planner calibrate --what host` times."""
+
+    DECODE = "decode"
+    RESIZE = "resize"
+    LETTERBOX = "letterbox"
+    CROP = "crop"
+    SUPPRESS = "suppress"
+    TRACK = "track"
+
+
 class Codec(StrEnum):
     """Ways in which video is packed, with ten bits for a colour where that takes an engine another time."""
 

@@ -130,6 +130,7 @@ class Code(StrEnum):
     SPARES = "spares"
     PLACED_ANEW = "placed-anew"
     CORES = "cores"
+    HOST_MEASURED = "host-measured"
     VCPUS = "vcpus"
     STREAM_MEMORY = "stream-memory"
     DUE_FRAMES = "due-frames"

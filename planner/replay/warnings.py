@@ -147,6 +147,8 @@ def _of_stations(trial: Trial) -> Iterator[Statement]:
         yield from _of_cores(trial)
     for stage in stages:
         yield from _of_streams(stage)
+        if stage.measured and stage.host:
+            yield Statement(code=Code.HOST_MEASURED, subjects=(stage.name,), figures={"time_s": stage.host})
     yield from _of_engines(trial, stages)
 
 

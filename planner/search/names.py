@@ -1,8 +1,9 @@
 """Names: models and GPUs of a scenario that nothing is known of, each with its place, before anything is planned."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from calibrate.io.points import FRAME_SIZES
 from calibrate.layers.facts import facts, has_layers, meant, shipped
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.work import FactsError
@@ -13,8 +14,11 @@ from calibrate.zoo.sources import how_to_name
 from planner.catalog.catalog import Catalog, CatalogError
 from planner.catalog.offers import Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
+from planner.model.choices import HostWork
+from planner.model.parts.coding import FULL_HD
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.models import ModelSpec
+from planner.model.parts.pipelines import StageSpec
 from planner.model.scenario import Predict, Scenario
 from planner.placing.sizing import Profiles
 from planner.prediction.learnt import learnt
@@ -33,6 +37,9 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
     scenario = replace(scenario, buy=spelt(loaded.scenario.buy, catalog), models=models)
     loaded = replace(loaded, scenario=scenario)
     wrong = list(wrong_offers(catalog, scenario.buy))
+    scenario, unmeasured = with_measured_work(scenario, library.host_s if isinstance(library, Library) else {})
+    loaded = replace(loaded, scenario=scenario)
+    wrong += unmeasured
     if isinstance(library, Library):
         wrong += _not_traced(scenario, library)
         unknown = _unknown_models(scenario, library)
@@ -47,6 +54,38 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
     if wrong:
         raise refused(loaded, wrong)
     return loaded
+
+
+def with_measured_work(scenario: Scenario, host_s: Mapping[str, float]) -> tuple[Scenario, list[tuple[Steps, str]]]:
+    """The scenario with the times of its measured work, and what is wrong where nobody measured that."""
+    wrong: list[tuple[Steps, str]] = []
+
+    def timed(stage: StageSpec, place: Steps) -> StageSpec:
+        if stage.measured is None:
+            return stage
+        width, height = stage.resolution or FULL_HD
+        keys = f"{stage.measured}_{width}x{height}_s", f"{stage.measured}_s"
+        time_s = next((host_s[key] for key in keys if key in host_s), None)
+        if time_s is None and stage.host is None:
+            wrong.append(((*place, "measured"), untimed(stage.measured, width, height, host_s)))
+        return replace(stage, host=time_s or stage.host)
+
+    pipelines = tuple(
+        replace(one, stages=tuple(timed(stage, ("pipelines", i, "stages", k)) for k, stage in enumerate(one.stages)))
+        for i, one in enumerate(scenario.pipelines)
+    )
+    return replace(scenario, pipelines=pipelines), wrong
+
+
+def untimed(work: HostWork, width: int, height: int, host_s: Mapping[str, float]) -> str:
+    """What is wrong with work that nobody measured."""
+    sizes = [f"{w}x{h}" for w, h in FRAME_SIZES if f"{work}_{w}x{h}_s" in host_s]
+    known = f" Known are {', '.join(sizes)}." if sizes else ""
+    of = "" if work in (HostWork.SUPPRESS, HostWork.TRACK) else f" {width}x{height}"
+    measure = "Measure it: planner calibrate --what host --device cpu; name its folder with --profiles, or write e.g."
+    return (
+        f"`{work}`{of}: no folder of --profiles says how long a core takes.{known} {measure} `host: 10 ms` beside it."
+    )
 
 
 def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:

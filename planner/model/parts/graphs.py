@@ -13,9 +13,11 @@ MODEL_KEYS = ("model", "profile", "factory")
 BESIDE_MODEL = ("input", "precision", "runtime", "max_queue_delay")
 ENGINE_KEYS = ("decode", "encode")
 """Keys by which a stage names the codec of an engine for video."""
-BESIDE_ENGINE = ("resolution", "memory", "engine_rate")
+BESIDE_ENGINE = ("memory", "engine_rate")
 BESIDE_ENCODE = ("preset",)
-WORK_KEYS = (*ENGINE_KEYS, "host", "copy")
+OF_FRAMES = (*ENGINE_KEYS, "measured")
+"""Keys beside which a size of frames is stated."""
+WORK_KEYS = (*OF_FRAMES, "host", "copy")
 
 
 def spread(fan_out: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -37,10 +39,12 @@ def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
     named = next((key for key in MODEL_KEYS if stage.get(key)), None)
     works = [named] if named else []
     works += [key for key in WORK_KEYS if stage.get(key) is not None]
+    if "measured" in works and "host" in works:
+        works.remove("host")  # its time where nobody measured it
     if not works:
         keys = (*MODEL_KEYS, *WORK_KEYS)
         if not any(did_you_mean(key, keys) for key in stage):  # that is a key that is not known, which is told
-            yield (), "does nothing. Give one of `model`, `decode`, `encode`, `host` and `copy`.", *keys
+            yield (), "does nothing. Give one of `model`, `decode`, `encode`, `host`, `measured` and `copy`.", *keys
         return
     if len(works) > 1:
         yield (works[1],), f"cannot stand beside `{works[0]}`: a stage does one thing. Make two stages of it."
@@ -51,7 +55,12 @@ def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
 
 def misplaced(stage: Mapping[str, Any], work: str) -> Iterator[Wrong]:
     """Keys that go only with other work."""
-    for owners, keys in ((MODEL_KEYS, BESIDE_MODEL), (ENGINE_KEYS, BESIDE_ENGINE), (("encode",), BESIDE_ENCODE)):
+    for owners, keys in (
+        (MODEL_KEYS, BESIDE_MODEL),
+        (OF_FRAMES, ("resolution",)),
+        (ENGINE_KEYS, BESIDE_ENGINE),
+        (("encode",), BESIDE_ENCODE),
+    ):
         named = "model" if owners is MODEL_KEYS else "` or `".join(owners)
         for key in keys if work not in owners else ():
             if key in stage:

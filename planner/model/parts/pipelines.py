@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from planner.model.checked import checked
-from planner.model.choices import Codec, EncodedCodec, Preset
+from planner.model.choices import Codec, EncodedCodec, HostWork, Preset
 from planner.model.parts.coding import FULL_HD, Coding
 from planner.model.parts.fields import (
     Factory,
@@ -109,7 +109,8 @@ Edges = Annotated[
 @checked(work)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpec:
-    """One stage of a pipeline. Exactly one of `model`, `decode`, `encode`, `host` and `copy` says what it does."""
+    """One stage of a pipeline. Exactly one of `model`, `decode`, `encode`, `host`, `measured` and `copy` says what it
+    does."""
 
     name: Name
     """Its name in the pipeline."""
@@ -134,8 +135,8 @@ class StageSpec:
     preset: Preset = Preset.P4
     """With `encode`: from `p1`, the quickest, to `p7`, the one of best quality; FFmpeg's own is `p4`."""
     resolution: Resolution | None = None
-    """With `decode` or `encode`: width and height of the frames, e.g. `1920x1080`. Where not given, 1920x1080; of
-    encoding, that of the stream that is decoded before."""
+    """With `decode`, `encode` or `measured`: width and height of the frames, e.g. `1920x1080`. Where not given,
+    1920x1080; of encoding and of measured work, that of the stream that is decoded before."""
     memory: PositiveBytes | None = None
     """With `decode` or `encode`: GPU memory that each stream holds; where not given, of 1920x1080 500 MB to decode and
     440 MB to encode, of 3840x2160 705 MB and 645 MB."""
@@ -143,6 +144,10 @@ class StageSpec:
     """With `decode` or `encode`: frames a second that one engine does of these, where you know it, e.g. `400 fps`."""
     host: PositiveDuration | None = None
     """Work on a core of the machine's processor: its time for one item, e.g. `2 ms`."""
+    measured: HostWork | None = None
+    """Usual work on a core of the machine's processor, in the time that `planner calibrate --what host` measured, in a
+    folder of `--profiles`: `decode`, `resize`, `letterbox` or `crop` of frames, `suppress` boxes, `track` objects.
+    `host` beside it is the time where no folder has one."""
     copy: PositiveBytes | None = None
     """Bytes of one item that cross PCIe to a GPU, e.g. `6.2 MB` of a frame that was decoded on the processor."""
     after: Edges = ()
@@ -206,11 +211,11 @@ class PipelineSpec:
     """Accuracy on frames that are processed in time."""
 
     def __post_init__(self) -> None:
-        """What is encoded has the size of what was decoded, unless another one is stated."""
+        """What is encoded, or worked on, has the size of what was decoded, unless another one is stated."""
         object.__setattr__(self, "stages", tuple(self._sized(stage) for stage in self.stages))
 
     def _sized(self, stage: StageSpec) -> StageSpec:
-        if stage.encode is None or stage.resolution:
+        if stage.resolution or not (stage.encode or stage.measured):
             return stage
         before = self.stages_before(stage)
         size = next((one.resolution for one in before if one.decode and one.resolution), None)

@@ -82,7 +82,7 @@ def carried(context: Context) -> Context:
     """The same for a machine where no profile lies."""
     library = context.library
     samples = {key: library.measured(profile) for key, profile in library.profiles.items()}
-    return replace(context, library=Carried(library.profiles, library.paths, library.gpus, samples))
+    return replace(context, library=Carried(library.profiles, library.paths, library.gpus, library.host_s, samples))
 
 
 @dataclass(frozen=True, slots=True)

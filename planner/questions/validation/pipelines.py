@@ -269,6 +269,8 @@ def step_of(stage: StageSpec) -> str | None:
     """The work of a processor that a stage is: decoding, or what its name says."""
     if stage.decode:
         return "decode"
+    if stage.measured:
+        return stage.measured.value
     return stage.name if stage.host is not None and stage.name in STEPS else None
 
 

@@ -154,7 +154,7 @@ def test_a_part_can_be_changed_by_its_name() -> None:
         (
             "{name: track, host: 2 ms, after: detect}",
             "{name: track, after: detect}",
-            "made.yaml:8:9: pipelines[0].stages[2]: does nothing. Give one of `model`, `decode`, `encode`, `host` and ",
+            "made.yaml:8:9: pipelines[0].stages[2]: does nothing. Give one of `model`, `decode`, `encode`, `host`, ",
         ),
         (
             "host: 2 ms, after",
