@@ -5,7 +5,7 @@ no file, and the same input gives the same plan.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -99,6 +99,8 @@ class TrainingOption:
     """Fewest GPUs that could hold weights, gradients and optimizer states divided among them."""
     steps: float
     step_s: float
+    step_range_s: Range | None = None
+    """Its band; None in answers of before that was said."""
     time_s: Range
     time_parts_s: Mapping[str, float] = field(default_factory=dict)
     """The middle of `time_s` by what takes it; empty in answers of before that was told apart."""
@@ -178,6 +180,10 @@ class TrainingPlan:
     """Cheapest of all that fit at the middle of their memory and keep the limits, where it does not surely fit."""
     faster_if_it_fits: TrainingOption | None = None
     """The same, by time."""
+    cheapest_rival: TrainingOption | None = None
+    """Cheapest of the other kinds of GPU, where nobody can tell whether it is not cheaper than `cheapest`."""
+    fastest_rival: TrainingOption | None = None
+    """The same, by time."""
     warnings: tuple[str, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     prices_as_of: str = ""
@@ -215,6 +221,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         fastest=fastest,
         cheaper_if_it_fits=unsure_of(cheapest, cheapest_of(allowed)),
         faster_if_it_fits=unsure_of(fastest, fastest_of(allowed)),
+        cheapest_rival=cheapest and rival_of(cheapest, sure, paid_usd),
+        fastest_rival=fastest and rival_of(fastest, sure, time_s),
         warnings=(
             *loaded.warnings,
             *usual_length(scenario, subject),
@@ -578,6 +586,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         ),
         steps=layout.steps().mid,
         step_s=step.time_s.mid,
+        step_range_s=step.time_s,
         time_s=time_s,
         time_parts_s=run.parts_s(),
         interruptions=interruptions(layout),
@@ -673,6 +682,32 @@ def is_as_fast(option: TrainingOption, quickest: TrainingOption) -> bool:
     """Its time cannot be told apart from the shortest one: the bands meet, and the middles differ little."""
     little = option.time_s.mid <= (1 + ALIKE) * quickest.time_s.mid or option is quickest
     return little and option.time_s.low <= quickest.time_s.high
+
+
+def rival_of(
+    best: TrainingOption, options: Sequence[TrainingOption], figure: Callable[[TrainingOption], float]
+) -> TrainingOption | None:
+    """The best of other kinds of GPU, where the order of both is another in more than a tenth of cases.
+
+    Steps err independently, runs over their steps alike. 10 h and 12 h with steps known within 1.2 times cannot be told
+    apart, 10 h and 15 h can.
+    """
+    rival = min((option for option in options if option.gpu != best.gpu), key=figure, default=None)
+    if rival is None or not (rival.step_range_s and best.step_range_s) or not math.isfinite(figure(rival)):
+        return None
+    slower, faster = best.step_range_s, rival.step_range_s
+    doubt = math.hypot(math.log(slower.high / slower.mid), math.log(faster.mid / faster.low))
+    return rival if math.log(figure(rival) / figure(best)) < doubt else None
+
+
+def paid_usd(option: TrainingOption) -> float:
+    """What is really paid for an option."""
+    return option.paid_usd
+
+
+def time_s(option: TrainingOption) -> float:
+    """The middle of its time."""
+    return option.time_s.mid
 
 
 def unsure_of(chosen: TrainingOption | None, of_all: TrainingOption | None) -> TrainingOption | None:

@@ -90,10 +90,24 @@ def answers(plan: TrainingPlan) -> list[str]:
     """The cheapest and the fastest."""
     if plan.cheapest is None or plan.fastest is None:
         return no_way(plan)
-    others = [*other_answers(plan)]
+    others = [*rivals(plan), *other_answers(plan)]
     if plan.cheapest == plan.fastest:
         return [f"Cheapest and fastest: {in_short(plan.cheapest)}.", *others]
     return [f"Cheapest: {in_short(plan.cheapest)}.", f"Fastest:  {in_short(plan.fastest)}.", *others]
+
+
+def rivals(plan: TrainingPlan) -> Iterator[str]:
+    """Kinds of GPU that cannot be told apart from those recommended, and what settles that."""
+    found = (("cheaper", plan.cheapest, plan.cheapest_rival), ("faster", plan.fastest, plan.fastest_rival))
+    for better, best, rival in found:
+        if best and rival:
+            shown = f"{who(rival)}: {between(rival.time_s)}, {between(rival.cost_usd, usd)}"
+            yield f"Cannot be told apart, may be {better}: {shown}; {settling(best, rival)}."
+
+
+def settling(one: TrainingOption, other: TrainingOption) -> str:
+    """The measurement that tells two kinds of GPU apart."""
+    return f"`planner calibrate --mode training` on one {one.gpu} and one {other.gpu} settles it"
 
 
 def other_answers(plan: TrainingPlan) -> Iterator[str]:

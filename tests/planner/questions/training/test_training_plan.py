@@ -36,6 +36,9 @@ from planner.questions.training.plan import (
     facts_of,
     fastest_of,
     is_allowed,
+    paid_usd,
+    rival_of,
+    time_s,
     train,
     worker_rate,
 )
@@ -1014,6 +1017,28 @@ def test_of_times_that_cannot_be_told_apart_the_cheapest_is_the_fastest() -> Non
     for plan in map(answer, ("dawnbench", "resnet50")):
         assert plan.fastest
         assert plan.fastest.pareto
+
+
+def known_within(option: TrainingOption, gpu: str, step_s: float, factor: float) -> TrainingOption:
+    """The option on another kind of GPU, its step known within a factor."""
+    band = ranged(step_s / factor, step_s, step_s * factor)
+    return replace(timed(option, exactly(1000 * step_s), 10 * step_s), gpu=gpu, step_range_s=band, commitment_usd=0.0)
+
+
+def test_kinds_that_cannot_be_told_apart_are_named_with_what_settles_it() -> None:
+    plan = vit()
+    one = plan.options[0]
+    best, near, far = (known_within(one, gpu, step_s, 1.2) for gpu, step_s in (("H100", 1.0), ("L4", 1.2), ("T4", 1.5)))
+    assert rival_of(best, [far, near, best], time_s) is near
+    assert rival_of(best, [best, far], time_s) is None
+    assert rival_of(best, [best], paid_usd) is None
+    stated, slower = known_within(one, "H100", 1.0, 1.0), known_within(one, "L4", 1.01, 1.0)
+    assert rival_of(stated, [stated, slower], time_s) is None
+    shown = replace(plan, cheapest=best, fastest=best, cheapest_rival=near, fastest_rival=None)
+    lines = [line for line in answers(shown) if line.startswith("Cannot be told apart")]
+    assert len(lines) == 1
+    assert "may be cheaper" in lines[0]
+    assert "`planner calibrate --mode training` on one H100 and one L4 settles it" in lines[0]
 
 
 def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() -> None:
