@@ -180,8 +180,8 @@ def fit(columns: Sequence[TextColumn], width: int) -> list[list[TextColumn]]:
         key, others = TextColumn("#", [str(n) for n in range(1, len(key.cells) + 1)], right=True), columns
     tables = [[key]]
     for column in others:
-        used = sum(c.least + 2 for c in tables[-1])
-        if used + column.least > width and len(tables[-1]) > 1:
+        used = sum(c.width + 2 for c in tables[-1])
+        if used + column.width > width and len(tables[-1]) > 1:
             tables.append([key])
         tables[-1].append(column)
     return [_narrowed(part, width) or part for part in tables]
