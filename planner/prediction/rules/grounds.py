@@ -55,7 +55,8 @@ class Grounds:
     def footprint(self, model: str, gpu: GPU, precision: str) -> Footprint:
         """One rule for every pair: a profile whose memory somebody saw, in numbers of this precision; else its layers.
 
-        The profile is the same however the time is predicted, so two precisions differ by the size of numbers.
+        Weights are those of one profile whatever the precision, so that two differ by the size of numbers; workspace is
+        of a profile at the precision where one was measured.
         """
         facts = self.facts(model)
         source = self._memory_source(model, gpu, precision, facts)
@@ -66,6 +67,7 @@ class Grounds:
             held = _counted(model, precision) if facts is None else (facts.weight_bytes, workspace)
             whole = Layer(model, round(weight_share(precision) * held[0]))
             return Footprint((whole,), held[1], load, context_bytes)
+        source = self._memory_source(model, gpu, PRECISIONS[0], facts) or source
         scale = weight_share(precision) / weight_share(source.precision)
         layers = tuple(Layer(layer.key, round(scale * layer.weight_bytes)) for layer in source.layers)
         if source.gpu == gpu.name:
