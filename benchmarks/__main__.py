@@ -112,20 +112,19 @@ def loop() -> None:
 
 
 def loop_rows() -> Iterable[list[str]]:
-    """Both beside the loop; where models take turns there is only `simulate`."""
+    """Both beside the loop."""
     for load, limit in LOOP.items():
         one = beside(load, 10**6)
-        took_s = one.replay_s or one.simulate_s
         turns = ", in turns" if load.resident < 1 else ""
         yield [
             f"{load.gpu_count} GPUs, {load.model_count} models, batch {load.batch_size_max}{turns}",
             f"{one.requests:,}",
             f"{one.batches:,}",
             f"{one.requests / one.loop_s:,.0f}",
-            f"{one.requests / one.replay_s:,.0f}" if one.replay_s else "-",
-            f"{took_s / one.loop_s:.1f}",
+            f"{one.requests / one.replay_s:,.0f}",
+            f"{one.replay_s / one.loop_s:.1f}",
             f"{limit:g}",
-            verdict(took_s <= limit * one.loop_s),
+            verdict(one.replay_s <= limit * one.loop_s),
             f"{one.requests / one.simulate_s:,.0f}",
             f"{one.simulate_s / one.loop_s:.1f}",
         ]

@@ -19,7 +19,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.load import Load, run_s
-from simulator.clock.run import Compiled, simulate
+from simulator.clock.run import TURNS, Compiled, simulate
 from simulator.clock.worlds import ARRIVALS, Worlds
 from simulator.world.workload import Floats, draw
 
@@ -134,8 +134,8 @@ class Beside:
     """That are simulated."""
     loop_s: float
     """For as many batches: where models take turns the loop, which loads nothing ahead, gets less far."""
-    replay_s: float | None
-    """As plans replay worlds, with all figures; None where models take turns."""
+    replay_s: float
+    """As plans replay worlds, with all figures."""
     simulate_s: float
     """With arrivals drawn and a record of each request."""
 
@@ -154,7 +154,7 @@ def beside(load: Load, request_count: int) -> Beside:
         batches = sum(_served(begin, time_s, load, room, duration_s) for begin, time_s in queues)
         looped_s = process_time()
         times.append((looped_s - simulated_s, simulated_s - began_s))
-    replay_s = _replay_s(load, duration_s) if load.resident >= 1 else None
+    replay_s = _replay_s(load, duration_s)
     loop_s, simulate_s = map(min, zip(*times, strict=True))
     simulated = sum(len(one.count) for one in result.batches)
     return Beside(result.request_count, simulated, loop_s * simulated / batches, replay_s, simulate_s)
@@ -163,6 +163,7 @@ def beside(load: Load, request_count: int) -> Beside:
 def _replay_s(load: Load, duration_s: float) -> float:
     workload = load.workload()
     Compiled.seen_requests += Compiled.worth_requests
+    TURNS.done += TURNS.worth
     worlds = Worlds(load.deployment(), workload, duration_s, duration_s / 10, workload.rates_rps())
     ARRIVALS.coming(workload, duration_s, 1)
     times_s = []

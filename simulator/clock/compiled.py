@@ -29,6 +29,8 @@ UNCOUNTED: dict[str, Any] = {"_nrt": False}
 loop = njit(cache=True, nogil=True, **UNCOUNTED)
 """For functions that make no arrays, nor call any that do: Numba then counts no references to those that they are
 given, which took ten times as long as serving. Other threads run meanwhile."""
+inlined = njit(cache=True, nogil=True, forceinline=True, **UNCOUNTED)
+"""For such functions that are given sixty arrays: to hand these on takes longer than most of what is done with them."""
 FACTORS = 1024
 """Factors on batch times that are drawn at once, by queue."""
 DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}
@@ -227,6 +229,13 @@ def serve_all(
                 return gpu, now, last, first + empty
         gpu, now, last = gpu + 1, 0.0, -1
     return gpu, now, last, -1
+
+
+def part(queues: Queues, first: int, end: int) -> Queues:
+    """As `_some`, which must not be called from outside machine code."""
+    whole = {"times", "log_start_s", "log_finish_s", "log_count"}
+    parts = {name: column[first:end] for name, column in queues._asdict().items() if name not in whole}
+    return queues._replace(**parts)
 
 
 @loop

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from simulator.clock.compiled import (
     _ready_at,
     begun,
     draw_factors,
+    inlined,
     keep_logs,
     loop,
     rule_of,
@@ -125,17 +126,22 @@ def compiles(gpu: ServingGpu) -> bool:
 def serve(gpu: ServingGpu, link_bytes_per_s: float) -> None:
     """Serve until the horizon."""
     queues = begun(gpu)
-    turns = _turns(gpu, link_bytes_per_s)
-    rule = RESIDENT_FIRST if isinstance(gpu.agenda, SwapAware) else rule_of(gpu)
-    for number in range(len(gpu.queues)):
-        _book(queues, min(rule, BY_DEADLINE), number)
-    while (empty := _serve(queues, turns, rule, gpu.horizon_s)) >= 0:
+    turns = turns_of(gpu, link_bytes_per_s, sum(len(queue.times) for queue in gpu.queues))
+    rule = rule_in_turns(gpu)
+    begin(queues, turns, rule)
+    while (empty := serve_on(queues, turns, rule, gpu.horizon_s)) >= 0:
         draw_factors(queues, gpu.noise[empty], empty)
     keep_logs(gpu, queues)
     _keep_turns(gpu, turns)
 
 
-def _turns(gpu: ServingGpu, link_bytes_per_s: float) -> Turns:
+def rule_in_turns(gpu: ServingGpu) -> int:
+    """How its queues take their turns."""
+    return RESIDENT_FIRST if isinstance(gpu.agenda, SwapAware) else rule_of(gpu)
+
+
+def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int) -> Turns:
+    """A GPU with nothing in its memory yet, and room for what so many requests bring about."""
     stages = [queue.stage for queue in gpu.queues]
     layers = {layer.key: layer.weight_bytes for stage in stages for layer in stage.layers}
     numbers = {key: number for number, key in enumerate(layers)}
@@ -145,7 +151,6 @@ def _turns(gpu: ServingGpu, link_bytes_per_s: float) -> Turns:
     holds = np.zeros((len(stages), len(layers)), dtype=np.bool_)
     for own, row in zip(held, holds, strict=True):
         row[own] = True
-    requests = sum(len(queue.times) for queue in gpu.queues)
     ends = np.full(len(layers) + 1, -1)
     ends[-1] = len(layers)
     times_s = np.zeros(12)
@@ -184,12 +189,19 @@ def _turns(gpu: ServingGpu, link_bytes_per_s: float) -> Turns:
         next_turns=np.zeros(len(layers), dtype=np.int64),
         times_s=times_s,
         counts=counts,
-        note_s=np.empty(NOTES * (requests + 1)),
-        note_bytes=np.empty(NOTES * (requests + 1), dtype=np.int64),
-        load_s=np.empty((LOADS * (requests + 1), 2)),
-        load_of=np.empty((LOADS * (requests + 1), 3), dtype=np.int64),
-        stall_s=np.empty((LOADS * (requests + 1), 2)),
+        **logs_for(requests),
     )
+
+
+def logs_for(requests: int) -> dict[str, Any]:
+    """Room for what happens in memory while so many requests come."""
+    return {
+        "note_s": np.empty(NOTES * (requests + 1)),
+        "note_bytes": np.empty(NOTES * (requests + 1), dtype=np.int64),
+        "load_s": np.empty((LOADS * (requests + 1), 2)),
+        "load_of": np.empty((LOADS * (requests + 1), 3), dtype=np.int64),
+        "stall_s": np.empty((LOADS * (requests + 1), 2)),
+    }
 
 
 def _begins(parts: Iterable[list[int]]) -> Ints:
@@ -222,6 +234,47 @@ def _keep_turns(gpu: ServingGpu, turns: Turns) -> None:
 
 
 @loop
+def begin(queues: Queues, turns: Turns, rule: int) -> None:
+    """Empty the memory, for another world."""
+    times_s, counts = turns.times_s, turns.counts
+    for queue in range(len(queues.head)):
+        turns.missing_bytes[queue] = 0
+        for place in range(turns.layer_begin[queue], turns.layer_begin[queue + 1]):
+            turns.missing_bytes[queue] += turns.layer_bytes[turns.layer[place]]
+        _book(queues, min(rule, BY_DEADLINE), queue)
+    for flags in (turns.fresh, turns.loading, turns.leaving):
+        flags[:] = False
+    for chain_of in (turns.before, turns.after):
+        chain_of[:] = -1
+        chain_of[-1] = len(turns.layer_bytes)
+    times_s[:] = 0.0
+    times_s[STEP] = times_s[STALLED] = times_s[BATCH] = times_s[LOAD] = times_s[ARRIVED] = inf
+    times_s[BATCH_K] = times_s[LOAD_K] = 1.0
+    counts[:] = 0
+    counts[TURN] = counts[LAST] = len(queues.head) - 1
+
+
+@loop
+def figures(turns: Turns, horizon_s: float) -> tuple[float, int, int]:
+    """How long the GPU stood still for weights, how often these were loaded, and the most bytes in use."""
+    stalled_s = 0.0
+    for row in range(turns.counts[STOOD]):
+        stalled_s += min(turns.stall_s[row, 1], horizon_s) - turns.stall_s[row, 0]
+    if horizon_s > turns.times_s[STALLED]:
+        stalled_s += horizon_s - turns.times_s[STALLED]
+    most_bytes = 0
+    for row in range(turns.counts[NOTED]):
+        most_bytes = max(most_bytes, turns.note_bytes[row])
+    return stalled_s, turns.counts[LOADED], most_bytes
+
+
+@loop
+def serve_on(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
+    """Serve until the horizon, or until the factors of a queue are used up: that queue; -1 where all is done."""
+    return _serve(queues, turns, rule, horizon_s)
+
+
+@inlined
 def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
     """Serve until the horizon, or until the factors of a queue are used up: that queue; -1 where all is done."""
     times_s = turns.times_s
@@ -255,7 +308,7 @@ def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
     return -1
 
 
-@loop
+@inlined
 def _takes_s(queues: Queues, turns: Turns, number: int, size: int) -> float:
     """What a batch takes, by the next factor of its queue, and longer where its weights have just come."""
     takes_s = queues.service_s[number, size]
@@ -268,7 +321,7 @@ def _takes_s(queues: Queues, turns: Turns, number: int, size: int) -> float:
     return takes_s
 
 
-@loop
+@inlined
 def _wait(queues: Queues, turns: Turns, horizon_s: float, until_s: float) -> bool:
     """Wait until then, while what goes on beside comes as far as it will; False where that is past the horizon."""
     times_s = turns.times_s
@@ -281,7 +334,7 @@ def _wait(queues: Queues, turns: Turns, horizon_s: float, until_s: float) -> boo
     return True
 
 
-@loop
+@inlined
 def _end_batch(queues: Queues, turns: Turns, horizon_s: float, number: int, finish_s: float) -> bool:
     """A batch is done, or goes on for as long as a load beside it held it up; False where the horizon comes first."""
     times_s = turns.times_s
@@ -307,7 +360,7 @@ def _end_batch(queues: Queues, turns: Turns, horizon_s: float, number: int, fini
 # Compiled: whose turn it is
 
 
-@loop
+@inlined
 def _first(queues: Queues, turns: Turns, rule: int) -> int:
     """The ready queue that comes first; -1 where none is ready."""
     now, best = turns.times_s[NOW], -1
@@ -332,7 +385,7 @@ def _first(queues: Queues, turns: Turns, rule: int) -> int:
     return here if urgent < 0 else urgent
 
 
-@loop
+@inlined
 def _urgent(queues: Queues, turns: Turns, here: int) -> int:
     """The first queue that must be loaded and would miss its deadline behind `here`; -1 where there is none."""
     now, best = turns.times_s[NOW], -1
@@ -352,17 +405,17 @@ def _urgent(queues: Queues, turns: Turns, here: int) -> int:
     return best
 
 
-@loop
+@inlined
 def _service_s(queues: Queues, number: int, now: float) -> float:
     return queues.service_s[number, max(1, _batch_size(queues, number, now))]
 
 
-@loop
+@inlined
 def _load_s(turns: Turns, number: int, size_bytes: int) -> float:
     return turns.t0_s[number] + size_bytes / turns.bytes_per_s[number]
 
 
-@loop
+@inlined
 def _next_ready_s(queues: Queues) -> float:
     next_s = inf
     for ready_s in queues.ready_s:
@@ -370,7 +423,7 @@ def _next_ready_s(queues: Queues) -> float:
     return next_s
 
 
-@loop
+@inlined
 def _peek(queues: Queues, turns: Turns, rule: int, until_s: float) -> int:
     """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
     number = _first(queues, turns, rule)
@@ -385,7 +438,7 @@ def _peek(queues: Queues, turns: Turns, rule: int, until_s: float) -> int:
 # Compiled: memory
 
 
-@loop
+@inlined
 def _bring_in(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     """Wait for or load what a queue lacks, and make room for its workspace; False where the horizon comes first."""
     times_s = turns.times_s
@@ -413,7 +466,7 @@ def _bring_in(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bo
     return True
 
 
-@loop
+@inlined
 def _wanted(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     """Whether requests are left that a load begun now would serve."""
     now, lacking_bytes = turns.times_s[NOW], turns.missing_bytes[number]
@@ -423,7 +476,7 @@ def _wanted(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool
     return _batch_size(queues, number, now) > 0
 
 
-@loop
+@inlined
 def _in_the_way(queues: Queues, turns: Turns, number: int) -> bool:
     """Whether a load is under way and the queue needs its layers, the copy engine or more room than it leaves."""
     if not turns.counts[LOADING]:
@@ -436,7 +489,7 @@ def _in_the_way(queues: Queues, turns: Turns, number: int) -> bool:
     return _victims(queues, turns, number) < 0
 
 
-@loop
+@inlined
 def _evict_for(queues: Queues, turns: Turns, number: int) -> None:
     """Evict what is in the way of a queue."""
     count = _victims(queues, turns, number)
@@ -446,7 +499,7 @@ def _evict_for(queues: Queues, turns: Turns, number: int) -> None:
         _note(turns)
 
 
-@loop
+@inlined
 def _victims(queues: Queues, turns: Turns, number: int) -> int:
     """How many layers, in `turns.victim`, must go so that the queue can run; -1 where it cannot be."""
     taken_bytes = turns.context_bytes + turns.counts[WEIGHTS]
@@ -473,7 +526,7 @@ def _victims(queues: Queues, turns: Turns, number: int) -> int:
     return count if excess <= 0 else -1
 
 
-@loop
+@inlined
 def _rank(queues: Queues, turns: Turns) -> int:
     """What is resident by its next use, the latest first, in `turns.ranked`; how many there are."""
     count, end = 0, len(turns.layer_bytes)
@@ -490,7 +543,7 @@ def _rank(queues: Queues, turns: Turns) -> int:
     return count
 
 
-@loop
+@inlined
 def _look_ahead(queues: Queues, turns: Turns, layer: int) -> None:
     """When a layer is needed next, and after how many turns."""
     count, first_s, first_turns = len(queues.head), inf, len(queues.head)
@@ -503,14 +556,14 @@ def _look_ahead(queues: Queues, turns: Turns, layer: int) -> None:
     turns.next_use_s[layer], turns.next_turns[layer] = first_s, first_turns
 
 
-@loop
+@inlined
 def _is_sooner(turns: Turns, one: int, other: int) -> bool:
     if turns.next_use_s[one] != turns.next_use_s[other]:
         return turns.next_use_s[one] < turns.next_use_s[other]
     return turns.next_turns[one] < turns.next_turns[other]
 
 
-@loop
+@inlined
 def _evict(turns: Turns, layer: int) -> None:
     """Free a layer at once."""
     for place in range(turns.user_begin[layer], turns.user_begin[layer + 1]):
@@ -519,14 +572,14 @@ def _evict(turns: Turns, layer: int) -> None:
     _unchain(turns, layer)
 
 
-@loop
+@inlined
 def _unchain(turns: Turns, layer: int) -> None:
     turns.after[turns.before[layer]] = turns.after[layer]
     turns.before[turns.after[layer]] = turns.before[layer]
     turns.after[layer] = -1
 
 
-@loop
+@inlined
 def _chain(turns: Turns, layer: int) -> None:
     """Make a layer the most recently used one."""
     end = len(turns.layer_bytes)
@@ -535,7 +588,7 @@ def _chain(turns: Turns, layer: int) -> None:
     turns.before[layer], turns.after[layer] = last, end
 
 
-@loop
+@inlined
 def _note(turns: Turns) -> None:
     """Count the bytes in use from now on."""
     counts = turns.counts
@@ -547,7 +600,7 @@ def _note(turns: Turns) -> None:
 # Compiled: loads, before a batch and beside one
 
 
-@loop
+@inlined
 def _load(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     """Load what a queue lacks; False where the horizon comes first."""
     times_s = turns.times_s
@@ -564,7 +617,7 @@ def _load(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     return True
 
 
-@loop
+@inlined
 def _begin_load(turns: Turns, number: int) -> int:
     """Take the room at once; the bytes that come."""
     times_s, size_bytes = turns.times_s, 0
@@ -584,21 +637,21 @@ def _begin_load(turns: Turns, number: int) -> int:
     return size_bytes
 
 
-@loop
+@inlined
 def _end_load(times_s: Floats) -> float:
     """The bytes are through; how much longer it takes."""
     times_s[ARRIVED] = times_s[NOW]
     return times_s[OWED] + _longer_s(times_s, times_s[NOW])
 
 
-@loop
+@inlined
 def _longer_s(times_s: Floats, now: float) -> float:
     """By what the batch and the load that run have of each other so far."""
     shared_s = min(now, times_s[ARRIVED]) - max(times_s[BATCH], times_s[LOAD])
     return (max(times_s[BATCH_K], times_s[LOAD_K]) - 1) * max(0.0, shared_s)
 
 
-@loop
+@inlined
 def _keep_load(turns: Turns, number: int, begun_s: float, size_bytes: int, ahead: int) -> None:
     row = turns.counts[LOADED]
     turns.load_s[row, 0], turns.load_s[row, 1] = begun_s, turns.times_s[NOW]
@@ -609,7 +662,7 @@ def _keep_load(turns: Turns, number: int, begun_s: float, size_bytes: int, ahead
     turns.fresh[turns.model[number]] = True
 
 
-@loop
+@inlined
 def _occupy(queues: Queues, turns: Turns, rule: int, number: int, finish_s: float) -> None:
     """A batch begins: its workspace is taken; meanwhile the next model may be loaded."""
     times_s, counts = turns.times_s, turns.counts
@@ -625,7 +678,7 @@ def _occupy(queues: Queues, turns: Turns, rule: int, number: int, finish_s: floa
         times_s[STEP], times_s[FINISH] = times_s[NOW], finish_s
 
 
-@loop
+@inlined
 def _go_on(queues: Queues, turns: Turns) -> float:
     """Load what is to come beside the batch that runs, as far as it goes without a wait; when it goes on."""
     times_s, counts = turns.times_s, turns.counts
@@ -651,7 +704,7 @@ def _go_on(queues: Queues, turns: Turns) -> float:
     return inf
 
 
-@loop
+@inlined
 def _make_room_beside(queues: Queues, turns: Turns) -> bool:
     """Evict what is in the way of what is to come while a batch runs; False where both do not fit."""
     coming, running = turns.counts[COMING], turns.counts[RUNNING]

@@ -13,12 +13,14 @@ import numpy as np
 
 from simulator.clock.metrics import Summary, Tally, device_metrics, finished_latency_s, summarise, total
 from simulator.clock.records import SimulationResult
-from simulator.clock.run import Compiled, World, noise_by_queue, replicate
+from simulator.clock.run import TURNS, Compiled, World, noise_by_queue, replicate
+from simulator.clock.serving import ROUNDING, ServingGpu
 from simulator.clock.stability import BACKLOG, compute_load, drain, phase, watched_s
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
 from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment, Routing
+from simulator.world.doubt import drawn
 from simulator.world.workload import (
     Cameras,
     Demand,
@@ -59,29 +61,29 @@ class Arrivals:
     def of(self, workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
         """As `draw`."""
 
-        def drawn() -> tuple[dict[str, Demand], int]:
+        def come() -> tuple[dict[str, Demand], int]:
             demand = draw(workload, duration_s, seed, self._steady(workload, seed))
             return demand, sum(one.arrival_s.nbytes + one.source.nbytes for one in demand.values())
 
-        return cast("dict[str, Demand]", self._once(workload, ("each", duration_s, seed), drawn))
+        return cast("dict[str, Demand]", self._once(workload, ("each", duration_s, seed), come))
 
     def coming(self, workload: Workload, duration_s: float, seed: int) -> "Coming":
         """The same for machine code, without who sent which."""
 
-        def drawn() -> tuple[Coming, int]:
-            come = arrivals_of(workload, duration_s, seed, self._steady(workload, seed))
-            return together(list(come.values()), duration_s)
+        def come() -> tuple[Coming, int]:
+            by_model = arrivals_of(workload, duration_s, seed, self._steady(workload, seed))
+            return together(list(by_model.values()), duration_s)
 
-        return cast("Coming", self._once(workload, ("together", duration_s, seed), drawn))
+        return cast("Coming", self._once(workload, ("together", duration_s, seed), come))
 
-    def _once(self, workload: Workload, key: tuple[str, float, int], drawn: Callable[[], tuple[Any, int]]) -> Any:
+    def _once(self, workload: Workload, key: tuple[str, float, int], come: Callable[[], tuple[Any, int]]) -> Any:
         """What was drawn, with its bytes, if it was not kept."""
         if workload is not self._workload:
             self._workload, self._kept, self.held_bytes = workload, {}, 0
             self._cameras, self._cameras_bytes = {}, 0
         if key in self._kept:
             return self._kept[key]
-        found, size_bytes = drawn()
+        found, size_bytes = come()
         if self.held_bytes + size_bytes <= self.limit_bytes:
             self._kept[key] = found
             self.held_bytes += size_bytes
@@ -91,12 +93,12 @@ class Arrivals:
         """As `steady_cameras`: the same for replications of any length."""
         if seed in self._cameras:
             return self._cameras[seed]
-        drawn = steady_cameras(workload, seed)
-        size_bytes = sum(one.phase_s.nbytes + one.source.nbytes + one.stream.nbytes for one in drawn.values())
+        cameras = steady_cameras(workload, seed)
+        size_bytes = sum(one.phase_s.nbytes + one.source.nbytes + one.stream.nbytes for one in cameras.values())
         if self._cameras_bytes + size_bytes <= KEPT_PHASES_BYTES:
-            self._cameras[seed] = drawn
+            self._cameras[seed] = cameras
             self._cameras_bytes += size_bytes
-        return drawn
+        return cameras
 
 
 class Coming(NamedTuple):
@@ -193,8 +195,13 @@ class Worlds:
         if self.deployment.failures is not None or self.deployment.pipelines or not dealt:
             return None
         template = World(self.deployment, {}, self.duration_s, seed=0)
-        plain = all((gpu.self_contained and not gpu.swaps) or not gpu.queues for gpu in template.gpus.values())
+        plain = all((gpu.self_contained and _is_compiled(gpu)) or not gpu.queues for gpu in template.gpus.values())
         return PlainWorlds(self, template) if plain else None
+
+
+def _is_compiled(gpu: ServingGpu) -> bool:
+    """Whether there is machine code for it, or should be made."""
+    return not gpu.swaps or (TURNS.pays and import_module("simulator.clock.swapping").compiles(gpu))
 
 
 @dataclass
@@ -204,6 +211,16 @@ class _Place:
     columns: Any
     sums: Any
     requests: Any
+    turns: dict[int, Any]
+    """Of GPUs whose models take turns in memory, by number."""
+
+
+class _Loads(NamedTuple):
+    """What loading weights came to on one GPU."""
+
+    stalled_s: float = 0.0
+    times: int = 0
+    most_bytes: int = 0
 
 
 class _Seen(NamedTuple):
@@ -211,6 +228,8 @@ class _Seen(NamedTuple):
 
     sums: Any
     requests: int
+    loads: dict[int, _Loads]
+    """By number of the GPU, where models take turns in memory."""
 
 
 class PlainWorlds:
@@ -235,12 +254,18 @@ class PlainWorlds:
         self.numbers = {id(queue): number for number, queue in enumerate(self.queues)}
         self.mine = {model: sorted(self.numbers[id(queue)] for queue in own) for model, own in self.by_model.items()}
         self.rule = self.code.rule_of(self.gpus[0])
+        self.swapping = [number for number, gpu in enumerate(self.gpus) if gpu.queues and gpu.swaps]
+        self.turning: Any = import_module("simulator.clock.swapping") if self.swapping else None
+        links = {host.id: host.pcie_root_bytes_per_s for host in worlds.deployment.hosts}
+        self.links = [links[gpu.device.host] for gpu in self.gpus]
         self.models = list(worlds.workload.rates_rps())
         self.layout = self.layout_of(self.models)
         self.room = 0
         self.places: list[_Place] = []
         self.doubted = worlds.deployment.doubted
         self.noisy = any(queue.stage.cv for queue in self.queues)
+        self.load_s = np.array([queue.stage.load_s(queue.stage.weight_bytes) for queue in self.queues])
+        """Of all its weights, by queue."""
         self.peak_bytes = [max(gpu.memory_used) for gpu in self.gpus]
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
@@ -249,14 +274,20 @@ class PlainWorlds:
         costs = self._costs(seeds)
         seen = self._replayed(seeds, costs)
         each_s = (perf_counter() - began_s) / len(seeds)
-        for number, (sums, requests) in enumerate(seen):
+        for number, (sums, requests, loads) in enumerate(seen):
             began_s = perf_counter()
-            summary = self._summary(sums)
+            summary = self._summary(sums, loads)
             counts = dict(zip(self.models, sums.bins, strict=True))
-            growing: tuple[str, ...] = ()
-            if self.doubted and self._load(costs.service_s[number]) >= 1:
-                growing = self._backlog.growing(costs.service_s[number])
+            growing = self._growing(seeds[number], costs.service_s[number], loads) if self.doubted else ()
             yield WorldFigures(summary, requests, counts, growing, each_s + perf_counter() - began_s)
+
+    def _growing(self, seed: int, service_s: Floats, loads: Mapping[int, _Loads]) -> tuple[str, ...]:
+        """Models whose queues grow without end at the speeds of one world."""
+        if self._load(service_s) < 1 and not any(one.times for one in loads.values()):
+            return ()
+        if self.swapping:
+            return drain(drawn(self.worlds.deployment, seed), self.worlds.rates_rps).growing
+        return self._backlog.growing(service_s)
 
     @cached_property
     def _speeds(self) -> Speeds:
@@ -304,13 +335,14 @@ class PlainWorlds:
         sums = self.adding.emptied(place.sums, costs.watts)
         come = code.Coming(coming.rate_rps, coming.given_s, coming.begin)
         warmup_s, end_s = self.worlds.warmup_s, self.worlds.duration_s
-        if self.noisy:
+        loads: dict[int, _Loads] = {}
+        if self.noisy or self.swapping:
             code.come(come, requests, end_s)
-            self._serve(columns, requests, seed)
+            loads = self._serve(place, columns, seed)
             self.adding.add_up(columns, requests, sums, warmup_s, end_s)
         else:
             self.adding.replay(self.layout, come, requests, columns, sums, self.rule, warmup_s, end_s)
-        return _Seen(sums._replace(room=None), int(requests.begin[-1]))
+        return _Seen(sums._replace(room=None), int(requests.begin[-1]), loads)
 
     def _make_room(self, wanted: int, places: int) -> None:
         """Columns for so many requests in each of so many places; larger ones where a world has more requests."""
@@ -322,6 +354,10 @@ class PlainWorlds:
     def place(self, room: int, models: Sequence[str]) -> _Place:
         """Columns for so many requests of these models."""
         columns = self.code.columns(self.queues, room)
+        turns = {n: self.turning.turns_of(self.gpus[n], self.links[n], 0) for n in self.swapping}
+        if turns:
+            shared = self.turning.logs_for(room)  # one GPU after another is served in a place
+            turns = {number: one._replace(**shared) for number, one in turns.items()}
         largest = columns.service_s.shape[1] - 1
         return _Place(
             columns,
@@ -336,6 +372,7 @@ class PlainWorlds:
                 gone_s=np.empty(room),
                 outcome=np.empty(room, dtype=np.int8),
             ),
+            turns,
         )
 
     def layout_of(self, models: Sequence[str]) -> Any:
@@ -356,21 +393,37 @@ class PlainWorlds:
             equal=np.array([len({self.replicas[id(queue)].share for queue in queues}) == 1 for queues in by_model]),
         )
 
-    def _serve(self, columns: Any, requests: Any, seed: int) -> None:
-        """Where batches have noise, whose factors are drawn as they are used up."""
+    def _serve(self, place: _Place, columns: Any, seed: int) -> dict[int, _Loads]:
+        """Where batches have noise, whose factors are drawn as they are used up, or models take turns in memory."""
         code = self.code
-        code.deal(self.layout, requests, columns)
+        code.deal(self.layout, place.requests, columns)
         noise = self._noise(seed)
         for number, factors in noise.items():
             code.draw_factors(columns, factors, number)
-        gpu, now_s, last, empty = 0, 0.0, -1, -1
-        while True:
-            gpu, now_s, last, empty = code.serve_all(
-                self.layout, columns, self.rule, self.worlds.duration_s, gpu, now_s, last
-            )
-            if empty < 0:
-                return
+        begins = self.layout.gpu_begin
+        for number, gpu in enumerate(self.gpus):
+            if number not in self.swapping:
+                alone = self.layout._replace(gpu_begin=begins[number : number + 2])
+                self._serve_resident(alone, columns, noise, code.rule_of(gpu))
+        return {number: self._serve_in_turns(number, place, columns, noise) for number in self.swapping}
+
+    def _serve_resident(self, layout: Any, columns: Any, noise: Mapping[int, Iterator[float]], rule: int) -> None:
+        code, end_s = self.code, self.worlds.duration_s
+        gpu, now_s, last, empty = code.serve_all(layout, columns, rule, end_s, 0, 0.0, -1)
+        while empty >= 0:
             code.draw_factors(columns, noise[empty], empty)
+            gpu, now_s, last, empty = code.serve_all(layout, columns, rule, end_s, gpu, now_s, last)
+
+    def _serve_in_turns(self, number: int, place: _Place, columns: Any, noise: Mapping[int, Iterator[float]]) -> _Loads:
+        turning, end_s, gpu = self.turning, self.worlds.duration_s, self.gpus[number]
+        first, end = self.layout.gpu_begin[number : number + 2].tolist()
+        queues, rule = self.code.part(columns, first, end), turning.rule_in_turns(gpu)
+        most_s = (1 + ROUNDING) * float((self.load_s + columns.longest_s)[first:end].max())
+        turns = place.turns[number]._replace(most_s=most_s)
+        turning.begin(queues, turns, rule)
+        while (empty := turning.serve_on(queues, turns, rule, end_s)) >= 0:
+            self.code.draw_factors(columns, noise[first + empty], first + empty)
+        return _Loads(*turning.figures(turns, end_s))
 
     def _noise(self, seed: int) -> dict[int, Iterator[float]]:
         """Factors on the batch times of each queue that has any."""
@@ -401,7 +454,7 @@ class PlainWorlds:
         queues, caps, places, batches_per_s = self.work
         return float(np.bincount(places, batches_per_s * service_s[queues, caps]).max())
 
-    def _summary(self, sums: Any) -> Summary:
+    def _summary(self, sums: Any, loads: Mapping[int, _Loads]) -> Summary:
         worlds = self.worlds
         busy_s, energy_j = sums.busy_s.tolist(), sums.energy_j.tolist()
         batched, batches = sums.batched.tolist(), sums.batches.tolist()
@@ -433,14 +486,17 @@ class PlainWorlds:
                 quantiles_s=quantiles_s[place],
             )
             models[model] = tally.metrics(worlds.duration_s - worlds.warmup_s)
-        for gpu, peak_bytes in zip(self.gpus, self.peak_bytes, strict=True):
+        for number, (gpu, peak_bytes) in enumerate(zip(self.gpus, self.peak_bytes, strict=True)):
+            loaded = loads.get(number, _Loads())
             begin, end = end, end + len(gpu.queues)
             devices[gpu.device.id] = device_metrics(
                 gpu.device.gpu,
                 worlds.duration_s,
                 busy_s=total(busy_s[begin:end]),
                 batches_j=total(energy_j[begin:end]),
-                peak_memory_bytes=peak_bytes,
+                peak_memory_bytes=max(peak_bytes, loaded.most_bytes),
+                stalled_s=loaded.stalled_s,
+                loads=loaded.times,
             )
         return Summary(models, devices)
 
@@ -455,14 +511,13 @@ class _PlainBacklog:
         caps = [sum(queue.cap for queue in plain.by_model[model]) for model in self.models]
         self.waiting = BACKLOG * np.array(caps, dtype=np.int64)
         self.phases = np.array([phase(place) for place in range(len(self.models))])
-        self.load_s = np.array([queue.stage.load_s(queue.stage.weight_bytes) for queue in plain.queues])
         self.room = 0
 
     def growing(self, service_s: Floats) -> tuple[str, ...]:
         """Models whose backlog does not shrink where batches take so long."""
         plain, rates_rps = self.plain, np.array(list(self.rates_rps.values()))
         queues, caps, gpus, _ = plain.work
-        rounds_s = np.bincount(gpus, service_s[queues, caps] + self.load_s[queues])
+        rounds_s = np.bincount(gpus, service_s[queues, caps] + plain.load_s[queues])
         end_s = watched_s(float(rounds_s.max()), self.rates_rps)
         wanted = int(self.waiting.sum() + np.ceil(end_s * rates_rps).sum())
         if wanted > self.room:
