@@ -33,7 +33,7 @@ def model_list(profiles: Sequence[Profile], screen: Screen) -> str:
     of_model: dict[str, list[Profile]] = {}
     for profile in profiles:
         of_model.setdefault(profile.model, []).append(profile)
-    rows = Rows(list(of_model.values()))
+    rows = Rows([of_model[name] for name in sorted(of_model)])
 
     columns = [
         rows.words("model", lambda those: those[0].model),

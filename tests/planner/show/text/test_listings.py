@@ -55,7 +55,7 @@ def test_every_profile_has_its_line():
 def test_a_model_has_one_line_in_the_short_list():
     profiles = [*LIBRARY.for_model("resnet50"), *LIBRARY.for_model("yolov3")]
     lines = rows(model_list(profiles, Screen(80)))
-    assert [line.split()[0] for line in lines] == list(dict.fromkeys(one.model for one in profiles))
+    assert [line.split()[0] for line in lines] == sorted({one.model for one in profiles})
     assert sum(int(line.split()[1]) for line in lines) == len(profiles)
     (found,) = (line.split() for line in lines if line.startswith("nvidia_resnet50 "))
     assert found[2:] == [str(len({one.gpu for one in profiles if one.model == "nvidia_resnet50"})), "published"]
