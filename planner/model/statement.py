@@ -18,6 +18,7 @@ class Code(StrEnum):
     NO_PROFILE = "no-profile"
     MODEL_TOO_LARGE = "model-too-large"
     SAMPLE_TOO_SLOW = "sample-too-slow"
+    SAMPLE_MAY_BE_TOO_SLOW = "sample-may-be-too-slow"
     NO_GPU_LEFT = "no-gpu-left"
     GPU_TOO_FULL = "gpu-too-full"
     HOST_TOO_FULL = "host-too-full"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from math import ceil, floor, inf
+from math import ceil, exp, floor, inf
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -472,12 +472,19 @@ def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int
 def _too_slow(spec: ModelSpec, profile: Profile, kind: Kind) -> Rejection:
     run_s, slo_s = profile.latency(1), spec.slo.latency
     enough = {"run_s": run_s, "two_s": 2 * run_s}
+    remedies = [Statement(code=Code.RAISE_LATENCY_WITH_WAITING, subjects=(spec.name,), figures=enough)]
+    why = Statement(code=Code.SAMPLE_TOO_SLOW, figures={"run_s": run_s, "slo_s": slo_s})
+    mid_s = run_s if profile.doubt is None else run_s * exp(-profile.doubt.quantile * profile.doubt.error_sd(1))
+    if mid_s < run_s:
+        figures = {"run_s": run_s, "slo_s": slo_s, "mid_s": mid_s}
+        why = Statement(code=Code.SAMPLE_MAY_BE_TOO_SLOW, figures=figures)
+        remedies.append(Statement(code=Code.MEASURE, subjects=(kind.gpu.name,)))
     return Rejection(
         subject=OnGpu(gpu=kind.gpu.name, models=(spec.name,)),
         bottleneck=Bottleneck.LATENCY,
         observed=run_s,
         limit=slo_s,
         unit="s",
-        why=Statement(code=Code.SAMPLE_TOO_SLOW, figures={"run_s": run_s, "slo_s": slo_s}),
-        remedies=(Statement(code=Code.RAISE_LATENCY_WITH_WAITING, subjects=(spec.name,), figures=enough),),
+        why=why,
+        remedies=tuple(remedies),
     )

@@ -21,6 +21,8 @@ from planner.units.errors import Steps
 from planner.units.writing import seconds
 from simulator.world.workload import SLO
 
+TOO_SLOW = (Code.SAMPLE_TOO_SLOW, Code.SAMPLE_MAY_BE_TOO_SLOW)
+"""Reasons that say how long a sample runs alone."""
 WAITS = (1.0, 0.0, 2.0)
 """Time that an item waits for its batch, in run times of it, that budgets leave. One run time is Nexus's: whoever just
 missed a batch waits for it. Without, batches are larger and cost less, which is enough where GPUs have time to spare;
@@ -185,4 +187,4 @@ def _too_slow_s(model: str, rejections: Sequence[Rejection]) -> float:
     """The quickest run of a model that takes longer than the whole SLO on every kind of GPU; infinite where it is not
     known, or it is rejected for something else."""
     mine = [no for no in rejections if isinstance(no.subject, OnGpu) and no.subject.models == (model,)]
-    return min((no.observed for no in mine if no.why.code is Code.SAMPLE_TOO_SLOW), default=inf)
+    return min((no.observed for no in mine if no.why.code in TOO_SLOW), default=inf)

@@ -186,3 +186,16 @@ def test_a_gpu_more_than_the_usual_packing_takes_is_used_where_that_one_is_too_b
     loads = [gpu.offered_load for gpu in found.gpus]
     assert max(loads) <= 0.9
     assert sum(loads) > 0.9 * (found.gpu_count - 1)  # one GPU fewer would be too busy, however work is dealt
+
+
+@pytest.mark.parametrize(("slo_s", "error_sd", "code"), [
+    (0.025, 0.3, Code.SAMPLE_MAY_BE_TOO_SLOW), (0.015, 0.0, Code.SAMPLE_TOO_SLOW),
+])  # fmt: skip
+def test_a_sample_that_is_too_slow_at_the_bad_end_alone_is_no_fact(slo_s: float, error_sd: float, code: Code) -> None:
+    """20 ms in the middle and 29 at the end that 90 % ask for: the answer says which is which."""
+    one = scenario([model("detector", slo_s)], {"detector": (1, 1.0)}, buy=OWN, confidence=0.9)
+    refused = planned(one, shelf(predicted(error_sd, 0.9))).rejections
+    told = next(no for no in refused if no.why.code is code)
+    assert told.why.figures["run_s"] == pytest.approx(0.020 * exp(error_sd * NormalDist().inv_cdf(0.9)))
+    assert told.why.figures.get("mid_s", 0.020) == pytest.approx(0.020)
+    assert (Code.MEASURE in [remedy.code for remedy in told.remedies]) is (code is Code.SAMPLE_MAY_BE_TOO_SLOW)
