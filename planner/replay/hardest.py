@@ -39,8 +39,8 @@ class Strain:
         gpus = [replica.devices[0] for _, replica in every]
         self.speeds = Speeds([replica for _, replica in every], {one.id: one.gpu for one in deployment.devices})
         self.slo_s = np.array([service.slo.latency_s for service, _ in every])
-        self.gpu_begin = np.flatnonzero([not place or gpus[place - 1] != gpu for place, gpu in enumerate(gpus)])
-        self.gpu_of = np.cumsum([place in set(self.gpu_begin.tolist()) for place in range(len(gpus))]) - 1
+        begins = [not place or gpus[place - 1] != gpu for place, gpu in enumerate(gpus)]
+        self.gpu_begin, self.gpu_of = np.flatnonzero(begins), np.cumsum(begins) - 1
         shares = [replica.share / sum(one.share for one in service.replicas) for service, replica in every]
         rates = [asked_rps[service.model] * share for (service, _), share in zip(every, shares, strict=True)]
         self.batches_per_s = np.array(rates) / self.speeds.caps

@@ -48,7 +48,7 @@ def whatif(
         raise InputError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
     planned = as_planned(with_load(loaded, load), catalog, library, kept)
     if not 0 <= lose <= len(planned.hosts):
-        raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan.")
+        raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan that serve.")
     found = losses(planned, lose)
     search = FleetSearch(planned.question, progress)
     asked = [_with_anew(planned, _case(planned, one, progress), search) for one in found[:CASES_MAX]]
@@ -100,11 +100,12 @@ def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
 
 
 def _with_anew(planned: AsPlanned, case: LossCase, search: FleetSearch) -> LossCase:
-    """The case with its models placed anew, where machines are away and something is amiss."""
+    """The case with its models placed anew, where machines are away and something is amiss: at a glance, else as
+    thoroughly as the search of the plan may have tried these machines."""
     if case.feasible or not case.lost:
         return case
     left = left_of(planned, case.lost)
-    trial = search.anew(planned.offers, left) if any(left) else None
+    trial = (search.anew(planned.offers, left) or search.try_fleet(planned.offers, left)) if any(left) else None
     load_s, models = nan, tuple[ModelAnswer, ...]()
     if trial:
         places = {device.host: planned.offers.index(trial.bought[device.machines]) for device in trial.devices}
