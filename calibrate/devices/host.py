@@ -156,11 +156,11 @@ def assigned(before: Floats, now: Floats, overlap_min: float = 0.3) -> list[tupl
 
 def decode_s(width: int, height: int, seconds: float) -> list[float]:
     """Times of decoding one frame of H.264."""
-    video = clip(width, height)
+    video = clip(width, height, CLIP_FRAMES)
     return [taken / CLIP_FRAMES for taken in times_s(lambda: frames_of(video), seconds, CLIPS_AT_LEAST)]
 
 
-def clip(width: int, height: int, frames: int = CLIP_FRAMES) -> bytes:
+def clip(width: int, height: int, frames: int) -> bytes:
     """A video made here: a pattern that moves, with a little noise."""
     random = np.random.default_rng(1)
     noise = 6 * random.standard_normal((height + SHIFTED, width + SHIFTED), np.float32)

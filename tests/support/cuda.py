@@ -88,6 +88,8 @@ class Gpu:
     peak_reserved: int = 0
     share: float = 1.0
     autocasts: list = field(default_factory=list)
+    said: tuple = ()
+    """Process and bytes that other processes were told last."""
 
     @property
     def allocated(self):
@@ -171,8 +173,10 @@ class Gpu:
     def note(self):
         """Tell other processes what this one holds."""
         self.is_open = True
-        if self.knobs.folder:
-            Path(self.knobs.folder, str(os.getpid())).write_text(str(self.held))
+        said = (os.getpid(), self.held)
+        if self.knobs.folder and said != self.said:  # writing it anew with each tensor takes longer than the work
+            Path(self.knobs.folder, str(said[0])).write_text(str(said[1]))
+            self.said = said
 
     @property
     def held(self):

@@ -529,6 +529,7 @@ def test_probes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "COPIED_BYTES", (4096, 16384, 65536, 262144, 1 << 20))
     monkeypatch.setattr("calibrate.devices.knees.LARGEST_BYTES", {"cuda": 1 << 18})
     monkeypatch.setattr("calibrate.devices.knees.TOUCHED_BYTES", {"cuda": 1 << 18})
+    monkeypatch.setattr("calibrate.devices.host.CLIP_FRAMES", 3)
     product_s = probes._product_s
     monkeypatch.setattr(probes, "_product_s", lambda device, precision, n, s: product_s(device, precision, n // 16, s))
     with cuda.imitated(memory_bytes=1 << 30, kernel_s=1e-5):
