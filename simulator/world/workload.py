@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.seeding import first_numbers
+
 Floats = NDArray[np.float64]
 Sources = NDArray[np.int32]
+FEW = 10
+"""Streams whose random numbers take no longer one stream after another, one source each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +190,9 @@ def draw(
 def steady_cameras(workload: Workload, seed: int) -> dict[str, Cameras]:
     """The cameras of each model that nothing else asks, without jitter and of one rate: with their phases all of them
     is drawn, however long they run."""
-    return {model: _phased(mine, seed) for model, mine in _by_model(workload).items() if _alike(mine)}
+    alike = {model: mine for model, mine in _by_model(workload).items() if _alike(mine)}
+    parts = iter(_uniform([one for mine in alike.values() for one in mine], seed))
+    return {model: _phased(mine, list(islice(parts, len(mine)))) for model, mine in alike.items()}
 
 
 class _Placed(NamedTuple):
@@ -222,12 +229,22 @@ def _alike(streams: Sequence[_Placed]) -> bool:
     return False
 
 
-def _phased(streams: Sequence[_Placed], seed: int) -> Cameras:
+def _uniform(streams: Sequence[_Placed], seed: int) -> list[Floats]:
+    """A number from 0 to 1 for each source of each stream: of many streams all at once, which gives the same."""
+    counts = [one.stream.count for one in streams]
+    if len(streams) < FEW + 2 * max(counts, default=0):
+        return [one.rng(seed).random(count) for one, count in zip(streams, counts, strict=True)]
+    numbers = first_numbers(seed, [one.place for one in streams], counts)
+    return np.split(numbers, np.cumsum(counts)[:-1])
+
+
+def _phased(streams: Sequence[_Placed], parts: Sequence[Floats]) -> Cameras:
+    """Cameras whose first frames come after such parts of a period."""
     rate_rps = streams[0].stream.arrivals.rate_rps
     counts = [one.stream.count for one in streams]
     return Cameras(
         rate_rps,
-        phase_s=np.concatenate([one.rng(seed).uniform(0, 1 / rate_rps, one.stream.count) for one in streams]),
+        phase_s=np.concatenate(parts) * (1 / rate_rps),
         source=np.concatenate([one.source for one in streams]),
         stream=np.repeat(np.arange(len(streams), dtype=np.int32), counts),
     )

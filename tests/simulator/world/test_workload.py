@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload, draw, scaled
+from simulator.world.workload import (
+    Arrivals,
+    FixedRate,
+    Gamma,
+    Poisson,
+    Stream,
+    Trace,
+    Workload,
+    draw,
+    scaled,
+    steady_cameras,
+)
 
 KINDS = st.one_of(
     st.floats(0.5, 50).map(Poisson),
@@ -134,3 +145,13 @@ def test_cameras_that_share_a_model_come_as_they_would_if_each_had_its_own(
 def test_cameras_that_come_at_the_same_instant_keep_the_order_of_their_streams() -> None:
     streams = tuple(Stream("m", FixedRate(10.0, 0.05)) for _ in range(3))
     assert draw(Workload(streams), 0.2, seed=1)["m"].source.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_phases_of_many_cameras_are_those_of_each_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Workload(tuple(Stream(f"m{place % 7}", FixedRate(7.0 + place % 7), 1 + place % 3) for place in range(60)))
+    at_once = steady_cameras(asked, seed=5)
+    monkeypatch.setattr("simulator.world.workload.FEW", 10**9)
+    one_by_one = steady_cameras(asked, seed=5)
+    for model, cameras in one_by_one.items():
+        np.testing.assert_array_equal(at_once[model].phase_s, cameras.phase_s)
+        assert len(cameras.phase_s) == sum(s.count for s in asked.streams if s.model == model)
