@@ -233,6 +233,7 @@ def training(**changes):
         "time_parts_s": {},
         "interruptions": None,
         "network_bytes_per_s": None,
+        "step_range_s": None,
         "sources": [],
         "cost_usd": band,
         "time_s": {k: 300 * v for k, v in band.items()},
