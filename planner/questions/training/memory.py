@@ -103,8 +103,11 @@ def vision_activation_bytes(facts: Facts, precision: str, recompute: str = "none
         low, high = low * kept, high * kept
     elif recompute == "selective":
         low = low / 2
-    kept_bytes = ranged(low, math.sqrt(low * high), high)
-    return kept_bytes * AMP_KEEPS if precision in CAST_BYTES else kept_bytes
+    mid = math.sqrt(low * high)
+    if precision not in CAST_BYTES:
+        return ranged(low, mid, high)
+    # What amp keeps was judged beside the middle: what lies around that is in its spread already.
+    return ranged(low * AMP_KEEPS.low, mid * AMP_KEEPS.mid, mid * AMP_KEEPS.high)
 
 
 # All of it

@@ -953,7 +953,7 @@ def test_what_is_recommended_keeps_its_memory_at_the_upper_end() -> None:
 
 def vit(*overrides: str) -> TrainingPlan:
     """ViT-B/16 on a large batch, of which one GPU may just hold a pass."""
-    given = ("model={zoo: vit_b_16}", "data={samples: 3000000}", "train={epochs: 8, global_batch: 256, precision: amp}",
+    given = ("model={zoo: vit_b_16}", "data={samples: 3000000}", "train={epochs: 8, global_batch: 384, precision: amp}",
              "buy={providers: [aws, azure, gcp], max_gpus: 8}", "prices=[on-demand, spot]", "deadline=36 h",
              "budget=$400")  # fmt: skip
     return answer("resnet50", *given, *overrides)

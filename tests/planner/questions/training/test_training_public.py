@@ -14,8 +14,10 @@ import pytest
 from support.paths import PUBLIC
 
 from calibrate.layers.facts import facts
+from planner.catalog.catalog import load_catalog
+from planner.prediction.trainings import published_steps
 from planner.questions.training.closed_forms import END_TO_END, STEP_OVER_INFERENCE, epoch_law, step_from_inference
-from planner.questions.training.memory import largest_batch, states, vision_activation_bytes
+from planner.questions.training.memory import largest_batch, memory, states, vision_activation_bytes
 
 TIMM, ZEUS = PUBLIC / "timm", PUBLIC / "zeus"
 MEMORY_BYTES, CONTEXT_BYTES = 24e9, 0.9e9
@@ -158,3 +160,21 @@ def test_the_ladder_has_two_steps_to_each_doubling() -> None:
 
 def test_utilization_of_long_runs_spans_less_than_five_times() -> None:
     assert END_TO_END.high / END_TO_END.low < 5
+
+
+def test_batches_that_others_trained_fit_in_what_is_told() -> None:
+    """BERT at batches that were chosen to fill the GPU: all fit at the low end, nine in ten at the middle."""
+    kinds = load_catalog().gpus
+    filled = [step for step in published_steps() if "bert" in step.model]
+    needed = [
+        memory(
+            states(layers.params, step.precision, "adam"),
+            vision_activation_bytes(layers, step.precision) * step.batch,
+            CONTEXT_BYTES,
+        ).total
+        for step in filled
+        for layers in [facts(step.model, (int(step.input),))]
+    ]
+    limits = [kinds[step.gpu].memory_bytes for step in filled]
+    assert all(need.low <= limit for need, limit in zip(needed, limits, strict=True))
+    assert statistics.mean(need.mid <= limit for need, limit in zip(needed, limits, strict=True)) >= 0.9
