@@ -160,7 +160,7 @@ def plan_of_one_way(
             scenario_text=loaded.text,
             scenario_overrides=loaded.overrides,
         )
-        return _answered(plan, scenario, search, found, catalog, predictor)
+        return _answered(plan, scenario, search, found, catalog, predictor, ways.questions)
 
     ways = _Ways(search_for)
     try:
@@ -178,15 +178,21 @@ def plan_of_one_way(
 
 
 def _answered(
-    plan: Plan, scenario: Scenario, search: FleetSearch, found: BestFound, catalog: Catalog, predictor: Predictor | None
+    plan: Plan,
+    scenario: Scenario,
+    search: FleetSearch,
+    found: BestFound,
+    catalog: Catalog,
+    predictor: Predictor | None,
+    questions: Sequence[Question],
 ) -> Plan:
     """The plan with what was found, and all that is said of the fleet that is shown."""
     shown, feasible = found.shown, found.best is not None
     said = (interruption(search, found),) if found.interrupted else ()
     if shown is None:
-        nothing = replace(NOTHING_TRIED, lower_bound_usd_per_hour=search.question.lower_bound_usd_per_hour())
+        nothing = replace(NOTHING_TRIED, lower_bound_usd_per_hour=lower_bound_usd_per_hour(questions))
         return replace(plan, recommendation=nothing, warnings=(*said, *plan.warnings)) if said else plan
-    answer = replace(recommended(search.question, shown), feasible=feasible)
+    answer = replace(recommended(questions, shown), feasible=feasible)
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
     alternatives = tuple(recommend(trial, bound) for trial in found.others)
@@ -238,6 +244,11 @@ class _Ways:
         self.searches.append(search)
         return search
 
+    @property
+    def questions(self) -> list[Question]:
+        """Those that were asked, of each variant."""
+        return [search.question for search in self.searches]
+
     def so_far(self) -> "tuple[FleetSearch, BestFound] | None":
         """The best that was found until now, and where: confirmed, else seen at a glance, else the nearest miss; None
         where no search has begun."""
@@ -268,14 +279,20 @@ class _Ways:
         )
 
 
-def recommended(question: Question, shown: Trial) -> Recommendation:
+def recommended(questions: Sequence[Question], shown: Trial) -> Recommendation:
     """The answer of a plan: a trial, with the growth that it bears and the least that any fleet could cost."""
-    no_headroom = replace(question, scenario=replace(question.scenario, headroom=0.0))
+    no_headroom = [replace(one, scenario=replace(one.scenario, headroom=0.0)) for one in questions]
     return replace(
-        recommend(shown, question.lower_bound_usd_per_hour()),
+        recommend(shown, lower_bound_usd_per_hour(questions)),
         demand_factor_max=shown.demand_factor_max,
-        lower_bound_full_usd_per_hour=no_headroom.lower_bound_usd_per_hour(),
+        lower_bound_full_usd_per_hour=lower_bound_usd_per_hour(no_headroom),
     )
+
+
+def lower_bound_usd_per_hour(questions: Sequence[Question]) -> float:
+    """Price that no plan can beat, whichever variants its models run in: the lowest, of those that can run at all."""
+    served = [question for question in questions if question.served]
+    return min(question.lower_bound_usd_per_hour() for question in served or questions)
 
 
 def oldest_price(answer: Recommendation) -> str:

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from support.planning import T4, demand, loaded, model, offer, profile, scenario
+from support.planning import CATALOG, T4, demand, loaded, model, offer, profile, scenario
 
+from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.plan import Recommendation
 from planner.model.scenario import Objective, Scenario
 from planner.placing.sizing import needs, size
 from planner.search.one_way import on_best_evidence
+from planner.search.plan import plan
 from planner.search.question import Question
 from simulator.world.profile import Evidence, Profile
 
@@ -20,10 +23,12 @@ class TwoWays:
 
     faster: float
     evidence: Evidence
+    floor_s: float = 0.0
+    slope_s: float = 0.010
 
     def get(self, name: str, gpu: str, precision: str | None = None, /) -> Profile | None:
         slow = 1.0 if precision == "fp32" else 1 / self.faster
-        made = profile(name, T4, 0.0, 0.010 * slow)
+        made = profile(name, T4, self.floor_s * slow, self.slope_s * slow)
         return replace(made, precision=precision or "fp32", latency_evidence=self.evidence)
 
 
@@ -77,3 +82,18 @@ def test_variants_are_compared_by_the_objective() -> None:
     assert on_best_evidence(heavy, asked, lambda _: None).models[0].precisions != ("fp32",)
     cheapest = replace(heavy, objective=Objective.COST)
     assert on_best_evidence(cheapest, asked, lambda _: None).models[0].precisions == ("fp32",)
+
+
+def test_the_bound_is_below_every_variant_not_the_chosen_one_alone() -> None:
+    """Both precisions take two GPUs. One might do at int8, by full batches alone: so much is not proven of the two."""
+    library = TwoWays(1.3, Evidence.FITTED, floor_s=0.008, slope_s=0.004)
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.5, count=9),))
+
+    def best(*precisions: str) -> Recommendation:
+        asked = scenario([replace(model("one", 0.05), precision=precisions)], {"one": (25, 10.0)}, buy=own)
+        return plan(loaded(asked), CATALOG, library, created_at="2026-07-25T00:00:00").recommendation
+
+    both, fp32, int8 = best("fp32", "int8"), best("fp32"), best("int8")
+    assert both.models[0].precision == "fp32"
+    assert [one.cost_usd_per_hour for one in (both, fp32, int8)] == [1.0, 1.0, 1.0]
+    assert both.lower_bound_usd_per_hour == int8.lower_bound_usd_per_hour < fp32.lower_bound_usd_per_hour
