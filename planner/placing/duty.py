@@ -331,13 +331,14 @@ def caps_with_slack(portions: Sequence[Portion], duty: Duty, rules: Rules) -> tu
     caps = tuple(map(cap, range(len(portions))))
     if offered_load(portions, caps) <= 1 - rules.headroom:
         return caps
-    return tuple(cheapest_batch(p.latency_s[:fit]) for p, fit in zip(portions, duty.fits, strict=True))
+    least = duty.batch_sizes if duty.swapped else (1,) * len(caps)  # smaller ones: more turns, each with its loads
+    return tuple(cheapest_batch(p.latency_s[:fit], n) for p, fit, n in zip(portions, duty.fits, least, strict=True))
 
 
-def cheapest_batch(latency_s: Sequence[float]) -> int:
+def cheapest_batch(latency_s: Sequence[float], least: int = 1) -> int:
     """The batch of which a request takes least of the GPU: of 10, 12 and 30 ms the second, 6 ms for each. Of predicted
     times it need not be the largest: nobody measured that, and its bad end is far off."""
-    return min(range(1, len(latency_s) + 1), key=lambda b: latency_s[b - 1] / b)
+    return min(range(least, len(latency_s) + 1), key=lambda b: latency_s[b - 1] / b)
 
 
 def offered_load(portions: Iterable[Portion], batch_sizes: Iterable[int]) -> float:

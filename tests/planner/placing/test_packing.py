@@ -1,5 +1,6 @@
 """The duty cycle, and packings against every possible one."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -8,12 +9,13 @@ from hypothesis import strategies as st
 from support.planning import T4, V100, model, offer, profile, question, scenario, shelf
 
 from planner.model.plan import Bottleneck
-from planner.placing.duty import Portion, duty_cycle
+from planner.placing.duty import Portion, caps_with_slack, duty_cycle
 from planner.placing.packing.packed import Misfit, Packing
 from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind
 from planner.replay.deploying import devices_of
 from planner.search.question import Question
+from simulator.world.curves import Interpolated
 from simulator.world.hardware import GPU
 
 KIND = Kind.of(offer(V100, 3.06))
@@ -67,6 +69,23 @@ def test_models_that_do_not_fit_together_take_turns_or_are_refused() -> None:
 
 def pack(q: Question, devices: int, swap: bool = False) -> Packing | Misfit:
     return Packer(list(q.needs), q.sized, q.rules(swap, {})).pack(devices_of(q.offers, (devices,)))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_busy_gpu_takes_the_cheapest_batches_but_none_that_a_round_of_loads_has_no_room_for(swapped: bool) -> None:
+    """Eight take 0.1 s and sixteen 2 s, so eight are cheapest. In a round of two loads of 9 GB,
+    which is 1.5 s, nine of 6 a second gather."""
+    weights = 9_000_000_000 if swapped else 100_000_000
+    times_s = Interpolated((1.0, 8.0, 9.0, 16.0), (0.09, 0.1, 0.3, 2.0))
+    made = scenario([model(name, 4.0) for name in "ab"], dict.fromkeys("ab", (6, 1.0)), headroom=0.0)
+    library = shelf(*(replace(profile(name, V100, 0, 0, weights), latency=times_s) for name in "ab"))
+    q = question(made, [offer(V100, 3.06)], library)
+    rules = q.rules(swapped, {})
+    duty = duty_cycle(portions(q), KIND, rules)
+    assert duty is not None
+    assert duty.swapped == swapped
+    assert caps_with_slack(portions(q), duty, rules) == (duty.batch_sizes if swapped else (8, 8))
+    assert min(duty.batch_sizes) == (9 if swapped else 2)
 
 
 def test_weights_that_fit_no_gpu_together_are_spread() -> None:
