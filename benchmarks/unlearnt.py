@@ -33,8 +33,8 @@ class Judged:
 
 
 def judged(path: Path = FILE) -> list[Judged]:
-    """All figures, each as `planner predict` answers it."""
-    known = QueryKnowledge(learnt(), load_catalog().gpus)
+    """All figures, each as `planner predict` answers it where no profile of this project does."""
+    known = QueryKnowledge(learnt(), load_catalog().gpus, measured=False)
     return [_judged(known, row) for row in read_queries(path)]
 
 

@@ -48,7 +48,8 @@ ONE_SOURCE_SD = 0.1
 """Of ln(time) between publications of one case: of 733 cases a quarter differ by more than 16 %, a tenth by 36 %."""
 
 
-RAN = (Evidence.MEASURED, Evidence.PUBLISHED)
+MEASURED = (Evidence.MEASURED, Evidence.ELSEWHERE, Evidence.FITTED)
+RAN = (*MEASURED, Evidence.PUBLISHED)
 """Of batches that somebody ran."""
 
 
@@ -80,6 +81,8 @@ class QueryKnowledge:
 
     learnt: Learnt
     gpus: Mapping[str, GPU]
+    measured: bool = True
+    """Whether profiles that this project measured answer: not where they judge what is predicted."""
 
     @cached_property
     def shipped(self) -> Library:
@@ -89,7 +92,9 @@ class QueryKnowledge:
     def answer(self, row: Mapping[str, str]) -> QueryAnswer:
         """One row by column; an empty cell means the usual."""
         case = self.case(row)
-        return QueryAnswer(reason=case) if isinstance(case, str) else self.of_case(case)
+        if isinstance(case, str):
+            return QueryAnswer(reason=case)
+        return self.of_case(case, names.precision(row.get("precision", "")))
 
     def case(self, row: Mapping[str, str]) -> PredictedCase | str:
         """The case by canonical names, or why nothing can be said of it."""
@@ -158,18 +163,24 @@ class QueryKnowledge:
         precision = self._precision(row, case.gpu, case.architecture, own)
         return replace(case, input=own.input, counted=own, precision=precision)
 
-    def _profile(self, case: PredictedCase) -> Profile | None:
+    def _profile(self, case: PredictedCase, precision: str) -> Profile | None:
         """The profile that plans go by, where its batches, which somebody ran, enclose this one; else None."""
-        profile = self.shipped.get(case.architecture, case.gpu, case.precision, case.runtime)
+        profile = self.shipped.get(case.architecture, case.gpu, precision, case.runtime)
         if profile is None or profile.latency_evidence not in RAN or not profile.latency.covers(case.batch):
+            return None
+        if profile.latency_evidence in MEASURED and not self.measured:
             return None
         return profile if names.identity(profile.model, "")[1] == case.input else None
 
-    def of_case(self, case: PredictedCase) -> QueryAnswer:
-        """As plans have it, else as published, else as learnt and drawn through the published batches of the series."""
+    def of_case(self, case: PredictedCase, precision: str = "") -> QueryAnswer:
+        """As plans have it, else as published, else as learnt and drawn through the published batches of the series.
+
+        `precision` is as it was asked for, where the case has what it comes to: `torch` is TF32 where nothing but
+        convolutions works.
+        """
         series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
-        if profile := self._profile(case):
+        if profile := self._profile(case, precision or case.precision):
             return of_profile(case, profile, same)
         if self.gpus[case.gpu].cores and not same:
             return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")

@@ -22,7 +22,9 @@ from planner.model.parts.fields import Precision
 from planner.model.plan import Estimate, PredictionRule
 from planner.model.progress import silent
 from planner.model.statement import Code
+from planner.prediction.learnt import learnt
 from planner.prediction.predict import Predictor
+from planner.prediction.queries import QueryKnowledge
 from planner.prediction.rules.bands import End, at_quantile
 from planner.questions.horizons.market import market
 from planner.questions.merging.breakeven import Comparison
@@ -148,6 +150,15 @@ def test_profile_plan_simulate_merge_study_and_horizon_know_the_same(
 def test_profile_shows_what_plans_rest_on(model: str, gpu: str, precision: str) -> None:
     shown = profiled(model, gpu, precision, batch=4).prediction
     assert shown == PREDICTOR.predict(model, gpu, precision, 4)
+
+
+def test_tables_are_answered_by_the_profiles_that_plans_go_by() -> None:
+    known = QueryKnowledge(learnt(), CATALOG.gpus)
+    for precision, batch in (("torch", 64), ("fp32", 8), ("amp", 256)):
+        row = {"gpu": "H200", "model": "resnet50", "precision": precision, "runtime": "pytorch", "batch": str(batch)}
+        profile = LIBRARY.profiles["resnet50", "H200", precision]
+        assert known.answer(row).latency_s == pytest.approx(profile.latency(batch))
+        assert replace(known, measured=False).answer(row).rule != "profile"
 
 
 OWN = """

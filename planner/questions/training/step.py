@@ -163,10 +163,10 @@ class StepTimes:
         )
 
     def stated_batch(self, gpu_count: int) -> int:
-        """Global batch of so many GPUs with passes as large as here."""
+        """The scenario's global batch; where it states that of a pass, the batch of so many GPUs with such passes."""
         layout = self.layout
-        if gpu_count == layout.gpu_count:
-            return layout.global_batch
+        if layout.scenario.train.global_batch is not None:
+            return layout.scenario.train.global_batch
         return round(layout.micro_batch * gpu_count * self.passes / layout.split.parts)
 
     def stated_s(self, spec: SpeedSpec, batch: int) -> float:

@@ -422,6 +422,22 @@ def test_the_assumed_network_is_that_of_listed_ones() -> None:
 # Stated speeds
 
 
+@pytest.mark.parametrize("stated", ["step: 0.2 s", "rate: 1280 /s"])
+def test_a_speed_without_a_batch_is_of_the_scenarios_batch(stated: str) -> None:
+    """On one GPU; eight share that batch, and none has as many samples."""
+    own = "buy={own: [{name: mine, gpu: A100-80GB, gpu_count: 8, price: $9/h, count: 1}]}"
+    given = ("prices=[]", "counts=[1, 8]", "train.global_batch=256", "data.loader=null")
+    steps_s = [
+        {option.gpu_count: option.step_s for option in answer("resnet50", own, *given, speed).options}
+        for speed in (
+            f"speed=[{{gpu: A100-80GB, {stated}}}]",
+            f"speed=[{{gpu: A100-80GB, {stated}, global_batch: 256}}]",
+        )
+    ]
+    assert steps_s[0] == steps_s[1]
+    assert steps_s[0][8] < 0.1
+
+
 @pytest.mark.parametrize(
     ("speed", "said"),
     [
