@@ -68,6 +68,7 @@ AT = "recommendation."
 """Where the answer stands in the JSON."""
 SPARES_PAID = "$/h is with spares; GPUs are without."
 SCREENED_NOTE = "`of few`: a dozen draws were replayed, at a glance; of the answer all were."
+UNDRAWN_NOTE = "`not confirmed`: none of its times is predicted, so nothing is drawn; it was replayed at a glance."
 
 
 def document(plan: Plan) -> Document:
@@ -205,9 +206,10 @@ def by_gpu(plan: Plan) -> list[Block]:
 
 
 def kind_notes(plan: Plan) -> list[str]:
-    """What `of few` means where it stands in the table, further prices, and the kinds that have no row."""
-    screened = any(one.searched is Searched.SCREENED and one.slo_held for one in plan.by_gpu)
-    notes = {SCREENED_NOTE: screened, SPARES_PAID: plan.policies.survive and plan.by_gpu}
+    """What `of few` and `not confirmed` mean where they stand in the table, and the kinds that have no row."""
+    screened = [one for one in plan.by_gpu if one.searched is Searched.SCREENED]
+    few, undrawn = any(one.slo_held for one in screened), any(one.slo_held is None for one in screened)
+    notes = {SCREENED_NOTE: few, UNDRAWN_NOTE: undrawn, SPARES_PAID: plan.policies.survive and plan.by_gpu}
     return [*(note for note, holds in notes.items() if holds), *reasons.kinds_left_out(plan)]
 
 
