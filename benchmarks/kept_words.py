@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.outside import FEASIBLE, INFEASIBLE, Watch, each, planner
 from benchmarks.random_scenarios import HEAD, Drawn, Traffic, options, write
-from planner.api import read_plan, simulate
+from planner import read_plan, simulate
 
 TIMES_LONGER, DRAW_TIMES_LONGER = 20, 5
 """Replays last so many times as long as the planner's own: what grows slowly takes time to show."""

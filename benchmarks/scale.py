@@ -8,7 +8,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from time import process_time
 
-from planner import api
+from planner.api import serving
 
 SIZES = ((5, 50), (20, 200), (50, 1000))
 """Models and cameras; the last takes half a minute."""
@@ -43,7 +43,7 @@ def scaled(sizes: tuple[tuple[int, int], ...]) -> Iterator[Scaled]:
 def _planned(folder: Path, models: int, streams: int) -> Scaled:
     scenario = _written(folder, models, streams)
     began_s = process_time()
-    answer = api.plan(scenario, profiles=(folder / "profiles",)).recommendation
+    answer = serving.plan(scenario, profiles=(folder / "profiles",)).recommendation
     took_s = process_time() - began_s
     gap = 1 - answer.lower_bound_usd_per_hour / answer.cost_usd_per_hour
     return Scaled(models, streams, answer.gpu_count, took_s, gap)

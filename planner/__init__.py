@@ -6,27 +6,12 @@ Every command is a call: `plan(scenario)`. Scenarios and answers are objects: `S
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from planner.api import (
+from planner.api.answering import diff, explain, export, read_plan, report, reprice, write_plan
+from planner.api.modelling import merge_analyze, merge_breakeven, merge_train, predict, profile
+from planner.api.pricing import gpus_add, gpus_show, prices_import, prices_refresh, prices_show, prices_table
+from planner.api.profiling import (
     calibrate,
-    diff,
     doctor,
-    explain,
-    export,
-    from_triton,
-    gpus_add,
-    gpus_show,
-    horizon,
-    init,
-    merge_analyze,
-    merge_breakeven,
-    merge_train,
-    plan,
-    predict,
-    prices_import,
-    prices_refresh,
-    prices_show,
-    prices_table,
-    profile,
     profiles_device,
     profiles_export,
     profiles_import,
@@ -35,20 +20,12 @@ from planner.api import (
     profiles_plot,
     profiles_show,
     profiles_table,
-    read_plan,
-    report,
-    reprice,
-    schema,
-    simulate,
-    study,
-    trace_describe,
-    trace_import,
-    train,
-    train_measured,
-    validate,
-    whatif,
-    write_plan,
 )
+from planner.api.serving import horizon, plan, simulate, whatif
+from planner.api.starting import from_triton, init, schema, trace_describe, trace_import
+from planner.api.studying import study
+from planner.api.training import train, train_measured
+from planner.api.validating import validate
 from simulator.errors import InputError
 
 if TYPE_CHECKING:

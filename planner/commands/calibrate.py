@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import profiling
 from planner.console.options import Device
 from planner.console.output import say
 
@@ -15,7 +15,7 @@ EVERYTHING_IS_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": T
 
 def calibrate(context: typer.Context) -> None:
     """Measure what models cost on this machine's device."""
-    raise typer.Exit(api.calibrate(*context.args))
+    raise typer.Exit(profiling.calibrate(*context.args))
 
 
 def doctor(
@@ -25,6 +25,6 @@ def doctor(
     """Check if a device can be measured, and say what is missing."""
     from calibrate.devices.doctor import exit_code, render
 
-    findings = api.doctor(device, out)
+    findings = profiling.doctor(device, out)
     say(render(findings))
     raise typer.Exit(exit_code(findings))

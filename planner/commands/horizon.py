@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import serving
 from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set
 from planner.console.shipped import shipped
 from planner.model.choices import HorizonWay
@@ -42,7 +42,7 @@ def horizon(
     check_plot(plot)
     check_out(out, "horizon", scenario)
     with progress(quiet) as tell:
-        answer = api.horizon(
+        answer = serving.horizon(
             scenario,
             overrides=overrides,
             catalog=catalog,

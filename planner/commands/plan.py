@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from planner import api
+from planner.api import serving
 from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set, Verbose
 from planner.console.output import ExitCode, emit, note, progress, say
 from planner.units.writing import Format, stdout_screen
@@ -63,7 +63,7 @@ def plan(
     def answer() -> "tuple[Plan, ExitCode]":
         try:
             with progress(quiet) as tell:
-                found = api.plan(
+                found = serving.plan(
                     scenario,
                     overrides=overrides,
                     catalog=catalog,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import modelling
 from planner.console.options import Catalogs
 from planner.console.shipped import shipped
 
@@ -45,7 +45,7 @@ def predict(
     from planner.show.text.listings.predictions import predictions_table
     from planner.units.writing import stdout_screen
 
-    answers = api.predict(file, catalog=catalog or ())
+    answers = modelling.predict(file, catalog=catalog or ())
     written = {
         Form.TABLE: lambda: predictions_table(read_queries(file), answers, stdout_screen()),
         Form.CSV: lambda: answers_csv(answers),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import modelling
 from planner.console.options import Catalogs, FormNoCsv, GpuKind, Profiles
 from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN
 from planner.units.writing import Format
@@ -60,7 +60,7 @@ def profile(
     from planner.units.writing import stdout_screen
 
     check_plot(picture, FORMS)
-    anatomy = api.profile(
+    anatomy = modelling.profile(
         model,
         gpu,
         batch=batch,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import answering, asking, serving
 from planner.console.options import Catalogs, Form, GpuKind, Out, Profiles, Quiet, Scenario, Seed, Set, Verbose
 from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress
 from planner.units.writing import Format, stdout_screen
@@ -43,10 +43,10 @@ def simulate(
     if (placed is None) == (gpu is None) or (gpu is None) != (count is None):
         raise typer.BadParameter("name either --gpu and --count, or --plan.")
     check_out(out, "simulation", scenario)
-    kept = api.read_plan(placed) if placed else None
-    changes = [*api.seeded(overrides, seed), *map(policy_override, policy or [])]
+    kept = answering.read_plan(placed) if placed else None
+    changes = [*asking.seeded(overrides, seed), *map(policy_override, policy or [])]
     with progress(quiet) as tell, placed_by(placed):
-        answer = api.simulate(
+        answer = serving.simulate(
             scenario, gpu, count, plan=kept, overrides=changes, catalog=catalog, profiles=profiles, progress=tell
         )
     short = form is Format.TABLE and not verbose

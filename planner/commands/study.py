@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner import api
+from planner.api import studying
 from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet
 from planner.console.shipped import shipped
 from planner.questions.studies.engines import WORKERS_MAX, EngineName
@@ -61,7 +61,7 @@ def study(
     check_plot(plot, made=directory)
     try:
         with progress(quiet) as tell:
-            ran = api.run_study(
+            ran = studying.run_study(
                 file, directory, resume, engine, address, workers, overrides, catalog, profiles, seed, tell
             )
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import training
 from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose
 from planner.console.shipped import shipped
 from planner.units.writing import Format
@@ -57,10 +57,10 @@ def train(
     check_plot(plot, FORMS)
     check_out(out, "training", scenario)
     if measure:
-        check = api.train_measured(scenario, device or "cuda:0", batch=batch, samples=samples, overrides=overrides)
+        check = training.train_measured(scenario, device or "cuda:0", batch=batch, samples=samples, overrides=overrides)
         emit(check_text(check, form, stdout_screen()))
         return
-    plan = api.train(scenario, overrides=overrides, catalog=catalog, profiles=profiles)
+    plan = training.train(scenario, overrides=overrides, catalog=catalog, profiles=profiles)
     short = form is Format.TABLE and not verbose
     emit(terminal(brief(plan), stdout_screen()) if short else render(plan, form, stdout_screen()))
     keep(plan, out, quiet)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import asking, validating
 from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set
 from planner.console.shipped import shipped
 from planner.units.writing import Format
@@ -49,8 +49,8 @@ def validate(
         raise typer.BadParameter("name either a scenario or --replay FILE.")
     if replay:
         as_it_was(record, duration, seed, overrides or None)
-    comment = api.unheard if quiet else note
-    answer, unkept = api.run_validation(
+    comment = asking.unheard if quiet else note
+    answer, unkept = validating.run_validation(
         scenario,
         replay,
         device,

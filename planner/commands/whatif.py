@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import answering, serving
 from planner.console.options import Catalogs, FormNoCsv, Out, PlanFile, Profiles, Quiet, Seed, Set
 from planner.units.writing import Format
 
@@ -34,10 +34,10 @@ def whatif(
     from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
-    kept = api.read_plan(plan)
+    kept = answering.read_plan(plan)
     check_out(out, "whatif", plan)
     with progress(quiet) as tell, placed_by(plan):
-        answer = api.whatif(
+        answer = serving.whatif(
             kept,
             lose=lose,
             load=load,

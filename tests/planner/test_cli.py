@@ -425,7 +425,7 @@ def test_an_unwritable_output_loses_nothing(planner):
     ids=lambda w: w.split()[0],
 )
 def test_where_an_answer_is_kept_is_checked_before_it_is_worked_out(planner, monkeypatch, words, target, why):
-    for name in ("plan", "train", "horizon", "simulate"):
+    for name in ("serving.plan", "training.train", "serving.horizon", "serving.simulate"):
         monkeypatch.setattr(f"planner.api.{name}", lambda *_, **__: pytest.fail("it was worked out first"))
     code, out, err = planner(*words.split(), "-o", target)
     assert (code, out) == (2, "")

@@ -11,7 +11,7 @@ from support.paths import ROOT
 from calibrate.layers.facts import facts, full_name, has_layers, known, named
 from calibrate.library.held import counted
 from calibrate.published import names
-from planner import api
+from planner.api import modelling, serving, training
 from planner.catalog.catalog import load_catalog
 from planner.model.parts.models import ModelSpec
 from planner.model.plan import PredictionRule
@@ -43,14 +43,14 @@ def scenario(tmp_path):
 
 
 def test_a_plan_of_shipped_names_needs_no_torch(scenario):
-    code = f"import sys; from planner import api; api.plan({str(scenario)!r}); sys.exit('torch' in sys.modules)"
+    code = f"import sys; from planner import plan; plan({str(scenario)!r}); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
 
 def test_names_are_checked_in_their_place(scenario):
     scenario.write_text(SCENARIO.replace("name: yolov8s, slo", "name: yolov8s, model: yolov9s, slo"), encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        api.plan(scenario)
+        serving.plan(scenario)
     assert ":4:" in str(caught.value)
     assert "`ultralytics:yolov9s`" in str(caught.value)
     assert "yolov3" not in str(caught.value)
@@ -59,12 +59,12 @@ def test_names_are_checked_in_their_place(scenario):
 def test_a_source_that_may_be_meant_is_to_be_written_as_the_model(scenario):
     scenario.write_text(SCENARIO.replace("yolov8s", "yolo11xl"), encoding="utf-8")
     with pytest.raises(InputError, match=r"Did you mean `ultralytics:yolo11l`\? Write it as its `model`\."):
-        api.plan(scenario)
+        serving.plan(scenario)
 
 
 def test_an_ambiguous_name_lists_the_candidates():
     with pytest.raises(InputError, match=r"may be timm:convnext_base\S* or torchvision:convnext_base"):
-        api.profile("convnext_base")
+        modelling.profile("convnext_base")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_commands_say_which_source_was_meant(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="Did you mean `timm:resnet50`"):
-        api.profile("Timm:resnet50")
+        modelling.profile("Timm:resnet50")
     with pytest.raises(InputError, match=r"Write timm:resnet50, or start where python -c 'import tim' works\.$"):
-        api.profile("tim:resnet50", input_shape=(3, 8, 8))
+        modelling.profile("tim:resnet50", input_shape=(3, 8, 8))
 
 
 def test_a_models_profile_goes_by_where_it_comes_from():
@@ -118,7 +118,7 @@ def test_a_published_architecture_is_known_by_name_and_parameters():
 
 @pytest.mark.parametrize("model", ["yolo11s", "hf:openai/whisper-small", "osnet_x1_0", "timm:resnet50d.ra2_in1k"])
 def test_every_name_is_told_of_with_a_band(model):
-    found = api.profile(model, "T4")
+    found = modelling.profile(model, "T4")
     assert found.prediction is not None
     assert (found.prediction.rule, found.prediction.evidence) == (PredictionRule.LEARNT, Evidence.PREDICTED)
     time = found.prediction.latency_s
@@ -129,7 +129,7 @@ def test_every_name_is_told_of_with_a_band(model):
 def test_queries_know_them_too(tmp_path):
     table = tmp_path / "q.csv"
     table.write_text("gpu,model,batch\nT4,hf:openai/whisper-small,1\nT4,hf:openai/whisper-small,8\nT4,zzz,1\n")
-    one, eight, none = api.predict(table)
+    one, eight, none = modelling.predict(table)
     assert one.latency_s < eight.latency_s
     assert one.memory_bytes > 4 * facts("hf:openai/whisper-small").params
     assert none.latency_s is None
@@ -137,10 +137,10 @@ def test_queries_know_them_too(tmp_path):
 
 
 def test_any_two_models_may_be_merged_on_paper():
-    analysis = api.merge_analyze("torchvision:vgg11", "vgg16")
+    analysis = modelling.merge_analyze("torchvision:vgg11", "vgg16")
     assert 0 < analysis.shareable_bytes < analysis.total_bytes
     of_timm = [name for name in named() if name.startswith("timm:vit_")][:2]
-    assert api.merge_analyze(*of_timm).total_bytes > 0
+    assert modelling.merge_analyze(*of_timm).total_bytes > 0
 
 
 def test_a_training_names_its_model_the_same_way(tmp_path):
@@ -150,7 +150,7 @@ def test_a_training_names_its_model_the_same_way(tmp_path):
     text = text.partition("\nspeed:")[0].replace("zoo: lenet", "zoo: timm:resnet50d.ra2_in1k")
     path.write_text(f"{text}\ncounts: [1]\nbuy: {{instances: [g4dn.xlarge]}}\n", encoding="utf-8")
     layers = facts("timm:resnet50d.ra2_in1k")
-    assert 4 * layers.params <= api.train(path).options[0].memory["weights"] <= layers.weight_bytes
+    assert 4 * layers.params <= training.train(path).options[0].memory["weights"] <= layers.weight_bytes
 
 
 def test_one_name_is_one_network_everywhere():
@@ -182,8 +182,8 @@ def macs_at(name, size):
 
 def test_the_older_network_of_a_name_is_not_given_the_layers_of_the_newer(tmp_path):
     with pytest.raises(InputError, match="ultralytics:yolov5s is another network"):
-        api.profile("yolov5s", "T4")
+        modelling.profile("yolov5s", "T4")
     table = tmp_path / "q.csv"
     table.write_text("gpu,model,batch\nT4,yolov5s,32\nT4,ultralytics:yolov5s,32\n")
-    older, newer = api.predict(table)
+    older, newer = modelling.predict(table)
     assert older.latency_s < newer.latency_s  # 8.25 and 12 billion multiply-adds

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import answering
 from planner.console.options import FormNoCsv
 from planner.console.output import ExitCode, emit, note
 from planner.units.writing import Format, stdout_screen
@@ -29,7 +29,7 @@ def diff(
     from planner.compare.report import render
 
     conditions = [parse_change(text) for text in fail_on or []]
-    changes = api.diff(old, new)
+    changes = answering.diff(old, new)
     emit(render(changes, form, stdout_screen()))
     over = crossed(changes, conditions)
     for line in over:

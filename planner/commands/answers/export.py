@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import answering
 from planner.console.options import PlanFile
 from planner.model.choices import Target
 
@@ -26,6 +26,6 @@ def export(
     from planner.console.output import say
     from planner.exports.targets import described
 
-    files = api.export(plan_file, target, out, force=force)
+    files = answering.export(plan_file, target, out, force=force)
     start = f" Start with {out / 'README.md'}." if "README.md" in files else ""
     say(f"Wrote to {out}: {described(files)}.{start}")

@@ -5,7 +5,7 @@ from tempfile import mkdtemp
 
 import typer
 
-from planner import api
+from planner.api import answering
 from planner.console.options import Answer
 from planner.console.output import ExitCode, emit, note
 
@@ -15,7 +15,7 @@ def open_page(answer: Answer) -> None:
     import webbrowser
 
     page = Path(mkdtemp(prefix="planner-")) / f"{answer.stem}.html"
-    api.report(answer, page)
+    answering.report(answer, page)
     emit(f"{page}\n")
     if not webbrowser.open(page.as_uri()):
         note("No browser could be started here: open the file above in one, or set BROWSER.")

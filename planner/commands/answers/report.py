@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import answering
 from planner.console.options import Answer
 
 
@@ -18,5 +18,5 @@ def report(
     """Write an answer as one HTML page that opens offline."""
     from planner.console.output import say
 
-    api.report(answer, out)
+    answering.report(answer, out)
     say(f"Wrote {out}: {out.stat().st_size / 1e3:.0f} kB. Open it in a browser; it needs no network.")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import answering
 from planner.console.options import FormNoCsv, PlanFile
 from planner.console.output import emit, note
 from planner.model.choices import PriceKind
@@ -32,8 +32,8 @@ def reprice(
 
     if out:
         check_target(out)
-    new, changes = api.reprice(plan, prices, kind)
+    new, changes = answering.reprice(plan, prices, kind)
     emit(render_reprice(changes, form, stdout_screen()))
     if out:
-        api.write_plan(new, out)
+        answering.write_plan(new, out)
         note(f"Plan kept in {out}. What differs: planner diff {plan} {out}")

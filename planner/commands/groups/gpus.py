@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import pricing
 from planner.console.options import Catalogs
 from planner.console.output import PLAIN, emit, say
 from planner.units.writing import stdout_screen
@@ -21,7 +21,7 @@ def gpus_show(
     """List kinds of GPU: memory, peaks, power and links."""
     from planner.imports.gpu_kinds import kinds_text
 
-    emit(kinds_text(api.gpus_show(kind, catalog=catalog or ()), stdout_screen()))
+    emit(kinds_text(pricing.gpus_show(kind, catalog=catalog or ()), stdout_screen()))
 
 
 @app.command("add")
@@ -49,7 +49,7 @@ def gpus_add(
     catalog: Catalogs = None,
 ) -> None:
     """Add a kind of GPU to a catalog, as its data sheet states it."""
-    path = api.gpus_add(
+    path = pricing.gpus_add(
         kind,
         out,
         catalog=catalog or (),

@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from planner import api
+from planner.api import modelling
 from planner.commands.groups.merge_train import train
 from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, Scenario, Set
 from planner.console.output import PLAIN
@@ -40,7 +40,7 @@ def analyze(
     from planner.show.text.merging import analysis_document, analysis_json
 
     check_plot(plot)
-    analysis = api.merge_analyze(*models, input_shape=shape, profiles=profiles)
+    analysis = modelling.merge_analyze(*models, input_shape=shape, profiles=profiles)
     emit(written(analysis, analysis_document, form, stdout_screen(), analysis_json))
     if plot:
         from planner.show.charts import merging
@@ -77,7 +77,7 @@ def breakeven(
     check_plot(plot)
     ratios, counts = numbers("--loads", loads, float), numbers("--models", models, int)
     with progress(quiet) as tell:
-        answer = api.merge_breakeven(
+        answer = modelling.merge_breakeven(
             scenario,
             loads=ratios,
             counts=counts,

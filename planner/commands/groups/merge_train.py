@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import modelling
 from planner.console.options import Device, FormJson, Quiet
 from planner.console.shipped import shipped
 from planner.units.writing import Format
@@ -32,7 +32,7 @@ def train(
     from planner.units.writing import stdout_screen
 
     folder = out or Path(f"{spec.stem}.merged")
-    if (code := api.run_joint(spec, folder, device, resume, quiet)) < 0:
+    if (code := modelling.run_joint(spec, folder, device, resume, quiet)) < 0:
         note(f"The training was ended by signal {-code}. The same command with --resume continues.")
         code = ExitCode.INTERNAL
     if code:

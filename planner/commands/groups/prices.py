@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner import api
+from planner.api import pricing
 from planner.console.options import Catalogs
 from planner.console.output import PLAIN, emit, note
 from planner.model.choices import PriceListFormat, PublicList
@@ -46,7 +46,7 @@ def prices_table(
     """Show dollars for a TFLOP/s: rented, reserved, bought."""
     from planner.compare.speed_prices import speed_price_table
 
-    emit(speed_price_table(api.prices_table(gpu, provider, catalog=catalog), stdout_screen()))
+    emit(speed_price_table(pricing.prices_table(gpu, provider, catalog=catalog), stdout_screen()))
 
 
 @app.command("status")
@@ -73,7 +73,7 @@ def prices_import(
     catalog: Catalogs = None,
 ) -> None:
     """Put price lists of others into a catalog; say what changed."""
-    made = api.prices_import(
+    made = pricing.prices_import(
         *files, out=out, form=form, provider=provider, region=region, as_of=as_of, catalog=catalog or ()
     )
     say(made)
@@ -87,7 +87,7 @@ def prices_refresh(
     catalog: Catalogs = None,
 ) -> None:
     """Fetch public price lists from the internet; say what changed."""
-    made = api.prices_refresh(*names, out=out, url=url, catalog=catalog or ())
+    made = pricing.prices_refresh(*names, out=out, url=url, catalog=catalog or ())
     say(made)
 
 

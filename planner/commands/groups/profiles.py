@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import profiling
 from planner.catalog.knowledge import knowledge
 from planner.console.options import Catalogs, Form, Profiles, Verbose
 from planner.console.output import PLAIN, emit, note, quantity, say
@@ -26,7 +26,7 @@ def profiles_list(profiles: Profiles = None, catalog: Catalogs = None, verbose: 
     from planner.show.text.listings.profiles import model_list, profile_list
 
     text = profile_list if verbose else model_list
-    emit(text(api.profiles_list(profiles, catalog), stdout_screen()))
+    emit(text(profiling.profiles_list(profiles, catalog), stdout_screen()))
     if not verbose:
         emit("\nOf one: planner profiles show MODEL. A line for each profile: -v.\n")
 
@@ -83,7 +83,7 @@ def profiles_table(
     from planner.show.documents.costs import costs_text
 
     wanted = batch_sizes(batches)
-    costs = api.profiles_table(
+    costs = profiling.profiles_table(
         *(models or ()), batches=wanted, gpu=gpu, precision=precision, profiles=profiles or (), catalog=catalog or ()
     )
     emit(costs_text(costs, form, stdout_screen()))
@@ -104,7 +104,7 @@ def profiles_device(
     """
     from planner.show.text.listings.devices import device_show
 
-    found = api.profiles_device(kind, profiles=profiles or (), plot=plot)
+    found = profiling.profiles_device(kind, profiles=profiles or (), plot=plot)
     emit("\n".join(device_show(raw, stdout_screen()) for raw in found))
 
 
@@ -117,7 +117,7 @@ def profiles_join(
 
     They may be made minutes, hosts or GPUs apart.
     """
-    joined = api.profiles_join(*folders, out=out)
+    joined = profiling.profiles_join(*folders, out=out)
     emit("".join(f"{one.text}\nWrote {one.path}\n" for one in joined))
 
 
@@ -134,7 +134,7 @@ def profiles_plot(
     catalog: Catalogs = None,
 ) -> None:
     """Draw what a model costs: times with fit and band, or memory."""
-    profile = api.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
+    profile = profiling.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
     say(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.")
 
 
@@ -168,7 +168,7 @@ def profiles_import(
     from planner.units.reading import memory as size
 
     sizes = batches_in_order("--batch", batch) if batch else []
-    profile, path = api.profiles_import(
+    profile, path = profiling.profiles_import(
         *files,
         out=out,
         form=form,
@@ -203,7 +203,7 @@ def profiles_export(
     """Write a profile as plain CSV, which `import` reads back."""
     from planner.io.store import StoreError, write_text
 
-    text = api.profiles_export(model, gpu, precision, profiles=profiles or (), catalog=catalog or ())
+    text = profiling.profiles_export(model, gpu, precision, profiles=profiles or (), catalog=catalog or ())
     if out is None:
         emit(text)
         return

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import starting
 from planner.console.output import PLAIN, emit, note, quantity, say
 from planner.units.writing import stdout_screen
 
@@ -25,7 +25,7 @@ def trace_describe(file: TraceFile, column: TraceColumn = None, function: TraceF
     """Count, rate and burstiness of a recording."""
     from planner.show.text.listings.traces import trace_summary
 
-    emit(trace_summary(file.name, api.trace_describe(file, column, which(function)), stdout_screen()))
+    emit(trace_summary(file.name, starting.trace_describe(file, column, which(function)), stdout_screen()))
 
 
 @app.command("import")
@@ -49,7 +49,7 @@ def trace_import(
         raise typer.BadParameter(f"-o {out}: must end in .csv. Name such a file.")
     rate_rps = None if rate is None else quantity("--rate", per_second, rate)
     duration_s = None if duration is None else quantity("--duration", seconds, duration)
-    table = api.trace_import(file, out, rate_rps, duration_s, which(function), column)
+    table = starting.trace_import(file, out, rate_rps, duration_s, which(function), column)
     for text in table.notes:
         note(f"{file}: {text}")
     say(f"Wrote {table.times_s.size:,} arrivals at {table.rate_rps:.3g}/s to {out}. Use it: trace: {{file: {out}}}")

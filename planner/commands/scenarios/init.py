@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner import api
+from planner.api import starting
 from planner.console.options import Profiles
 from planner.console.output import emit
 
@@ -29,7 +29,7 @@ def init(
     if file.exists():
         raise StoreError(f"{file}: exists already. Name another file.")
     if source is None:
-        write_text(api.init(training=training), file, option="")
+        write_text(starting.init(training=training), file, option="")
         emit(f"Wrote {file}. Next: planner {'train' if training else 'plan'} {file}\n")
         return
     if training:
@@ -58,4 +58,4 @@ def schema(
     """Print the JSON Schema of scenarios, for editors."""
     import json
 
-    emit(json.dumps(api.schema(training=training), indent=2) + "\n")
+    emit(json.dumps(starting.schema(training=training), indent=2) + "\n")

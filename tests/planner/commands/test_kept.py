@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.api import plan
+from planner import plan
 from planner.io.load import ScenarioError
 
 SCENARIO = """

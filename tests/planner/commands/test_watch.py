@@ -7,7 +7,7 @@ import pytest
 from support.answers import BEST, PLAN
 from support.commands import planner
 
-from planner import api
+from planner.api import serving
 from planner.console import watching
 from planner.console.watching import saved
 from planner.objects import Plan
@@ -52,7 +52,7 @@ def test_errors_are_said_and_the_next_answer_says_what_changed(tmp_path: Path, m
         yield from range(4)
         raise InputError("the end")
 
-    monkeypatch.setattr(api, "plan", answer)
+    monkeypatch.setattr(serving, "plan", answer)
     monkeypatch.setattr(watching, "saved", four_times)
     _, out, err = planner("plan", file, "--watch", "--quiet", "--format", "json")
     assert "mine.yaml:1:1: models: wrong." in err

@@ -15,7 +15,7 @@ from support.planning import CATALOG
 from benchmarks.making.fitting import DesignMatrices, Figure, Spreads, figures, fit
 from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
 from calibrate.published.points import points
-from planner import api
+from planner.api import modelling
 from planner.prediction.effects import PredictedCase
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Software, learnt, traits
 from planner.prediction.queries import answers
@@ -31,7 +31,7 @@ def asked(path: Path, *rows: str) -> list[dict[str, str]]:
     """Answers to rows of gpu, model, input, precision, runtime, batch, as CSV has them."""
     file = path / "asked.csv"
     file.write_text("\n".join(("gpu,model,input,precision,runtime,batch", *rows)), encoding="utf-8")
-    return list(csv.DictReader(io.StringIO(answers_csv(api.predict(file)))))
+    return list(csv.DictReader(io.StringIO(answers_csv(modelling.predict(file)))))
 
 
 def test_the_shipped_effects_were_learnt_from_the_shipped_points() -> None:
@@ -184,7 +184,7 @@ def test_int8_means_tensorrt_where_no_runtime_is_named(tmp_path: Path) -> None:
 def test_json_says_the_same(tmp_path: Path) -> None:
     file = tmp_path / "asked.csv"
     file.write_text("model,gpu\nresnet50,T4\nnonesuch,T4\n", encoding="utf-8")
-    found = json.loads(answers_json(api.predict(file)))
+    found = json.loads(answers_json(modelling.predict(file)))
     assert found[0]["latency_low_s"] < found[0]["latency_s"] < found[0]["latency_high_s"]
     assert found[1]["latency_s"] is None
 

@@ -17,7 +17,8 @@ from benchmarks.predictions import FILES, Case, all_cases, layer_spread, pixels,
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.zoo.sources import is_sourced
-from planner import api, cli
+from planner import cli
+from planner.api import modelling
 from planner.compare.gate import weak
 from planner.io.store import read_plan, write_answer
 from planner.model.parts.machines import BuySpec, EvidenceAsked
@@ -347,7 +348,7 @@ def test_a_plan_and_a_query_say_the_same(
 ) -> None:
     file = tmp_path / "asked.csv"
     file.write_text(f"gpu,model,input,precision,runtime,batch\n{gpu},{model},,{precision},{runtime},{batch}\n")
-    (answer,) = api.predict(file)
+    (answer,) = modelling.predict(file)
     pair = Predictor(library(*ON_V100), CATALOG.gpus).predicted_pair(model, gpu, precision, runtime)
     assert pair is not None
     told = pair.time_s(float(batch))

@@ -8,7 +8,7 @@ from support.answers import PLAN
 from support.commands import planner
 from support.planning import CATALOG, T4, V100, loaded, model, profile, scenario, shelf
 
-from planner import api
+from planner.api import serving
 from planner.model.parts.machines import BuySpec
 from planner.model.plan import InterruptedSearch, Plan, PlanWarning
 from planner.model.scenario import Objective, Scenario
@@ -143,7 +143,7 @@ def test_the_command_shows_and_keeps_it_and_ends_as_interrupted(tmp_path: Path, 
     def stopped(*_: object, **__: object) -> Plan:
         raise InterruptedSearch(replace(PLAN, warnings=(INTERRUPTED,)))
 
-    monkeypatch.setattr(api, "plan", stopped)
+    monkeypatch.setattr(serving, "plan", stopped)
     kept = tmp_path / "kept.json"
     code, out, _ = planner("plan", "video", "-o", kept)
     assert code == 130

@@ -1,0 +1,82 @@
+"""Calls about answers that were kept."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.api.asking import File, choice, now
+
+if TYPE_CHECKING:
+    import planner.model.plan
+    import planner.model.scenario
+    from planner.compare.diff import Diff
+    from planner.compare.reprice import Repriced
+    from planner.objects import Plan
+
+
+def explain(answer: Any) -> str:
+    """Why an answer is what it is: a plan, simulation, training, study, horizon, or what a plan would do."""
+    from planner.show.kept import explained
+    from planner.units.writing import Screen
+
+    return explained(answer, Screen())
+
+
+def read_plan(file: File) -> "Plan":
+    """A plan that was kept."""
+    from planner.io.store import read_plan as read
+    from planner.objects import Plan
+
+    return Plan.of(read(Path(file)))
+
+
+def write_plan(plan: "planner.model.plan.Plan", file: File) -> None:
+    """Keep a plan; commands go on from there. InputError where the file holds something else."""
+    from planner.objects import Plan
+
+    Plan.of(plan).save(file)
+
+
+def report(answer: File, out: File) -> None:
+    """A kept answer as one HTML page that opens offline: a plan, simulation, training, study or horizon as JSON."""
+    from planner.io.store import write_text
+    from planner.show.kept import document_of, read_kept
+    from planner.show.page.render import check_page, page
+
+    check_page(Path(out))
+    write_text(page(document_of(read_kept(Path(answer)))), Path(out))
+
+
+def diff(old: File, new: File) -> "Diff":
+    """Differences between two kept answers, and which figures differ by more than chance."""
+    from planner.compare.answers import read_answer
+    from planner.compare.diff import compare
+
+    return compare(read_answer(Path(old)), read_answer(Path(new)))
+
+
+def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | None = None) -> "tuple[Plan, Repriced]":
+    """A plan at the prices in a file or folder, and what that changes. Nothing is simulated again."""
+    from planner.compare.reprice import read_prices
+    from planner.compare.reprice import reprice as at_prices
+    from planner.model.choices import PriceKind
+    from planner.objects import Plan
+
+    wanted = None if kind is None else choice(PriceKind, "kind", kind)
+    known = read_prices(Path(prices), wanted)
+    old = read_plan(plan) if isinstance(plan, File) else plan
+    name = str(plan) if isinstance(plan, File) else plan.scenario
+    new, changes = at_prices(old, name, known, now())
+    return Plan.of(new), changes
+
+
+def export(plan: "planner.model.plan.Plan | File", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
+    """Files that deploy, watch or draw a plan, written to a folder. Their texts by path in that folder.
+
+    `to`: one of `planner.model.choices.Target`.
+    """
+    from planner.exports.targets import export as written
+
+    if isinstance(plan, File):
+        return written(read_plan(plan), to, Path(out), force, str(plan))
+    return written(plan, to, Path(out), force)
