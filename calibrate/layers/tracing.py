@@ -39,6 +39,8 @@ META = "meta"
 """The device of tensors that have a shape and no numbers."""
 WEIGHTS_MAX = 8e9
 """Bytes of weights that are worth having only to see layers, where the meta device will not do."""
+WHY_LONGEST = 160
+"""Characters of another's message that are repeated."""
 SECONDS_A_BATCH = 3.0
 """At most, for timing one batch size."""
 
@@ -93,9 +95,10 @@ def _pass(built: Built, settings: Settings) -> Facts:
     try:
         outputs = watch.follow(lambda: built.forward(built.module, inputs), inputs)
     except Exception as error:
-        text = one_line(f"{type(error).__name__}: {error}")
+        why = one_line(error, WHY_LONGEST).rstrip(".") or type(error).__name__
+        remedy = "Give the shape of one sample that it takes, without the batch, and see that it runs by itself."
         raise TracingError(
-            f"{built.name}: cannot be traced with input {sizes(built.shape)}: {text}. Run it once yourself."
+            f"{built.name}: does not run on an input of {sizes(built.shape)}. It fails with: {why}. {remedy}"
         ) from error
     return Facts(
         model=built.name,

@@ -178,7 +178,8 @@ class Facts:
         if pixels == own:
             return self
         if not self.twice:
-            raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. Leave the resolution as it is.")
+            remedy = f"Leave it as it is, or name a model made for {pixels} pixels, e.g. one of `timm:`."
+            raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. {remedy}")
         grown = ((pixels / own) ** 2 - 1) / 3
 
         def scaled(before: int, after: int) -> int:

@@ -218,6 +218,9 @@ def _hf(model: str, name: str, shape: Shape) -> Entry:
     if len(sample) != len(own):
         want = "x".join(map(str, own))
         raise ZooError(f"{model}: reads {kind}, one sample of e.g. {want}, got {'x'.join(map(str, sample))}. Write so.")
+    longest = config.get("max_position_embeddings")
+    if kind == "input_ids" and longest and sample[0] > longest:
+        raise ZooError(f"{model}: reads at most {longest} tokens, got {sample[0]}. Write {longest} or fewer.")
     inputs = partial(_inputs, kind, sample, _settings(transformers, config))
     return Entry(make, sample, ZooTask.OTHER, "its input is named with the model", Hooks(make_input=inputs))
 

@@ -1,7 +1,7 @@
 """Options that commands share, each written once."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,18 +9,22 @@ from planner.console.shipped import named, shipped
 from planner.units.writing import Format
 
 
-def no_csv(form: Format) -> Format:
-    """BadParameter for a form that only plans and simulations have."""
-    if form is Format.CSV:
-        raise typer.BadParameter("must be table, json or md, got csv.")
-    return form
+def answers_as(*forms: Format) -> Any:
+    """The option of a command that answers in these forms alone."""
 
+    def read(text: str) -> Format:
+        if text in forms:
+            return Format(text)
+        *first, last = forms
+        raise typer.BadParameter(f"must be {', '.join(first)} or {last}, got {text}.")
 
-def json_or_table(form: Format) -> Format:
-    """BadParameter for forms that this answer does not have."""
-    if form not in (Format.TABLE, Format.JSON):
-        raise typer.BadParameter(f"must be table or json, got {form}.")
-    return form
+    return typer.Option(
+        "--format",
+        metavar="|".join(forms),
+        parser=read,
+        autocompletion=lambda incomplete: [form for form in forms if form.startswith(incomplete)],
+        help="How the answer is written.",
+    )
 
 
 Scenario = Annotated[
@@ -52,16 +56,9 @@ Profiles = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All of the answer, not its first lines.")]
-Form = Annotated[
-    Format,
-    typer.Option("--format", help="How the answer is written to standard output."),
-]
-FormNoCsv = Annotated[
-    Format, typer.Option("--format", metavar="table|json|md", help="How the answer is written.", callback=no_csv)
-]
-FormJson = Annotated[
-    Format, typer.Option("--format", metavar="table|json", help="How the answer is written.", callback=json_or_table)
-]
+Form = Annotated[Format, answers_as(*Format)]
+FormNoCsv = Annotated[Format, answers_as(Format.TABLE, Format.JSON, Format.MD)]
+FormJson = Annotated[Format, answers_as(Format.TABLE, Format.JSON)]
 Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the answer here, as JSON.")]
 Plot = Annotated[
     Path | None,

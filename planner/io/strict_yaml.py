@@ -24,6 +24,15 @@ MAX_DEPTH = 50
 MAX_NODES = 300_000
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+EXACT = 2**53
+"""Below it a float holds every whole number."""
+
+
+def whole_or_not(number: float) -> float | int:
+    """3e6 is how one writes a count of three million."""
+    return int(number) if number.is_integer() and abs(number) < EXACT else number
+
+
 CORE = (
     (re.compile(r"|~|null|Null|NULL"), lambda text: None),
     (re.compile(r"true|True|TRUE"), lambda text: True),
@@ -32,11 +41,13 @@ CORE = (
     (re.compile(r"[-+]?[0-9]{1,300}"), int),
     (re.compile(r"0o[0-7]{1,300}"), lambda text: int(text[2:], 8)),
     (re.compile(r"0x[0-9a-fA-F]{1,300}"), lambda text: int(text[2:], 16)),
-    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+"), lambda text: whole_or_not(float(text))),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)"), float),
     (re.compile(r"[-+]?\.(inf|Inf|INF)"), lambda text: float(text.replace(".", ""))),
     (re.compile(r"\.(nan|NaN|NAN)"), lambda text: float("nan")),
 )
-"""Plain scalars of the YAML 1.2 core schema: `no` is a text, `010` is ten, `1:30` is a text, `1e3` is a float."""
+"""Plain scalars of the YAML 1.2 core schema: `no` is a text, `010` is ten, `1:30` is a text; but `1e3`, a float
+there, may be a count."""
 
 
 @dataclass(frozen=True, slots=True)

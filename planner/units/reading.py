@@ -4,7 +4,7 @@ bytes, fractions and dollars per hour. A bare number is already in that unit."""
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, WithJsonSchema
 
 from simulator.near import near_names
+from simulator.world.precision import OTHER_WORDS
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 HOURS_PER_MONTH = 730
@@ -25,6 +26,9 @@ MACHINES_AWAY_MAX = 3
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """` Did you mean `rate`?`, all that the word begins where these are few, or nothing when no known word is near."""
     asked, lower = word.lower(), [k.lower() for k in known]
+    meant = OTHER_WORDS.get(asked, "")
+    if meant in known:
+        return perhaps_of([meant])
     begun = [k for k in known if word and k.lower().startswith(asked)]
     if 1 < len(begun) <= BEGUN_MAX and asked not in lower:
         return perhaps_of(begun)
@@ -66,6 +70,8 @@ class Quantity:
     """Largest value that anybody can mean."""
     bare: tuple[float, float, str] | None = None
     """Least and largest number that is believed without a unit, and the unit that others are likely to be in."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Units written out, and what is short for them."""
 
     def __call__(self, value: object) -> float:
         """SI value of `value`; ValueError names what is wrong and what to write."""
@@ -107,6 +113,7 @@ class Quantity:
         if match is None:
             raise ValueError(f"must be {self.noun}, got `{text[:40]}`. {self.hint}")
         number, unit = match.groups()
+        unit = unit and self.words.get(unit.lower(), unit)
         if unit is not None and unit not in self.units:
             raise ValueError(
                 f"unknown unit `{unit[:20]}` for {self.noun}.{did_you_mean(unit, list(self.units))} "
@@ -140,7 +147,7 @@ class Quantity:
     @property
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of what people may write: a number, or a text with one of the units."""
-        units = "|".join(re.escape(unit) for unit in self.units)
+        units = "|".join(re.escape(unit) for unit in (*self.units, *self.words))
         pattern = rf"^\s*{self.prefix}{NUMBER}\s*({units})?\s*$"
         text = {"type": "string", "pattern": pattern, "examples": list(self.examples)}
         return {"anyOf": [{"type": "number", "minimum": 0}, text]}
@@ -172,6 +179,11 @@ class HourlyPrice(Quantity):
         return Quantity.parse(self, text.strip().removeprefix("$"))
 
 
+def spelled(**units: str) -> dict[str, str]:
+    """Short units by the words for them: `spelled(h="hour hours")`."""
+    return {word: unit for unit, words in units.items() for word in words.split()}
+
+
 def prices(period: str, hours: int) -> dict[str, Decimal]:
     """Spellings of dollars for each `period` of so many hours."""
     return {f"{sign}/{period}": 1 / Decimal(hours) for sign in ("$", "USD", "")}
@@ -179,6 +191,7 @@ def prices(period: str, hours: int) -> dict[str, Decimal]:
 
 ONE = Decimal(1)
 SECONDS = {"us": "0.000001", "\N{MICRO SIGN}s": "0.000001", "ms": "0.001", "s": "1", "min": "60", "h": "3600"}
+PERIODS = {"sec": "s", "second": "s", "minute": "min", "hour": "h"}
 MEMORY = ("B", "kB", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 
 duration = Quantity(
@@ -186,15 +199,18 @@ duration = Quantity(
     ("100 ms", "2 s"),
     {unit: Decimal(value) for unit, value in SECONDS.items()} | dict.fromkeys(("day", "days"), Decimal(86400)),
     most=1e10,
+    words=spelled(ms="millisecond milliseconds", s="second seconds sec", min="minute minutes", h="hour hours hr hrs"),
 )
-latency = replace(duration, zero=False, bare=(0, 9, "ms"))
-deadline = replace(latency, examples=("24 h", "3 days"), bare=(600, math.inf, "h"))
+delay = replace(duration, bare=(0, 9, "ms"))
+latency = replace(delay, zero=False)
+long_duration = replace(latency, examples=("24 h", "3 days"), bare=(600, math.inf, "h"))
 rate = Quantity(
     "a rate",
     ("30 fps", "20 rps"),
     dict.fromkeys(("fps", "rps", "qps", "Hz", "/s"), ONE) | {"/min": ONE / 60, "/h": ONE / 3600},
     zero=False,
     most=1e9,
+    words={f"{per}{word}": f"/{unit}" for word, unit in PERIODS.items() for per in ("/", "per ")},
 )
 seldom = replace(rate, examples=("0.1 /h", "1 /min"))
 memory = Quantity(
@@ -234,12 +250,18 @@ def written_duration(seconds: float) -> str:
 
 Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.json_schema)]
 """Seconds."""
+Delay = Annotated[float, BeforeValidator(delay), WithJsonSchema(delay.json_schema), AfterValidator(delay.said)]
+"""Seconds; a number above 9 needs a unit, for many would mean milliseconds."""
 Latency = Annotated[
     float, BeforeValidator(latency), WithJsonSchema(latency.json_schema), Field(gt=0), AfterValidator(latency.said)
 ]
-"""Seconds; a number above 9 needs a unit, for many would mean milliseconds."""
-Deadline = Annotated[
-    float, BeforeValidator(deadline), WithJsonSchema(deadline.json_schema), Field(gt=0), AfterValidator(deadline.said)
+"""The same, above 0."""
+LongDuration = Annotated[
+    float,
+    BeforeValidator(long_duration),
+    WithJsonSchema(long_duration.json_schema),
+    Field(gt=0),
+    AfterValidator(long_duration.said),
 ]
 """Seconds; a number below 600 needs a unit, for many would mean hours."""
 Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]

@@ -26,6 +26,17 @@ VALUE_BYTES: Mapping[str, int] = {
     "int8": 1,
 }
 """Of an activation. The 2-byte copies of weights that `amp` makes are not counted."""
+OTHER_WORDS: Mapping[str, str] = {
+    "half": "fp16",
+    "float16": "fp16",
+    "single": "fp32",
+    "float": "fp32",
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "mixed": "amp",
+    "autocast": "amp",
+}
+"""What frameworks call them."""
 FACT_BYTES = 4
 """Of every number in the layer facts."""
 

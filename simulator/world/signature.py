@@ -59,8 +59,8 @@ SAMPLE = re.compile(r"(?:seq)?[1-9]\d{0,5}|[1-9]\d{0,5}(?:x[1-9]\d{0,5})+")
 
 
 def read_sizes(shape: str) -> tuple[int, ...] | None:
-    """`3x224x224` as numbers, `seq384` as one; None of what is no shape of a sample."""
-    written = shape.lower()
+    """`3x224x224` as numbers, `seq384` and `[384]` as one; None of what is no shape of a sample."""
+    written = shape.lower().removeprefix("[").removesuffix("]")
     return tuple(map(int, written.removeprefix("seq").split("x"))) if SAMPLE.fullmatch(written) else None
 
 

@@ -362,7 +362,7 @@ COMMANDS = {
     "no such format": (
         ["plan", "s.yaml", "--format", "xml"],
         2,
-        ["'--format': 'xml' is not one of 'table', 'json', 'csv', 'md'"],
+        ["'--format': must be table, json, csv or md, got xml."],
     ),
     "no such policy": (
         ["simulate", "s.yaml", "--gpu", "V100", "--count", "1", "--policy", "routing=share"],

@@ -10,6 +10,7 @@ from planner.units import reading
 
 QUANTITIES = (
     reading.duration,
+    reading.long_duration,
     reading.rate,
     reading.seldom,
     reading.memory,
@@ -30,8 +31,9 @@ the usual keys, `planner schema` the schema, by which an editor completes and ch
 its line and what may have been meant. Names such as `ModelSpec` are those of [Python](python.md).
 
 Numbers may have a unit, as in the examples. **A bare number is in SI**: seconds, bytes, requests a second, dollars an
-hour, a share of 1. A number above 9 is refused as the `latency` of an SLO, and one below 600 as a
-`deadline`: many would mean milliseconds, or hours. A dash as default: nothing, or what the meaning says.
+hour, a share of 1. A number above 9 is refused as a latency, a delay or the time of a step, and one below 600 as a
+deadline, a whole run or the time between failures: many would mean milliseconds, or hours. A dash as default: nothing,
+or what the meaning says.
 """
 SERVING, TRAINING = schema(), schema(TrainingScenario)
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from planner.model.checked import checked
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Count, Name, Names
-from planner.units.reading import Duration, PositiveBytes, PositiveDuration, PricePerHour
+from planner.units.reading import Duration, LongDuration, PositiveBytes, PricePerHour
 
 
 class EvidenceAsked(StrEnum):
@@ -78,7 +78,7 @@ class BuySpec:
 class FailureSpec:
     """Machines that fail, or spot instances that are taken away."""
 
-    mean_time_between: PositiveDuration
+    mean_time_between: LongDuration
     """Mean time between failures of one machine, e.g. `12 h`."""
     recovery: Duration
     """Time until it serves again, e.g. `3 min`."""

@@ -9,7 +9,7 @@ from typing import Any
 from planner.model.checked import checked
 from planner.model.parts.fields import Count
 from planner.units.errors import Wrong
-from planner.units.reading import PositiveDuration, PricePerHour
+from planner.units.reading import Latency, LongDuration, PricePerHour
 
 
 class Merging(StrEnum):
@@ -39,7 +39,7 @@ def one_source(sharing: Mapping[str, Any]) -> Iterator[Wrong]:
 class RetrainingSpec:
     """Time and cost of joint training. Each try of the search for what to share is one training of all who share."""
 
-    step: PositiveDuration
+    step: Latency
     """One training step of one model, e.g. `0.3 s`."""
     steps: Count
     """Steps of an epoch."""
@@ -47,9 +47,9 @@ class RetrainingSpec:
     """Epochs of one try."""
     price: PricePerHour
     """An hour of the machine that trains, e.g. `$3.06/h`."""
-    every: PositiveDuration | None = None
+    every: LongDuration | None = None
     """Train what is shared anew so often, because scenes change, e.g. `30 days`; never where not given."""
-    life: PositiveDuration = 31_536_000.0
+    life: LongDuration = 31_536_000.0
     """Over how long the first training is written off; a year where not given."""
 
 

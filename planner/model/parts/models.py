@@ -11,7 +11,7 @@ from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.model.checked import checked
 from planner.model.parts.fields import Factory, InputShape, ModelName, Name, Precisions, Runtimes, is_factory
 from planner.units.errors import Wrong
-from planner.units.reading import Duration, Fraction, Latency
+from planner.units.reading import Delay, Fraction, Latency
 
 
 def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -71,7 +71,7 @@ class ModelSpec:
     """Latency and attainment."""
     accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
     """Accuracy on frames that are processed in time."""
-    max_queue_delay: Duration = 0.0
+    max_queue_delay: Delay = 0.0
     """Longest a batch waits to fill before it runs."""
     layers: Name | None = None
     """With `merging`: whose layers it has, as `planner merge analyze` knows it; the profile's where not given."""

@@ -24,7 +24,7 @@ from planner.model.parts.fields import (
 from planner.model.parts.graphs import graph, spread, work
 from planner.model.parts.models import ModelSpec, SloSpec
 from planner.units.errors import shown
-from planner.units.reading import Duration, Fraction, PositiveBytes, PositiveDuration, Rate
+from planner.units.reading import Delay, Fraction, Latency, PositiveBytes, Rate
 
 OTHER_NAMES = {"h.264": Codec.H264, "h265": Codec.HEVC, "h.265": Codec.HEVC, "h265-10bit": Codec.HEVC_10BIT}
 """Names by which codecs are known too."""
@@ -126,7 +126,7 @@ class StageSpec:
     """With a model: run it at this precision, or at the best of several."""
     runtime: Runtimes = None
     """With a model: run it in this software, or in the best of several."""
-    max_queue_delay: Duration = 0.0
+    max_queue_delay: Delay = 0.0
     """With a model: longest a batch waits to fill before it runs."""
     decode: CodecAsked | None = None
     """Decodes frames of this codec on an engine of a GPU, e.g. `h264`."""
@@ -142,7 +142,7 @@ class StageSpec:
     440 MB to encode, of 3840x2160 705 MB and 645 MB."""
     engine_rate: Rate | None = None
     """With `decode` or `encode`: frames a second that one engine does of these, where you know it, e.g. `400 fps`."""
-    host: PositiveDuration | None = None
+    host: Latency | None = None
     """Work on a core of the machine's processor: its time for one item, e.g. `2 ms`."""
     measured: HostWork | None = None
     """Usual work on a core of the machine's processor, in the time that `planner calibrate --what host` measured, in a

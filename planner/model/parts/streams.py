@@ -11,7 +11,7 @@ from pydantic import Field
 from planner.model.checked import checked
 from planner.model.parts.fields import Count, Name
 from planner.units.errors import Wrong
-from planner.units.reading import Duration, Rate
+from planner.units.reading import Delay, Rate
 
 ARRIVALS = ("rate", "poisson", "gamma", "trace")
 """Ways to send, of which a stream has one."""
@@ -77,7 +77,7 @@ class StreamSpec:
     """Frames at a fixed rate, each source, e.g. `15 fps`."""
     phase: Phase = Phase.RANDOM
     """With `rate`: first frames at random times, all at once, or evenly spread."""
-    jitter: Duration = 0.0
+    jitter: Delay = 0.0
     """With `rate`: scale of a frame's delay, `abs(N(0, jitter))`."""
     poisson: Rate | None = None
     """Independent arrivals at this mean rate, each source."""

@@ -59,10 +59,12 @@ def check_gpu(gpu: str | None, catalog: "Catalog") -> None:
 
 def check_precision(precision: str) -> None:
     """InputError for a precision that there is not."""
+    from planner.units.reading import did_you_mean
     from simulator.world.precision import VALUE_BYTES
 
     if precision not in VALUE_BYTES:
-        raise InputError(f"--precision {precision}: write one of {', '.join(VALUE_BYTES)}.")
+        hint = did_you_mean(precision, VALUE_BYTES)
+        raise InputError(f"--precision {precision}: must be one of {', '.join(VALUE_BYTES)}.{hint}")
 
 
 def check_dataflow(dataflow: str | None, device: str | None) -> None:

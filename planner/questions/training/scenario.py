@@ -19,11 +19,12 @@ from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, Split
 from planner.units.errors import Steps, Wrong, shown
 from planner.units.reading import (
     ONE,
-    Deadline,
+    Delay,
     Duration,
     Fraction,
+    Latency,
+    LongDuration,
     PositiveBytes,
-    PositiveDuration,
     Quantity,
     Rate,
     did_you_mean,
@@ -267,9 +268,9 @@ class SpeedSpec:
     """Operations a second of one GPU over the whole run, e.g. `140 TFLOP/s`."""
     rate: Rate | None = None
     """Samples a second of all GPUs."""
-    step: PositiveDuration | None = None
+    step: Latency | None = None
     """One step."""
-    run: PositiveDuration | None = None
+    run: LongDuration | None = None
     """The whole training of this scenario."""
     flops_per_param_token: Positive | None = None
     """With `achieved`: 6, or 8 with full recomputation; from `recompute` where not given."""
@@ -283,7 +284,7 @@ class NetworkSpec:
     bandwidth: ByteRate | None = None
     """Bandwidth of one machine, one direction, e.g. `25 Gb/s`. Where not given, what the provider lists of it, else
     20 Gb/s for each of its GPUs, which is assumed."""
-    latency: Duration = 20e-6
+    latency: Delay = 20e-6
     """Latency of one message."""
 
 
@@ -292,9 +293,9 @@ class InterruptionSpec:
     """Interruptions of a run, and the time they take."""
 
     __pydantic_config__ = STRICT
-    mean_time_between: PositiveDuration | None = None
+    mean_time_between: LongDuration | None = None
     """Mean time between failures of one machine; none where not given."""
-    spot_mean_time_between: PositiveDuration | None = None
+    spot_mean_time_between: LongDuration | None = None
     """Mean time between interruptions of a machine at spot price; 24 h are assumed where not given."""
     write: Duration = 60.0
     """To write a checkpoint."""
@@ -360,7 +361,7 @@ class TrainingScenario:
     """Numbers of GPUs to try; powers of two up to `buy.max_gpus` where not given."""
     context: PositiveBytes = CONTEXT_BYTES
     """GPU memory that a process holds before any model is loaded."""
-    deadline: Deadline | None = None
+    deadline: LongDuration | None = None
     """Longest it may take."""
     budget: Usd | None = None
     """Most it may cost."""

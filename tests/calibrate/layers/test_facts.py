@@ -171,9 +171,9 @@ def test_a_layer_used_twice_is_one_layer(own):
         ("yours:conv", r"yours:conv: yours cannot be imported: ModuleNotFoundError"),
         (
             "mine:picky",
-            r"mine:picky: cannot be traced with input 4: RuntimeError: needs a GPU\. Run it once yourself\.",
+            r"mine:picky: does not run on an input of 4\. It fails with: needs a GPU\. Give the shape of one sample",
         ),
-        ("mine:words", r"mine:words: cannot be traced with input 4: "),
+        ("mine:words", r"mine:words: does not run on an input of 4\. It fails with: "),
     ],
 )
 def test_what_cannot_be_traced_says_why(own, capsys, factory, said):
@@ -194,7 +194,7 @@ def test_a_file_of_layers_that_cannot_be_written_is_told_in_one_line(capsys):
 
 
 def test_the_reason_comes_out_of_the_process(own):
-    with pytest.raises(FactsError, match=r"^mine:picky: cannot be traced with input 4: RuntimeError: needs a GPU\."):
+    with pytest.raises(FactsError, match=r"^mine:picky: does not run on an input of 4\. It fails with: needs a GPU\."):
         traced("mine:picky", (4,))
 
 

@@ -205,7 +205,7 @@ def test_measured_on_this_machine(planner):
             "--gpu V10: is not in the catalog. Did you mean `V100` or `V100-32GB` or `V100S`?",
         ),
         (["resnet50", "--gpu", "V100", "--precision", "bf16"], "V100: computes nothing in bf16."),
-        (["resnet50", "--precision", "fp8"], "--precision fp8: write one of fp32"),
+        (["resnet50", "--precision", "fp8"], "--precision fp8: must be one of fp32"),
         (["resnet50", "--device", "tpu"], "--device tpu: is not known. Did you mean `tpu-v1`?"),
         (["resnet50", "--device", "tpu-v1", "--dataflow", "rs"], "--dataflow rs: write one of ws, is, os."),
         (["resnet50", "--dataflow", "os"], "--dataflow os: only systolic arrays have one. Add --device tpu-v1."),

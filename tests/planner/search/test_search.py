@@ -510,7 +510,7 @@ def test_warnings_name_what_the_replays_left_out() -> None:
     cut = warned(RARE, streams=[Stream("a", Trace(np.arange(0.0, 3600.0), 3600.0))])[Code.WINDOWS].figures
     assert (cut["window_s"], cut["recording_s"]) == (10.0, 3600.0)
     assert Code.FEW_OUTAGES in warned(replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=0.0)))
-    assert Code.FEW_OUTAGES not in warned(replace(RARE, failures=FailureSpec(mean_time_between=0.5, recovery=0.0)))
+    assert Code.FEW_OUTAGES not in warned(replace(RARE, failures=FailureSpec(mean_time_between="0.5 s", recovery=0.0)))
     spot = [offer(T4, 0.2, price_kind=PriceKind.SPOT)]
     assert warned(RARE, spot)[Code.SPOT].subjects == ("1xT4",)
     given = replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=60.0))

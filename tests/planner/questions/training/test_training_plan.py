@@ -820,6 +820,12 @@ BAD = {
     "no time at all": (("counts", "deadline: 0\ncounts"), "deadline: must be above 0, got 0. Write e.g. `24 h`"),
     "a step of no time": (
         ("counts", "speed: [{gpu: T4, step: 0 s}]\ncounts"), "step: must be above 0, got 0 s. Write e.g. `100 ms`"),
+    "a step in no unit": (
+        ("counts", "speed: [{gpu: T4, step: 128}]\ncounts"), "step: must say its unit, got 128. Write `128 ms`, or"),
+    "a run in no unit": (
+        ("counts", "speed: [{gpu: T4, run: 36}]\ncounts"), "run: must say its unit, got 36. Write `36 h`, or"),
+    "half a sample": (("samples: 1000", "samples: 1.5e0"), "data.samples: must be a whole number, got 1.5."),
+    "precision by PyTorch's word": (("epochs: 2", "epochs: 2, precision: half"), "Did you mean `fp16`?"),
     "low rank": (("zoo: resnet50", "zoo: resnet50, lora: 8"), "model.lora: unknown key. All weights are trained"),
     "frozen layers": (("epochs: 2", "epochs: 2, freezeBackbone: true"), "unknown key. All weights are trained"),
     "an unknown precision": (("epochs: 2", "epochs: 2, precision: int4"), "must be one of fp32, tf32, torch, amp,"),
