@@ -540,6 +540,10 @@ class OfOneKind:
     """Share of the draws - of phases, of predicted speeds - in which every SLO is met; None where nothing is drawn."""
     evidence: Evidence
     predicted: bool
+    precision: str = ""
+    """That its models run at, e.g. `amp and fp32`; empty in plans that do not say."""
+    runtime: str = ""
+    """That runs them; empty in plans that do not say."""
     searched: Searched = Searched.CONFIRMED
     """How far it was looked at; of one that was only screened the figures are rough."""
 

@@ -108,8 +108,8 @@ class PredictedPair:
             load_evidence=self.evidence,
             source=self.why,
             as_of=self.known.as_of if self.known else DATE_NONE,
-            assumptions=(f"Predicted, never measured: {self.why}.", *self._of_source("assumptions")),
-            doubts=self._of_source("doubts"),
+            assumptions=(f"Predicted, never measured: {self.why}.", *self._assumed_of_source()),
+            doubts=self._doubts_of_source(),
             predicted=True,
         )
         if self.known is None:
@@ -123,12 +123,19 @@ class PredictedPair:
         sides = [log(e.value / e.low) if quantile < 0 else log(e.high / e.value) for e in bands]
         return Interpolated(tuple(self.latency_s), tuple(side / SPREAD_80 for side in sides))
 
-    def _of_source(self, texts: str) -> tuple[str, ...]:
-        """What the profile that was carried over assumes, or what speaks against it."""
-        if self.known is None:
+    def _assumed_of_source(self) -> tuple[str, ...]:
+        """What the profile that was carried over assumes."""
+        known = self.known
+        return tuple(f"Of its profile on {known.gpu}: {text}" for text in known.assumptions) if known else ()
+
+    def _doubts_of_source(self) -> tuple[str, ...]:
+        """How much speaks against that profile: what it is, and what mends it, is a matter of the other GPU."""
+        known = self.known
+        if known is None or not known.doubts:
             return ()
-        known: tuple[str, ...] = getattr(self.known, texts)
-        return tuple(f"Of its profile on {self.known.gpu}: {text}" for text in known)
+        said = "there is a doubt" if len(known.doubts) == 1 else f"there are {len(known.doubts)} doubts"
+        shown = f"planner profiles show {known.model} --gpu {known.gpu}"
+        return (f"About its profile on {known.gpu}, by which it is predicted, {said}: `{shown}` says which.",)
 
     @property
     def reached(self) -> float:

@@ -59,6 +59,8 @@ ALIKE = 0.05
 A_WORKER = 150.0
 """Pictures of 500x375 that a vCPU decodes and resizes to 224 in a second, to begin with: Pillow makes 320 to 390 on one
 core of a Xeon at 2.5 GHz, of 91 and of 40 kB, and a core is two vCPUs."""
+A_VCPU_MOST = 195.0
+"""The same at most: half of what one core makes of the small ones."""
 BITS_OF_GBYTE = 8e-9
 """Gb/s of bytes a second."""
 
@@ -212,7 +214,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
     if not options:
         raise no_option(loaded, scenario, rejections)
     allowed = [option for option in options if is_allowed(option)]
-    sure = surest(allowed)
+    sure = keeping_up(scenario, subject, surest(allowed))
     cheapest, fastest = cheapest_of(sure), fastest_of(sure)
     return TrainingPlan(
         name=scenario.name or subject.name,
@@ -372,12 +374,32 @@ def fed(scenario: TrainingScenario, subject: Subject, answers: Sequence[Training
 def unstated_loader(option: TrainingOption) -> str:
     """The pictures that a machine must make ready, and how to say how fast it does."""
     cores = f"{option.host_cores} vCPUs" if option.host_cores else "vCPUs that nobody lists"
-    needed_per_s = pictures_per_s(option)
-    enough = math.ceil(needed_per_s * option.machines / option.gpu_count / A_WORKER)
+    needed_per_s, gpus = pictures_per_s(option), option.gpu_count // option.machines
+    workers = math.ceil(needed_per_s / gpus / A_WORKER)
+    few = ""
+    if option.host_cores and needed_per_s > A_WORKER * option.host_cores:
+        workers = max(1, option.host_cores // gpus)
+        few = f", which likely make {A_WORKER * option.host_cores:,.0f}: take machines with more"
     return (
         f"Assumed: the loader is never too slow. Each {option.instance} must make {needed_per_s:,.0f} pictures"
-        f" a second ready and has {cores}; write `data.loader`, e.g. `{{workers: {enough}, rate: {A_WORKER:g} /s}}`."
+        f" a second ready and has {cores}{few}; write `data.loader`, e.g."
+        f" `{{workers: {workers}, rate: {A_WORKER:g} /s}}`, and it is counted."
     )
+
+
+def keeping_up(
+    scenario: TrainingScenario, subject: Subject, options: Sequence[TrainingOption]
+) -> Sequence[TrainingOption]:
+    """Without those that no loader can feed, where the scenario states none; all, where that leaves none."""
+    if scenario.data.loader is not None:
+        return options
+    return [option for option in options if not is_starved(scenario, subject, option)] or options
+
+
+def is_starved(scenario: TrainingScenario, subject: Subject, option: TrainingOption) -> bool:
+    """Its processors cannot make as many pictures ready as its GPUs take."""
+    most_per_s = A_VCPU_MOST * (option.host_cores or math.inf)
+    return makes_pictures(scenario, subject, option) and pictures_per_s(option) > most_per_s
 
 
 def pictures_per_s(option: TrainingOption) -> float:

@@ -241,6 +241,11 @@ def kind_columns(plan: Plan) -> list[Column]:
         rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
         rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
         rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence)),
+        *(
+            rows.words(key, key)
+            for key in ("precision", "runtime")
+            if len({getattr(one, key) for one in rows.items}) > 1
+        ),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
     ]
 

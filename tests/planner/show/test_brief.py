@@ -283,5 +283,13 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
     undrawn = " ".join(brief(replace(PLAN, by_gpu=(measured,)), Screen(80)).split())
     assert "`not confirmed`: none of its times is predicted" in undrawn
     assert "`of few`" not in undrawn
+    mixed = brief(
+        replace(PLAN, by_gpu=(replace(rough, precision="amp"), replace(rough, precision="fp32"))), Screen(120)
+    )
+    assert [line.split()[-1] for line in mixed.splitlines() if line.split()[:1] in (["GPU"], ["T4"])] == [
+        "precision",
+        "amp",
+        "fp32",
+    ]
     sure = replace(rough, searched=Searched.CONFIRMED)
     assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))

@@ -1014,8 +1014,9 @@ def test_a_loader_that_nobody_stated_is_assumed_aloud_and_workers_beyond_its_cor
     assert plan.cheapest
     [said] = [line for line in plan.warnings if "the loader is never too slow" in line]
     assert f"must make {64 / plan.cheapest.step_s:,.0f} pictures a second ready and has 4 vCPUs" in said
-    workers = int(said.partition("workers: ")[2].partition(",")[0])
-    assert 150 * (workers - 1) < 64 / plan.cheapest.step_s <= 150 * workers
+    assert 64 / plan.cheapest.step_s > 4 * 150
+    assert "has 4 vCPUs, which likely make 600: take machines with more" in said
+    assert "{workers: 4, rate: 150 /s}" in said  # more would be doubted, see below
     for workers, doubted in ((4, False), (12, True)):
         loader = f"data.loader={{workers: {workers}, rate: 100 /s}}"
         lines = vit(*kind, "budget=null", "train.global_batch=64", loader).warnings
@@ -1023,6 +1024,16 @@ def test_a_loader_that_nobody_stated_is_assumed_aloud_and_workers_beyond_its_cor
         assert not any("never too slow" in line for line in lines)
     with pytest.raises(ScenarioError, match=r"Write what one worker makes ready, e\.g\. `rate: 150 /s`, or measure it"):
         vit(*kind, "data.loader={workers: 4}")
+
+
+def test_a_machine_that_no_loader_can_feed_is_not_recommended() -> None:
+    """ResNet-18 at amp takes more pictures than the 4 vCPUs of the cheapest machine can decode at their best."""
+    asked = ("model={zoo: resnet18}", "buy={gpus: [L4], providers: [gcp]}", "counts=[1]", "budget=null")
+    fed, any_machine = vit(*asked), vit(*asked, "data.loader={workers: 64, rate: 1000 /s}")
+    assert fed.cheapest
+    assert any_machine.cheapest
+    needed_per_s = fed.cheapest.global_batch / fed.cheapest.step_s
+    assert any_machine.cheapest.host_cores * 195 < needed_per_s <= fed.cheapest.host_cores * 195
 
 
 def timed(option: TrainingOption, time_s: Range, usd: float) -> TrainingOption:
