@@ -9,15 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.clock import compiled
-from simulator.clock.compiled import Coming, Floats, Ints, Layout, Queues, WorldRequests, come, deal, loop, serve_all
+from simulator.clock.compiled import (
+    Coming,
+    Floats,
+    Ints,
+    Layout,
+    Queues,
+    WorldRequests,
+    come,
+    deal,
+    first_from,
+    inlined,
+    loop,
+    serve_all,
+)
 from simulator.clock.metrics import IN_TIME_S, STRETCHES
-from simulator.clock.records import Outcome
 from simulator.clock.stability import SHRINKS
 from simulator.machine_code import forget_stale
 from simulator.rules.latencies import EDGES_S, INNER_EDGES_S, QUANTILES, SHORTEST_S
 
 forget_stale(Path(__file__), Path(str(compiled.__file__)))
-FINISHED, DROPPED, WAITING, RUNNING = (int(outcome) for outcome in Outcome)
 STEP_BITS = 46
 """Bits of a latency that are left off to count it: what is left are steps of 1/64 of a power of two, so that no more
 than one edge of a bin lies in each."""
@@ -67,14 +78,14 @@ class Scratch(NamedTuple):
     """Of the requests of a model that finished."""
     bits: Ints
     """The same memory as whole numbers: of two latencies the longer has the larger one."""
+    step: NDArray[np.int32]
+    """Of each latency (`STEP_BITS`)."""
     spare: Floats
     by_size_s: Floats
     edges: Ints
     """Where the stretches of a model's requests begin, then those that are not judged, and where these end."""
     good: Ints
     """How many are in time of each of these."""
-    late: Floats
-    """Of one block."""
     bin_of: Ints
     """By step (`STEP_BITS`): the bin in which it begins."""
     edge_s: Floats
@@ -83,6 +94,10 @@ class Scratch(NamedTuple):
     """By step: how many latencies lie in it before the end of the bin, and how many from there on."""
     bucket: Ints
     """By step: where the next of its latencies goes; -1 where none is looked at closer."""
+    rank_step: Ints
+    """By quantile the steps of the two latencies that it lies between."""
+    rank_in: Ints
+    """How many lie before these in their steps."""
 
 
 def sums(queues: int, largest: int, models: int, requests: int) -> Sums:
@@ -103,15 +118,17 @@ def sums(queues: int, largest: int, models: int, requests: int) -> Sums:
         room=Scratch(
             latency_s=latency_s,
             bits=latency_s.view(np.int64),
+            step=np.empty(requests, dtype=np.int32),
             spare=np.empty(max(requests, 2 * BLOCK)),
             by_size_s=np.zeros(largest + 1),
             edges=np.zeros(STRETCHES + 2, dtype=np.int64),
             good=np.zeros(STRETCHES + 1, dtype=np.int64),
-            late=np.zeros(BLOCK),
             bin_of=bin_of,
             edge_s=np.array([*EDGES_S[:-1], inf])[bin_of + 1],
             held=np.zeros(2 * STEPS, dtype=np.int64),
             bucket=np.full(STEPS, -1),
+            rank_step=np.zeros(2 * len(QUANTILES), dtype=np.int64),
+            rank_in=np.zeros(2 * len(QUANTILES), dtype=np.int64),
         ),
     )
 
@@ -120,10 +137,10 @@ def emptied(given: Sums, watts: Floats) -> Sums:
     """Sums of another world, in the same room."""
     return Sums(
         watts=watts,
-        busy_s=np.empty_like(given.busy_s),
-        energy_j=np.empty_like(given.energy_j),
-        batched=np.empty_like(given.batched),
-        batches=np.empty_like(given.batches),
+        busy_s=np.zeros_like(given.busy_s),
+        energy_j=np.zeros_like(given.energy_j),
+        batched=np.zeros_like(given.batched),
+        batches=np.zeros_like(given.batches),
         counts=np.empty_like(given.counts),
         values=np.empty_like(given.values),
         quantiles_s=np.empty_like(given.quantiles_s),
@@ -147,7 +164,7 @@ def replay(
     come(coming, asked, end_s)
     deal(layout, asked, queues)
     serve_all(layout, queues, rule, end_s, 0, 0.0, -1)
-    add_up(queues, asked, sums, warmup_s, end_s)
+    add_up(layout, queues, asked, sums, warmup_s, end_s)
 
 
 @loop
@@ -168,111 +185,71 @@ def grow(
     asked.begin[len(backlog.rate_rps)] = count
     deal(layout, asked, queues)
     serve_all(layout, queues, rule, end_s, 0, 0.0, -1)
-    for number in range(len(queues.head)):
-        _settle_queue(queues, number, asked, end_s)
     for model in range(len(backlog.rate_rps)):
         first, end = asked.begin[model], asked.begin[model + 1]
+        for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
+            _settle(queues, queue, asked, first, room, 0.0, end_s)
         arrival_s, gone_s = asked.arrival_s[first:end], asked.gone_s[first:end]
-        half_time = _outstanding(arrival_s, gone_s, room.spare, room.late, 0.4 * end_s, 0.6 * end_s, end_s)[0]
-        at_end = _outstanding(arrival_s, gone_s, room.spare, room.late, 0.6 * end_s, 0.8 * end_s, end_s)[1]
+        half_time = _outstanding(arrival_s, gone_s, room.spare, 0.4 * end_s, 0.6 * end_s)
+        at_end = _outstanding(arrival_s, gone_s, room.spare, 0.8 * end_s, end_s)
         half_time /= 0.6 * end_s - 0.4 * end_s
         at_end /= end_s - 0.8 * end_s
         backlog.grows[model] = at_end > backlog.waiting[model] / 2 and at_end > SHRINKS * half_time
 
 
 @loop
-def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
+def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
     """What the requests and batches of a world add up to."""
     room = sums.room
-    for number in range(len(queues.head)):
-        first = queues.begin[number]
-        end = first + queues.rows[number]
-        start_s, finish_s = queues.log_start_s[first:end], queues.log_finish_s[first:end]
-        count = queues.log_count[first:end]
-        _settle_queue(queues, number, asked, end_s)
-        batches = _add_batches(
-            start_s, finish_s, count, sums.watts[number], room.by_size_s, room.spare, warmup_s, end_s
-        )
-        sums.busy_s[number], sums.energy_j[number], sums.batched[number], sums.batches[number] = batches
     for model in range(len(asked.begin) - 1):
         first, end = asked.begin[model], asked.begin[model + 1]
-        _add_requests(
-            asked.arrival_s[first:end],
-            asked.start_s[first:end],
-            asked.gone_s[first:end],
-            asked.outcome[first:end],
-            asked.slo_s[model],
-            room,
-            sums.counts[model],
-            sums.values[model],
-            warmup_s,
-            end_s,
-        )
-        _add_latencies(room, sums.counts[model, 1], sums.bins[model], sums.quantiles_s[model])
-
-
-@loop
-def _settle_queue(queues: Queues, number: int, asked: WorldRequests, end_s: float) -> None:
-    first = queues.begin[number]
-    end = first + queues.rows[number]
-    start_s, finish_s = queues.log_start_s[first:end], queues.log_finish_s[first:end]
-    places = asked.place[first : queues.end[number]]
-    _settle(start_s, finish_s, queues.log_count[first:end], places, asked, end_s)
+        for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
+            ran, batched, batches = _settle(queues, queue, asked, first, room, warmup_s, end_s)
+            energy_j = 0.0
+            for size in range(1, queues.cap[queue] + 1):
+                energy_j += room.by_size_s[size] * sums.watts[queue, size]
+            sums.busy_s[queue], sums.energy_j[queue] = _sum(room.spare[:ran]), energy_j
+            sums.batched[queue], sums.batches[queue] = batched, batches
+        arrival_s, start_s, gone_s = asked.arrival_s[first:end], asked.start_s[first:end], asked.gone_s[first:end]
+        counts, values = sums.counts[model], sums.values[model]
+        _add_requests(arrival_s, start_s, gone_s, asked.slo_s[model], room, counts, values, warmup_s, end_s)
+        values[3] = _growth(arrival_s, gone_s, room, warmup_s, end_s)
+        _add_latencies(room, counts[1], sums.bins[model], sums.quantiles_s[model])
 
 
 @loop
 def _settle(
-    start_s: Floats, finish_s: Floats, count: NDArray[np.int32], places: Ints, asked: WorldRequests, end_s: float
-) -> None:
-    """What became of the requests of one queue by the end."""
-    place = 0
-    for row in range(len(start_s)):
-        outcome, gone_s = FINISHED, finish_s[row]
-        if gone_s != gone_s:
-            outcome, gone_s = DROPPED, start_s[row]
-        elif gone_s > end_s:
-            outcome, gone_s = RUNNING, inf
-        for _ in range(count[row]):
-            request = places[place]
-            asked.start_s[request] = start_s[row]
-            asked.gone_s[request] = gone_s
-            asked.outcome[request] = outcome
-            place += 1
-    for left in range(place, len(places)):
-        asked.gone_s[places[left]] = inf
-        asked.outcome[places[left]] = WAITING
-
-
-@loop
-def _add_batches(
-    start_s: Floats,
-    finish_s: Floats,
-    count: NDArray[np.int32],
-    watts: Floats,
-    by_size_s: Floats,
-    spare: Floats,
-    warmup_s: float,
-    end_s: float,
-) -> tuple[float, float, int, int]:
-    """Of one queue: time and energy of its batches, and after the warm-up their requests and number."""
+    queues: Queues, queue: int, asked: WorldRequests, first: int, room: Scratch, warmup_s: float, end_s: float
+) -> tuple[int, int, int]:
+    """What became by the end of the requests of one queue, and in `room` what its batches took, each and by size; how
+    many ran, and of those after the warm-up their requests and number."""
+    begin, end, rows = queues.begin[queue], queues.end[queue], queues.rows[queue]
+    start_s, gone_s = asked.start_s[first:], asked.gone_s[first:]
+    room.by_size_s[: queues.cap[queue] + 1] = 0.0
     ran = batched = batches = 0
-    for size in range(len(by_size_s)):
-        by_size_s[size] = 0.0
-    for row in range(len(start_s)):
-        if finish_s[row] != finish_s[row]:
-            continue
-        ended_s, begun_s = finish_s[row], start_s[row]
-        run_s = (ended_s if ended_s < end_s else end_s) - (begun_s if begun_s < end_s else end_s)
-        spare[ran] = run_s
-        by_size_s[count[row]] += run_s
-        ran += 1
-        if start_s[row] >= warmup_s:
-            batched += count[row]
-            batches += 1
-    energy_j = 0.0
-    for size in range(1, len(by_size_s)):
-        energy_j += by_size_s[size] * watts[size]
-    return _sum(spare[:ran]), energy_j, batched, batches
+    turn = begin
+    for row in range(begin, begin + rows):
+        begun_s, ended_s, count = queues.log_start_s[row], queues.log_finish_s[row], queues.log_count[row]
+        left_s = ended_s if ended_s <= end_s else inf
+        if ended_s != ended_s:
+            begun_s, left_s = nan, begun_s
+        else:
+            run_s = (ended_s if ended_s < end_s else end_s) - (begun_s if begun_s < end_s else end_s)
+            room.spare[ran] = run_s
+            room.by_size_s[count] += run_s
+            ran += 1
+            if begun_s >= warmup_s:
+                batched += count
+                batches += 1
+        for _ in range(count):
+            request = asked.place[turn]
+            start_s[request] = begun_s
+            gone_s[request] = left_s
+            turn += 1
+    for left in range(turn, end):
+        start_s[asked.place[left]] = nan
+        gone_s[asked.place[left]] = inf
+    return ran, batched, batches
 
 
 @loop
@@ -280,7 +257,6 @@ def _add_requests(
     arrival_s: Floats,
     start_s: Floats,
     gone_s: Floats,
-    outcome: NDArray[np.int8],
     slo_s: float,
     room: Scratch,
     counts: Ints,
@@ -289,56 +265,84 @@ def _add_requests(
     end_s: float,
 ) -> None:
     """Of one model: counts and values; its latencies are in `room` then."""
-    first = _place(arrival_s, warmup_s)
+    first = first_from(arrival_s, warmup_s)
     arrived = len(arrival_s) - first
     judged = _judged(arrival_s[first:], slo_s, end_s)
     is_long = _cut(arrival_s, first, first + judged, room.edges)
-    finished_before = in_time = finished = dropped = waiting = 0
-    for request in range(first):
-        finished_before += outcome[request] == FINISHED
+    in_time = finished = 0
     for part in range(STRETCHES + 1):
-        good = 0
-        for request in range(room.edges[part], room.edges[part + 1]):
-            is_done = outcome[request] == FINISHED
-            took_s = gone_s[request] - arrival_s[request]
-            room.latency_s[finished] = took_s
-            room.spare[finished] = start_s[request] - arrival_s[request]
-            finished += is_done
-            good += is_done and took_s <= slo_s + IN_TIME_S
-            dropped += outcome[request] == DROPPED
-            waiting += outcome[request] == WAITING
-        room.good[part] = good
+        begin, end = room.edges[part], room.edges[part + 1]
+        more, good = _add_part(
+            arrival_s[begin:end],
+            start_s[begin:end],
+            gone_s[begin:end],
+            room.latency_s[finished:],
+            room.spare[finished:],
+            slo_s + IN_TIME_S,
+        )
+        finished += more
         in_time += good
+        room.good[part] = good
     values[0] = _sum(room.latency_s[:finished]) / finished if finished else nan
     values[1] = _sum(room.spare[:finished]) / finished if finished else nan
-    stretches = 0
-    values[2] = nan
-    if is_long:
-        stretches, values[2] = _over_time(room)
-    values[3] = _growth(arrival_s, gone_s, room, warmup_s, end_s)
+    stretches, values[2] = _over_time(room) if is_long else (0, nan)
+    dropped = waiting = 0
+    if finished < arrived:
+        dropped, waiting = _unfinished(start_s[first:], gone_s[first:])
     counts[0], counts[1], counts[2] = arrived, finished, dropped
     counts[3], counts[4], counts[5] = waiting, arrived - finished - dropped - waiting, judged
     counts[6], counts[7] = in_time, in_time - room.good[STRETCHES]
-    counts[8], counts[9] = finished + finished_before, stretches
+    counts[8], counts[9] = finished + _finished(start_s[:first], gone_s[:first]), stretches
 
 
 @loop
-def _place(values: Floats, value: float) -> int:
-    """Where those begin that are no less, by bisection."""
-    low, high = 0, len(values)
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _add_part(
+    arrival_s: Floats, start_s: Floats, gone_s: Floats, latency_s: Floats, queued_s: Floats, limit_s: float
+) -> tuple[int, int]:
+    """Put the latencies and times in the queue of those that finished one after another; how many these are, and how
+    many were in time."""
+    count, good = _finished(start_s, gone_s), 0
+    if count == len(arrival_s):
+        for place in range(count):
+            latency_s[place] = gone_s[place] - arrival_s[place]
+        for place in range(count):
+            queued_s[place] = start_s[place] - arrival_s[place]
+    else:
+        put = 0
+        for place in range(len(arrival_s)):
+            latency_s[put] = gone_s[place] - arrival_s[place]
+            queued_s[put] = start_s[place] - arrival_s[place]
+            put += gone_s[place] < inf and start_s[place] == start_s[place]
+            if put == count:
+                break
+    for place in range(count):
+        good += latency_s[place] <= limit_s
+    return count, good
+
+
+@loop
+def _finished(start_s: Floats, gone_s: Floats) -> int:
+    count = 0
+    for place in range(len(start_s)):
+        count += (gone_s[place] < inf) & (start_s[place] == start_s[place])
+    return count
+
+
+@loop
+def _unfinished(start_s: Floats, gone_s: Floats) -> tuple[int, int]:
+    """How many were dropped, and how many wait."""
+    dropped = waiting = 0
+    for place in range(len(start_s)):
+        if start_s[place] != start_s[place]:
+            dropped += gone_s[place] < inf
+            waiting += gone_s[place] == inf
+    return dropped, waiting
 
 
 @loop
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     """How many of the first had their deadline before the end."""
-    count = _place(arrival_s, end_s - slo_s)
+    count = first_from(arrival_s, end_s - slo_s)
     while count < len(arrival_s) and arrival_s[count] + slo_s <= end_s:
         count += 1
     while count and arrival_s[count - 1] + slo_s > end_s:
@@ -390,29 +394,32 @@ def _growth(arrival_s: Floats, gone_s: Floats, room: Scratch, warmup_s: float, e
     """Requests that wait or run in the last third of the time after the warm-up, over those in the middle third."""
     third_s = (end_s - warmup_s) / 3
     begun_s, late_s = end_s - 2 * third_s, end_s - third_s
-    middle, late = _outstanding(arrival_s, gone_s, room.spare, room.late, begun_s, late_s, end_s)
+    middle = _outstanding(arrival_s, gone_s, room.spare, begun_s, late_s)
+    late = _outstanding(arrival_s, gone_s, room.spare, late_s, end_s)
     return late / (end_s - late_s) - middle / (late_s - begun_s)
 
 
 @loop
-def _outstanding(
-    arrival_s: Floats, gone_s: Floats, middle: Floats, late: Floats, begun_s: float, late_s: float, end_s: float
-) -> tuple[float, float]:
-    """Time that requests waited or ran in the middle third, and in the last one; added up as `_sum` does."""
+def _outstanding(arrival_s: Floats, gone_s: Floats, spare: Floats, begun_s: float, ended_s: float) -> float:
+    """Time that requests waited or ran meanwhile; added up as `_sum` does, but for parts where it is 0."""
     count = len(arrival_s)
-    if count <= BLOCK:
-        for place in range(count):
-            came_s, left_s = arrival_s[place], gone_s[place]
-            middle_s = (left_s if left_s < late_s else late_s) - (came_s if came_s > begun_s else begun_s)
-            last_s = (left_s if left_s < end_s else end_s) - (came_s if came_s > late_s else late_s)
-            middle[place] = middle_s if middle_s > 0.0 else 0.0
-            late[place] = last_s if last_s > 0.0 else 0.0
-        return _sum(middle[:count]), _sum(late[:count])
-    half = count // 2
-    half -= half % LANES
-    first = _outstanding(arrival_s[:half], gone_s[:half], middle, late, begun_s, late_s, end_s)
-    second = _outstanding(arrival_s[half:], gone_s[half:], middle, late, begun_s, late_s, end_s)
-    return first[0] + second[0], first[1] + second[1]
+    if not count or arrival_s[0] >= ended_s:
+        return 0.0
+    if count > BLOCK:
+        half = count // 2
+        half -= half % LANES
+        first = _outstanding(arrival_s[:half], gone_s[:half], spare, begun_s, ended_s)
+        return first + _outstanding(arrival_s[half:], gone_s[half:], spare, begun_s, ended_s)
+    here = 0
+    for place in range(count):
+        here += gone_s[place] > begun_s
+    if not here:
+        return 0.0
+    for place in range(count):
+        came_s, left_s = arrival_s[place], gone_s[place]
+        time_s = (left_s if left_s < ended_s else ended_s) - (came_s if came_s > begun_s else begun_s)
+        spare[place] = time_s if time_s > 0.0 else 0.0
+    return _sum(spare[:count])
 
 
 @loop
@@ -448,75 +455,81 @@ def _sum(values: Floats) -> float:
 @loop
 def _add_latencies(room: Scratch, count: int, bins: Ints, quantiles_s: Floats) -> None:
     """Of one model that has so many latencies: how many are in each bin, and their quantiles."""
-    for number in range(len(bins)):
-        bins[number] = 0
+    bins[:] = 0
     if not count:
         quantiles_s[:] = nan
         return
-    lowest, highest = STEPS, 0
+    lowest, highest = _note_steps(room.bits[:count], room.step[:count])
     for place in range(count):
-        step = _step(room.bits[place])
-        lowest, highest = min(lowest, step), max(highest, step)
+        step = room.step[place]
         room.held[2 * step + (room.latency_s[place] >= room.edge_s[step])] += 1
     for step in range(lowest, highest + 1):
         number = room.bin_of[step]
         bins[number] += room.held[2 * step]
         if room.held[2 * step + 1]:
             bins[number + 1] += room.held[2 * step + 1]
-    _look_closer(room, count, lowest)
+    _find_ranks(room, count, lowest)
+    for place in range(count):
+        step = room.step[place]
+        if room.bucket[step] >= 0:
+            room.spare[room.bucket[step]] = room.latency_s[place]
+            room.bucket[step] += 1
     for number in range(len(QUANTILES)):
         rank = QUANTILES[number] * (count - 1)
-        below, part = int(rank), rank - int(rank)
-        low_s = _ranked(room, below, lowest)
-        high_s = _ranked(room, min(below + 1, count - 1), lowest)
+        part = rank - int(rank)
+        low_s, high_s = _ranked(room, 2 * number), _ranked(room, 2 * number + 1)
         if part >= 0.5:
             quantiles_s[number] = high_s - (high_s - low_s) * (1 - part)
         else:
             quantiles_s[number] = low_s + (high_s - low_s) * part
-    for step in range(lowest, highest + 1):
-        room.held[2 * step] = room.held[2 * step + 1] = 0
-        room.bucket[step] = -1
+    room.held[2 * lowest : 2 * highest + 2] = 0
+    room.bucket[lowest : highest + 1] = -1
 
 
 @loop
-def _step(bits: int) -> int:
-    return min(max((bits >> STEP_BITS) - FIRST_STEP, 0), STEPS - 1)
+def _note_steps(bits: Ints, steps: NDArray[np.int32]) -> tuple[int, int]:
+    """The steps of latencies; the lowest and the highest of them."""
+    lowest, highest = STEPS, 0
+    for place in range(len(bits)):
+        step = min(max((bits[place] >> STEP_BITS) - FIRST_STEP, 0), STEPS - 1)
+        steps[place] = step
+        lowest, highest = min(lowest, step), max(highest, step)
+    return lowest, highest
 
 
 @loop
-def _look_closer(room: Scratch, count: int, lowest: int) -> None:
-    """Put those latencies together, step by step, among which are the quantiles."""
-    used = 0
+def _find_ranks(room: Scratch, count: int, lowest: int) -> None:
+    """In which steps the latencies are that quantiles lie between, and how many lie before them there; all latencies of
+    such steps are to be put together."""
+    step, before, used = lowest, 0, 0
     for number in range(len(QUANTILES)):
-        below = int(QUANTILES[number] * (count - 1))
-        for rank in range(below, min(below + 2, count)):
-            step, _ = _step_of(room.held, rank, lowest)
-            if room.bucket[step] < 0:
-                room.bucket[step] = used
-                used += room.held[2 * step] + room.held[2 * step + 1]
-    for place in range(count):
-        step = _step(room.bits[place])
-        if room.bucket[step] >= 0:
-            room.spare[room.bucket[step]] = room.latency_s[place]
-            room.bucket[step] += 1
+        rank = int(QUANTILES[number] * (count - 1))
+        next_rank = min(rank + 1, count - 1)
+        step, before = _step_from(room, step, before, rank)
+        next_step, next_before = _step_from(room, step, before, next_rank)
+        room.rank_step[2 * number], room.rank_in[2 * number] = step, rank - before
+        room.rank_step[2 * number + 1], room.rank_in[2 * number + 1] = next_step, next_rank - next_before
+    for wanted in room.rank_step:
+        if room.bucket[wanted] < 0:
+            room.bucket[wanted] = used
+            used += room.held[2 * wanted] + room.held[2 * wanted + 1]
 
 
-@loop
-def _ranked(room: Scratch, rank: int, lowest: int) -> float:
-    """The latency that stands there once they are sorted."""
-    step, before = _step_of(room.held, rank, lowest)
-    end = room.bucket[step]
-    return _select(room.spare[end - room.held[2 * step] - room.held[2 * step + 1] : end], rank - before)
-
-
-@loop
-def _step_of(held: Ints, rank: int, lowest: int) -> tuple[int, int]:
-    """The step of the latency that stands there once they are sorted, and how many lie before that step."""
-    step, before = lowest, 0
-    while before + held[2 * step] + held[2 * step + 1] <= rank:
-        before += held[2 * step] + held[2 * step + 1]
+@inlined
+def _step_from(room: Scratch, step: int, before: int, rank: int) -> tuple[int, int]:
+    """From a step on, before which so many latencies lie: the step that holds a rank, and how many lie before it."""
+    while before + room.held[2 * step] + room.held[2 * step + 1] <= rank:
+        before += room.held[2 * step] + room.held[2 * step + 1]
         step += 1
     return step, before
+
+
+@loop
+def _ranked(room: Scratch, number: int) -> float:
+    """The latency that stands there once they are sorted."""
+    step = room.rank_step[number]
+    end = room.bucket[step]
+    return _select(room.spare[end - room.held[2 * step] - room.held[2 * step + 1] : end], room.rank_in[number])
 
 
 @loop

@@ -6,7 +6,7 @@ fifth of a second, and a few seconds more the first time on a machine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from math import ceil, floor, inf, nan
+from math import ceil, inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ inlined = njit(cache=True, nogil=True, forceinline=True, **UNCOUNTED)
 """For such functions that are given sixty arrays: to hand these on takes longer than most of what is done with them."""
 FACTORS = 1024
 """Factors on batch times that are drawn at once, by queue."""
+STEPS_FIRST = 8
+"""Requests of a queue that are looked at one by one: most batches are no larger."""
 DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}
 NEVER, LATE, NEWEST = 0, 1, 2
 IN_TURN, BY_ARRIVAL, BY_DEADLINE = 0, 1, 2
@@ -83,11 +85,9 @@ class Layout(NamedTuple):
     """The queues of each model, in the order of its replicas, one model after another."""
     replica_begin: Ints
     """Where a model's own begin in `replica`, and one entry more."""
-    share: Floats
-    """By queue: of the requests that the replicas before it leave, this one gets `share` in `of_share`."""
-    of_share: Floats
-    equal: NDArray[np.bool_]
-    """By model: whether all its replicas have the same share."""
+    room_begin: Ints
+    """Where the room of each queue begins in `times`, in the log and in `place`; one entry more, where the last one's
+    ends."""
 
 
 class Coming(NamedTuple):
@@ -110,14 +110,11 @@ class WorldRequests(NamedTuple):
     slo_s: Floats
     """By model."""
     place: Ints
-    """Which request each of the `times` of the queues belongs to."""
-    rest: Ints
-    """Room to deal in."""
+    """Which of its model's requests each of the `times` of the queues is: the same in every world."""
     start_s: Floats
-    """When its batch began; known of those that run or are done."""
+    """When its batch began; NaN of those that wait or were dropped."""
     gone_s: Floats
     """When it was answered or dropped; never while it waits or runs."""
-    outcome: NDArray[np.int8]
 
 
 def serve(gpu: ServingGpu) -> None:
@@ -283,80 +280,62 @@ def come(coming: Coming, asked: WorldRequests, end_s: float) -> None:
 
 @loop
 def _film(phases_s: Floats, rate_rps: float, arrival_s: Floats, first: int, end_s: float) -> int:
-    """The frames of steady cameras from a place on; where they end. Those that come at one instant may be out of order
-    by the last bit."""
+    """The frames of steady cameras from a place on; where they end. Those that come at one instant, at the end of one
+    period and the beginning of the next, may be out of order by the last bit."""
     count = first
     for period in range(ceil(end_s * rate_rps) + 1):
-        begun_s = period / rate_rps
-        for phase_s in phases_s:
-            arrival_s[count] = begun_s + phase_s
-            count += arrival_s[count] < end_s
-    for place in range(first + 1, count):
-        come_s, before = arrival_s[place], place - 1
-        while before >= first and arrival_s[before] > come_s:
-            arrival_s[before + 1] = arrival_s[before]
-            before -= 1
-        arrival_s[before + 1] = come_s
+        begun_s, kept = period / rate_rps, len(phases_s)
+        while kept and begun_s + phases_s[kept - 1] >= end_s:
+            kept -= 1
+        frames_s = arrival_s[count : count + kept]
+        for camera in range(kept):
+            frames_s[camera] = begun_s + phases_s[camera]
+        for place in range(max(count, first + 1), count + kept):
+            come_s, before = arrival_s[place], place - 1
+            if arrival_s[before] <= come_s:
+                break
+            while before >= first and arrival_s[before] > come_s:
+                arrival_s[before + 1] = arrival_s[before]
+                before -= 1
+            arrival_s[before + 1] = come_s
+        count += kept
     return count
 
 
 @loop
 def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
-    """Send each request to its queue, as `simulator.rules.scheduling.split` does, and let all begin anew."""
-    filled = 0
+    """Send each request to its queue, and let all begin anew."""
     for model in range(len(asked.begin) - 1):
-        first, end = asked.begin[model], asked.begin[model + 1]
-        replicas = layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]
-        if layout.equal[model]:
-            filled = _deal_in_turn(replicas, asked, queues, filled, first, end)
-        else:
-            filled = _deal_by_share(layout, replicas, asked, queues, filled, first, end)
-    for queue in range(len(queues.rows)):
-        queues.head[queue] = queues.begin[queue]
-        queues.rows[queue] = 0
-        queues.rest[queue] = -1
-        queues.rest_s[queue] = queues.ready_s[queue] = inf
-
-
-@loop
-def _deal_in_turn(replicas: Ints, asked: WorldRequests, queues: Queues, filled: int, first: int, end: int) -> int:
-    """Requests of one model to replicas that get equally many; how many requests of all models are dealt then."""
-    for number in range(len(replicas)):
-        queues.begin[replicas[number]] = filled
-        for request in range(first + number, end, len(replicas)):
-            asked.place[filled] = request
-            queues.times[filled] = asked.arrival_s[request]
-            filled += 1
-        queues.end[replicas[number]] = filled
-    return filled
-
-
-@loop
-def _deal_by_share(
-    layout: Layout, replicas: Ints, asked: WorldRequests, queues: Queues, filled: int, first: int, end: int
-) -> int:
-    """The same where one gets more than another."""
-    rest, left = asked.rest, end - first
-    for turn in range(left):
-        rest[turn] = first + turn
-    for number in range(len(replicas)):
-        queue = replicas[number]
-        queues.begin[queue] = filled
-        share, of_share = layout.share[queue], layout.of_share[queue]
-        kept, before = 0, 0
-        for turn in range(left):
-            turns = floor((turn + 1) * share / of_share + 1e-9)
-            if turns > before:
-                asked.place[filled] = rest[turn]
-                queues.times[filled] = asked.arrival_s[rest[turn]]
-                filled += 1
+        arrival_s = asked.arrival_s[asked.begin[model] : asked.begin[model + 1]]
+        for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
+            begin = layout.room_begin[queue]
+            place = asked.place[begin : layout.room_begin[queue + 1]]
+            count = first_from(place, len(arrival_s))
+            times = queues.times[begin : begin + count]
+            if count == len(arrival_s):
+                for turn in range(count):
+                    times[turn] = arrival_s[turn]
             else:
-                rest[kept] = rest[turn]
-                kept += 1
-            before = turns
-        left = kept
-        queues.end[queue] = filled
-    return filled
+                for turn in range(count):
+                    times[turn] = arrival_s[place[turn]]
+            queues.begin[queue] = queues.head[queue] = begin
+            queues.end[queue] = begin + count
+            queues.rows[queue] = 0
+            queues.rest[queue] = -1
+            queues.rest_s[queue] = queues.ready_s[queue] = inf
+
+
+@loop
+def first_from(values: Ints | Floats, value: float) -> int:
+    """Where those begin that are no less, by bisection."""
+    low, high = 0, len(values)
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 # Compiled: one GPU
@@ -370,10 +349,10 @@ def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -
             _book(queues, rule, number)
     while now < horizon_s:
         number, next_s = _next(queues, rule, now, last)
+        if next_s >= horizon_s:
+            break
+        now = next_s
         if number < 0:
-            if next_s >= horizon_s:
-                break
-            now = next_s
             continue
         last = number
         _discard(queues, number, now, now)
@@ -396,24 +375,28 @@ def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -
     return horizon_s, last, -1
 
 
-@loop
+@inlined
 def _next(queues: Queues, rule: int, now: float, last: int) -> tuple[int, float]:
-    """The ready queue that runs now; where none is ready -1, and when the first will be."""
+    """The queue that runs next, and when; -1 where it is to be chosen among those that are ready then."""
     count = len(queues.head)
-    best, next_s = -1, inf
+    best, first, next_s = -1, -1, inf
     number = last
     for _ in range(count):
         number = number + 1 if number + 1 < count else 0
-        if queues.ready_s[number] > now:
-            next_s = min(next_s, queues.ready_s[number])
+        ready_s = queues.ready_s[number]
+        if ready_s > now:
+            if ready_s < next_s:
+                first, next_s = number, ready_s
         elif rule == IN_TURN:
             return number, now
         elif best < 0 or (queues.priority[number], number) < (queues.priority[best], best):
             best = number
-    return best, next_s
+    if best >= 0:
+        return best, now
+    return (first if rule == IN_TURN else -1), next_s
 
 
-@loop
+@inlined
 def _book(queues: Queues, rule: int, number: int) -> None:
     queues.ready_s[number] = _ready_at(queues, number)
     if rule != IN_TURN and queues.ready_s[number] < inf:
@@ -422,7 +405,7 @@ def _book(queues: Queues, rule: int, number: int) -> None:
             queues.priority[number] += queues.slo_s[number]
 
 
-@loop
+@inlined
 def _ready_at(queues: Queues, number: int) -> float:
     head, end, delay_s = queues.head[number], queues.end[number], queues.delay_s[number]
     if delay_s and head == queues.rest[number]:
@@ -434,7 +417,7 @@ def _ready_at(queues: Queues, number: int) -> float:
     return min(oldest_s, queues.times[full]) if delay_s and full < end else oldest_s
 
 
-@loop
+@inlined
 def _leave(queues: Queues, number: int, start_s: float, finish_s: float, count: int) -> None:
     row = queues.begin[number] + queues.rows[number]
     queues.log_start_s[row] = start_s
@@ -444,15 +427,20 @@ def _leave(queues: Queues, number: int, start_s: float, finish_s: float, count: 
     queues.head[number] += count
 
 
-@loop
+@inlined
 def _batch_size(queues: Queues, number: int, now: float) -> int:
     head, end, most = queues.head[number], queues.end[number], queues.cap[number]
     return _arrivals_end(queues.times, head, min(head + most, end), now) - head
 
 
-@loop
+@inlined
 def _arrivals_end(times: Floats, head: int, end: int, now: float) -> int:
-    """Where the requests begin that have not arrived yet: strides that double, then bisection."""
+    """Where the requests begin that have not arrived yet: a few steps, strides that double, then bisection."""
+    near = min(head + STEPS_FIRST, end)
+    while head < near and times[head] <= now:
+        head += 1
+    if head < near:
+        return head
     stride = 1
     while head + stride < end and times[head + stride - 1] <= now:
         head += stride
@@ -467,7 +455,7 @@ def _arrivals_end(times: Floats, head: int, end: int, now: float) -> int:
     return low
 
 
-@loop
+@inlined
 def _discard(queues: Queues, number: int, now: float, start_s: float) -> None:
     """Apply the drop rule to what has arrived, for a batch that could start at `start_s`."""
     drop, head, end = queues.drop[number], queues.head[number], queues.end[number]
@@ -486,7 +474,7 @@ def _discard(queues: Queues, number: int, now: float, start_s: float) -> None:
         queues.rest_s[number] = max(ready_s, queues.times[kept])
 
 
-@loop
+@inlined
 def _first_kept(queues: Queues, number: int, now: float, start_s: float) -> int:
     """As `simulator.rules.batching.first_kept`."""
     times, head, most = queues.times, queues.head[number], queues.cap[number]

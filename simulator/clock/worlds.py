@@ -18,6 +18,7 @@ from simulator.clock.serving import ROUNDING, ServingGpu
 from simulator.clock.stability import BACKLOG, compute_load, drain, phase, watched_s
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
+from simulator.rules.routing import split
 from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import drawn
@@ -102,12 +103,13 @@ class Arrivals:
 
 
 class Coming(NamedTuple):
-    """As `simulator.clock.compiled.Coming`, with the most requests that these may be."""
+    """As `simulator.clock.compiled.Coming`, with how many requests these may be at most."""
 
     rate_rps: Floats
     given_s: Floats
     begin: Counts
-    most: int
+    most: Counts
+    """By model."""
 
 
 def together(come: Sequence[Cameras | Floats], duration_s: float) -> tuple[Coming, int]:
@@ -115,7 +117,7 @@ def together(come: Sequence[Cameras | Floats], duration_s: float) -> tuple[Comin
     given = [np.sort(one.phase_s) if isinstance(one, Cameras) else one for one in come]
     rates = [one.rate_rps if isinstance(one, Cameras) else 0.0 for one in come]
     each = [frames_each(rate_rps, duration_s) if rate_rps else 1 for rate_rps in rates]
-    most = sum(count * len(one) for count, one in zip(each, given, strict=True))
+    most = np.array([count * len(one) for count, one in zip(each, given, strict=True)], dtype=np.int64)
     given_s = np.concatenate([np.empty(0), *given])
     return Coming(np.array(rates), given_s, _begins(list(map(len, given))), most), given_s.nbytes
 
@@ -259,9 +261,7 @@ class PlainWorlds:
         links = {host.id: host.pcie_root_bytes_per_s for host in worlds.deployment.hosts}
         self.links = [links[gpu.device.host] for gpu in self.gpus]
         self.models = list(worlds.workload.rates_rps())
-        self.layout = self.layout_of(self.models)
-        self.room = 0
-        self.places: list[_Place] = []
+        self.room = _Room(self, self.models)
         self.doubted = worlds.deployment.doubted
         self.noisy = any(queue.stage.cv for queue in self.queues)
         self.load_s = np.array([queue.stage.load_s(queue.stage.weight_bytes) for queue in self.queues])
@@ -308,15 +308,15 @@ class PlainWorlds:
         """What each world adds up to: worlds are dealt to threads in turn."""
         workload, duration_s = self.worlds.workload, self.worlds.duration_s
         coming = [ARRIVALS.coming(workload, duration_s, seed) for seed in seeds]
-        most = [one.most for one in coming]
-        threads = min(len(seeds), THREADS_MAX, cores()) if sum(most) >= REQUESTS_FOR_THREADS else 1
-        self._make_room(max(most), threads)
+        most = np.array([one.most for one in coming])
+        threads = min(len(seeds), THREADS_MAX, cores()) if most.sum() >= REQUESTS_FOR_THREADS else 1
+        places = self.room.places(most.max(axis=0), threads)
         found: dict[int, _Seen] = {}
 
         def replay(thread: int) -> None:
             for number in range(thread, len(seeds), threads):
                 speeds = Costs(costs.service_s[number], costs.watts[number])
-                found[number] = self._replayed_at(self.places[thread], coming[number], speeds, seeds[number])
+                found[number] = self._replayed_at(places[thread], coming[number], speeds, seeds[number])
 
         if threads == 1:
             replay(0)
@@ -339,71 +339,22 @@ class PlainWorlds:
         if self.noisy or self.swapping:
             code.come(come, requests, end_s)
             loads = self._serve(place, columns, seed)
-            self.adding.add_up(columns, requests, sums, warmup_s, end_s)
+            self.adding.add_up(self.room.layout, columns, requests, sums, warmup_s, end_s)
         else:
-            self.adding.replay(self.layout, come, requests, columns, sums, self.rule, warmup_s, end_s)
+            self.adding.replay(self.room.layout, come, requests, columns, sums, self.rule, warmup_s, end_s)
         return _Seen(sums._replace(room=None), int(requests.begin[-1]), loads)
-
-    def _make_room(self, wanted: int, places: int) -> None:
-        """Columns for so many requests in each of so many places; larger ones where a world has more requests."""
-        if wanted > self.room:
-            self.room, self.places = int(SPARE * wanted) + 1, []
-        while len(self.places) < places:
-            self.places.append(self.place(self.room, self.models))
-
-    def place(self, room: int, models: Sequence[str]) -> _Place:
-        """Columns for so many requests of these models."""
-        columns = self.code.columns(self.queues, room)
-        turns = {n: self.turning.turns_of(self.gpus[n], self.links[n], 0) for n in self.swapping}
-        if turns:
-            shared = self.turning.logs_for(room)  # one GPU after another is served in a place
-            turns = {number: one._replace(**shared) for number, one in turns.items()}
-        largest = columns.service_s.shape[1] - 1
-        return _Place(
-            columns,
-            self.adding.sums(len(self.queues), largest, len(models), room),
-            self.code.WorldRequests(
-                arrival_s=np.empty(room),
-                begin=np.zeros(len(models) + 1, dtype=np.int64),
-                slo_s=np.array([self.by_model[model][0].slo_s for model in models]),
-                place=np.empty(room, dtype=np.int64),
-                rest=np.empty(room, dtype=np.int64),
-                start_s=np.empty(room),
-                gone_s=np.empty(room),
-                outcome=np.empty(room, dtype=np.int8),
-            ),
-            turns,
-        )
-
-    def layout_of(self, models: Sequence[str]) -> Any:
-        """Which queues are of which of these models."""
-        by_model = [self.by_model[model] for model in models]
-        share, of_share = np.ones(len(self.queues)), np.ones(len(self.queues))
-        for queues in by_model:
-            shares = [self.replicas[id(queue)].share for queue in queues]
-            for place, queue in enumerate(queues):
-                share[self.numbers[id(queue)]] = shares[place]
-                of_share[self.numbers[id(queue)]] = sum(shares[place:])
-        return self.code.Layout(
-            gpu_begin=_begins([len(gpu.queues) for gpu in self.gpus]),
-            replica=np.array([self.numbers[id(queue)] for queues in by_model for queue in queues], dtype=np.int64),
-            replica_begin=_begins(list(map(len, by_model))),
-            share=share,
-            of_share=of_share,
-            equal=np.array([len({self.replicas[id(queue)].share for queue in queues}) == 1 for queues in by_model]),
-        )
 
     def _serve(self, place: _Place, columns: Any, seed: int) -> dict[int, _Loads]:
         """Where batches have noise, whose factors are drawn as they are used up, or models take turns in memory."""
         code = self.code
-        code.deal(self.layout, place.requests, columns)
+        code.deal(self.room.layout, place.requests, columns)
         noise = self._noise(seed)
         for number, factors in noise.items():
             code.draw_factors(columns, factors, number)
-        begins = self.layout.gpu_begin
+        begins = self.room.layout.gpu_begin
         for number, gpu in enumerate(self.gpus):
             if number not in self.swapping:
-                alone = self.layout._replace(gpu_begin=begins[number : number + 2])
+                alone = self.room.layout._replace(gpu_begin=begins[number : number + 2])
                 self._serve_resident(alone, columns, noise, code.rule_of(gpu))
         return {number: self._serve_in_turns(number, place, columns, noise) for number in self.swapping}
 
@@ -416,7 +367,7 @@ class PlainWorlds:
 
     def _serve_in_turns(self, number: int, place: _Place, columns: Any, noise: Mapping[int, Iterator[float]]) -> _Loads:
         turning, end_s, gpu = self.turning, self.worlds.duration_s, self.gpus[number]
-        first, end = self.layout.gpu_begin[number : number + 2].tolist()
+        first, end = self.room.layout.gpu_begin[number : number + 2].tolist()
         queues, rule = self.code.part(columns, first, end), turning.rule_in_turns(gpu)
         most_s = (1 + ROUNDING) * float((self.load_s + columns.longest_s)[first:end].max())
         turns = place.turns[number]._replace(most_s=most_s)
@@ -501,17 +452,80 @@ class PlainWorlds:
         return Summary(models, devices)
 
 
+class _Room:
+    """Places for replaying worlds, and which queues are whose there: larger ones where a world has more requests."""
+
+    def __init__(self, plain: PlainWorlds, models: Sequence[str]) -> None:
+        self.plain = plain
+        self.by_model = [plain.by_model[model] for model in models]
+        self.most = np.full(len(models), -1)
+        """Requests of each model for which there is room."""
+        self.dealt: Counts
+        """As `simulator.clock.compiled.WorldRequests.place`."""
+        self.layout: Any
+        self._places: list[_Place] = []
+
+    def places(self, wanted: Counts, count: int) -> list[_Place]:
+        """So many, with room for so many requests of each model."""
+        if (wanted > self.most).any():
+            self.most, self._places = (SPARE * wanted).astype(np.int64) + 1, []
+            self._lay_out()
+        while len(self._places) < count:
+            self._places.append(self._place())
+        return self._places
+
+    def _lay_out(self) -> None:
+        """Deal so many requests of each model to its queues."""
+        plain = self.plain
+        numbers = [[plain.numbers[id(queue)] for queue in queues] for queues in self.by_model]
+        dealt: dict[int, Counts] = {}
+        for most, queues, own in zip(self.most.tolist(), self.by_model, numbers, strict=True):
+            parts = split(most, [plain.replicas[id(queue)].share for queue in queues])
+            dealt |= zip(own, parts, strict=True)
+        nobody = np.empty(0, dtype=np.int64)
+        parts = [dealt.get(number, nobody) for number in range(len(plain.queues))]
+        self.dealt = np.concatenate([nobody, *parts])
+        self.layout = plain.code.Layout(
+            gpu_begin=_begins([len(gpu.queues) for gpu in plain.gpus]),
+            replica=np.array([number for own in numbers for number in own], dtype=np.int64),
+            replica_begin=_begins(list(map(len, numbers))),
+            room_begin=_begins(list(map(len, parts))),
+        )
+
+    def _place(self) -> _Place:
+        """For one thread."""
+        plain, room = self.plain, len(self.dealt)
+        columns = plain.code.columns(plain.queues, room)
+        turns = {n: plain.turning.turns_of(plain.gpus[n], plain.links[n], 0) for n in plain.swapping}
+        if turns:
+            shared = plain.turning.logs_for(room)  # one GPU after another is served in a place
+            turns = {number: one._replace(**shared) for number, one in turns.items()}
+        largest = columns.service_s.shape[1] - 1
+        return _Place(
+            columns,
+            plain.adding.sums(len(plain.queues), largest, len(self.by_model), room),
+            plain.code.WorldRequests(
+                arrival_s=np.empty(room),
+                begin=np.zeros(len(self.by_model) + 1, dtype=np.int64),
+                slo_s=np.array([queues[0].slo_s for queues in self.by_model]),
+                place=self.dealt,
+                start_s=np.empty(room),
+                gone_s=np.empty(room),
+            ),
+            turns,
+        )
+
+
 class _PlainBacklog:
     """What becomes of a backlog on the same GPUs, in one world after another: as `simulator.clock.stability` says."""
 
     def __init__(self, plain: PlainWorlds) -> None:
         self.plain, self.rates_rps = plain, plain.worlds.rates_rps
         self.models = list(self.rates_rps)
-        self.layout = plain.layout_of(self.models)
         caps = [sum(queue.cap for queue in plain.by_model[model]) for model in self.models]
         self.waiting = BACKLOG * np.array(caps, dtype=np.int64)
         self.phases = np.array([phase(place) for place in range(len(self.models))])
-        self.room = 0
+        self.room = _Room(plain, self.models)
 
     def growing(self, service_s: Floats) -> tuple[str, ...]:
         """Models whose backlog does not shrink where batches take so long."""
@@ -519,18 +533,14 @@ class _PlainBacklog:
         queues, caps, gpus, _ = plain.work
         rounds_s = np.bincount(gpus, service_s[queues, caps] + plain.load_s[queues])
         end_s = watched_s(float(rounds_s.max()), self.rates_rps)
-        wanted = int(self.waiting.sum() + np.ceil(end_s * rates_rps).sum())
-        if wanted > self.room:
-            self.room = int(SPARE * wanted) + 1
-            self.place = plain.place(self.room, self.models)
+        place = self.room.places(self.waiting + np.ceil(end_s * rates_rps).astype(np.int64), 1)[0]
         backlog = plain.adding.Backlog(self.waiting, rates_rps, self.phases, np.zeros(len(self.models), dtype=np.bool_))
-        calm = self.place.columns._replace(
+        calm = place.columns._replace(
             service_s=service_s,
             drop=np.zeros(len(plain.queues), dtype=np.int64),
             used=np.full(len(plain.queues), -1),
         )
-        scratch = self.place.sums.room
-        plain.adding.grow(self.layout, backlog, self.place.requests, calm, scratch, plain.rule, end_s)
+        plain.adding.grow(self.room.layout, backlog, place.requests, calm, place.sums.room, plain.rule, end_s)
         return tuple(model for model, grows in zip(self.models, backlog.grows.tolist(), strict=True) if grows)
 
 
