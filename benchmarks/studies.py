@@ -14,8 +14,9 @@ from time import perf_counter, sleep
 from planner.catalog.knowledge import knowledge
 from planner.questions.studies.engine import Context, Engine, run_point
 from planner.questions.studies.local_engine import LocalEngine
+from planner.questions.studies.reading import load_study
 from planner.questions.studies.run import run_study
-from planner.questions.studies.scenario import Study, load_study
+from planner.questions.studies.scenario import Study
 
 BASE = """
 models: [{name: watch, profile: resnet50_v2, slo: {latency: 100 ms, attainment: 95 %}}]

@@ -4,7 +4,7 @@ from planner.objects import Shown
 from planner.questions.horizons.answer import Horizon
 from planner.questions.readiness.answer import WhatIf
 from planner.questions.studies.results import StudyAnswer
-from planner.questions.training.plan import TrainingPlan
+from planner.questions.training.answer.option import TrainingPlan
 
 
 class TrainingAnswer(Shown, TrainingPlan):

@@ -57,8 +57,8 @@ def run_study(
     """The answer to a study and how it came about; its points are kept in `out`."""
     from planner.questions.studies.engine import Context
     from planner.questions.studies.engines import EngineName, opened
+    from planner.questions.studies.reading import load_study
     from planner.questions.studies.run import run_study as run
-    from planner.questions.studies.scenario import load_study
 
     name = choice(EngineName, "engine", engine)
     study = load_study(shipped(Path(file)), texts(overrides), seed)

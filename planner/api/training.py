@@ -17,7 +17,7 @@ def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profile
     """How long a training takes, whether it fits, and what it costs: all options, the cheapest, the fastest."""
     from planner.answers import TrainingAnswer
     from planner.questions.training.plan import train as answer
-    from planner.questions.training.scenario import load_training
+    from planner.questions.training.reading import load_training
 
     return TrainingAnswer.of(
         answer(
@@ -38,6 +38,6 @@ def train_measured(
 ) -> "Check":
     """`train --measure`: a short epoch here, beside what was predicted. **Runs the model's code.**"""
     from planner.questions.training.check import check
-    from planner.questions.training.scenario import load_training
+    from planner.questions.training.reading import load_training
 
     return check(load_training(shipped(Path(scenario)), texts(overrides)), device, batch, samples)

@@ -12,8 +12,8 @@ from planner.model.simulation import Simulation
 from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.studies.results import PointAnswer, StudyAnswer
 from planner.questions.studies.scenario import output_of
-from planner.questions.training.plan import SCHEMA as TRAINING
-from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.questions.training.answer.option import SCHEMA as TRAINING
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.show.kept import read_kept
 from planner.show.text.plan import headline
 from planner.show.text.plan import machine as machine_name

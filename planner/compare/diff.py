@@ -13,7 +13,7 @@ from planner.model.candidate import Candidate
 from planner.model.plan import Interval, Plan, Recommendation, Rejection
 from planner.model.statement import Code, Statement
 from planner.questions.studies.results import SCHEMA as STUDY
-from planner.questions.training.plan import SCHEMA as TRAINING
+from planner.questions.training.answer.option import SCHEMA as TRAINING
 from planner.units.writing import dollars, names
 from planner.words.candidates import candidate_name
 from simulator.errors import InputError

@@ -33,8 +33,8 @@ def readers() -> Mapping[str, Callable[[Any, Path], Any]]:
     from planner.questions.readiness.answer import WhatIf
     from planner.questions.studies.results import SCHEMA as STUDY
     from planner.questions.studies.results import read_study
-    from planner.questions.training.plan import SCHEMA as TRAINING
-    from planner.questions.training.plan import TrainingPlan
+    from planner.questions.training.answer.option import SCHEMA as TRAINING
+    from planner.questions.training.answer.option import TrainingPlan
 
     return {
         PLAN: plan_of,

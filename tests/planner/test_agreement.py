@@ -33,7 +33,7 @@ from planner.questions.profiling.systolic import Dataflow
 from planner.questions.studies.engine import Ask, Context, Inputs, WorkerMachine, run_point
 from planner.questions.training.layout import subject_of
 from planner.questions.training.plan import train
-from planner.questions.training.scenario import load_training
+from planner.questions.training.reading import load_training
 from planner.questions.training.speed import OnePass, SpeedRule
 from planner.search.names import with_known_names
 from planner.search.outlooks import AlikeInBatches, other_precisions

@@ -8,8 +8,8 @@ import pytest
 from support.paths import SCENARIOS
 
 from planner.io.load import ScenarioError, load_scenario
-from planner.questions.studies.scenario import load_study
-from planner.questions.training.scenario import load_training
+from planner.questions.studies.reading import load_study
+from planner.questions.training.reading import load_training
 
 GOOD = """\
 name: good

@@ -17,7 +17,8 @@ from planner.io.traces.table import TraceError, TraceTable
 from planner.model.parts.merging import Merging
 from planner.model.scenario import Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
-from planner.questions.training.scenario import LoadedTraining, TrainingScenario, odd, training_of
+from planner.questions.training.reading import LoadedTraining, odd, training_of
+from planner.questions.training.scenario import TrainingScenario
 from planner.units.reading import did_you_mean
 from simulator.errors import InputError
 

@@ -30,7 +30,7 @@ from calibrate.io.files import one_line
 from calibrate.library.lookup import Library
 from planner.catalog.catalog import Catalog
 from planner.io.load import MADE, Loaded
-from planner.questions.training.scenario import LoadedTraining
+from planner.questions.training.reading import LoadedTraining
 from simulator.errors import InputError
 from simulator.world.profile import Profile
 

@@ -9,7 +9,7 @@ from typing import Any
 from planner.model.plan import GpuAnswer, Interval, ModelAnswer, Plan, Policies
 from planner.model.scenario import Scenario
 from planner.model.simulation import Simulation
-from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.units.writing import dollars
 from planner.words.candidates import candidate_name, subject_name, way_name
 from planner.words.statements import rejection_reason

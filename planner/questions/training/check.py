@@ -10,7 +10,8 @@ from calibrate.io.process import running
 from calibrate.sweep.request import device as known_device
 from planner.io.load import ScenarioError
 from planner.model.ranges import Range, ranged
-from planner.questions.training.scenario import LoadedTraining, TrainingScenario
+from planner.questions.training.reading import LoadedTraining
+from planner.questions.training.scenario import TrainingScenario
 from planner.questions.training.speed import MEASURED_OPTIMIZER
 
 SCHEMA = "planner.training-check/v1"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from math import isfinite, log
 
-from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.show.charts.kit.axes import ChartAxis, axis_around, labelled
 from planner.show.charts.kit.blocks import Dot, FigureGrid, Graph, Legend, Line, Look, Mark, Rule, colour
 from planner.show.document import Block

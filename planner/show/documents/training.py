@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.check import Check
 from planner.questions.training.memory import Fits
-from planner.questions.training.plan import TrainingOption, TrainingPlan, kilowatt_hours
+from planner.questions.training.plan import kilowatt_hours
 from planner.show.charts.kit import png
 from planner.show.charts.training import MARKS, cost_by_time, graphs, picture
 from planner.show.document import (

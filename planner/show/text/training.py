@@ -4,16 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from planner.model.ranges import Range
+from planner.questions.training.answer.choosing import cheapest_of, fastest_of, surest
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan
+from planner.questions.training.answer.remarks import BITS_OF_GBYTE
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.memory import Fits
-from planner.questions.training.plan import (
-    BITS_OF_GBYTE,
-    TrainingOption,
-    TrainingPlan,
-    cheapest_of,
-    fastest_of,
-    surest,
-)
 from planner.questions.training.speed import Limit, SpeedRule
 from planner.questions.training.step import RunInterruptions
 from planner.show.text.reasons import sentence

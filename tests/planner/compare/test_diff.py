@@ -19,7 +19,7 @@ from planner.model.plan import NOTHING_TRIED, Interval
 from planner.model.simulation import Simulation
 from planner.model.statement import Code
 from planner.questions.studies.results import PointAnswer
-from planner.questions.training.plan import TrainingOption
+from planner.questions.training.answer.option import TrainingOption
 from planner.units.writing import Format, Screen
 from simulator.clock.metrics import attainment_interval
 from simulator.errors import InputError

@@ -49,7 +49,7 @@ from planner.questions.profiling.working_set import (
 )
 from planner.questions.training.memory import Fits
 from planner.questions.training.plan import train
-from planner.questions.training.scenario import load_training
+from planner.questions.training.reading import load_training
 from planner.show.text.profiling import verdict
 from simulator.world.profile import Evidence
 from simulator.world.signature import Signature

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from planner.questions.training.plan import TrainingOption, TrainingPlan, is_allowed
+from planner.questions.training.answer.choosing import is_allowed
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
 from planner.show.document import Document, Items, Section, Text
 from planner.show.text.reasons import warning_texts

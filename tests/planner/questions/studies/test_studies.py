@@ -46,12 +46,13 @@ from planner.questions.studies.engine import (
 from planner.questions.studies.engines import EngineName, opened
 from planner.questions.studies.journal import FILE, StudyJournal
 from planner.questions.studies.local_engine import LocalEngine
+from planner.questions.studies.reading import load_study
 from planner.questions.studies.results import PointAnswer, write
 from planner.questions.studies.run import Ran, run_study
-from planner.questions.studies.scenario import Condition, Find, Search, Study, load_study
+from planner.questions.studies.scenario import Condition, Find, Search, Study
 from planner.questions.studies.threshold import bracket, next_values, one_holds
 from planner.questions.training.plan import train
-from planner.questions.training.scenario import load_training
+from planner.questions.training.reading import load_training
 from planner.search.plan import plan
 from planner.show.kept import render
 from planner.units.writing import Format, Screen

@@ -10,7 +10,8 @@ from planner.io.overrides import read_override
 from planner.questions.studies.base import ChangedValue
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import SERVING, TRAINING, is_figure, middle
-from planner.questions.studies.scenario import Condition, Find, Search, between, measured, output_of, with_unit
+from planner.questions.studies.reading import between, measured
+from planner.questions.studies.scenario import Condition, Find, Search, output_of, with_unit
 from planner.questions.studies.threshold import SIGNS, bracket, next_values, one_holds
 
 NUMBERS = st.floats(-1e6, 1e6)

@@ -9,7 +9,7 @@ from support.spike import spike
 
 from planner.io.load import ScenarioError
 from planner.questions.training.check import Check, check
-from planner.questions.training.scenario import load_training
+from planner.questions.training.reading import load_training
 from planner.show.documents.training import check_text as render
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError

@@ -28,21 +28,13 @@ from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
+from planner.questions.training.answer.choosing import fastest_of, is_allowed, paid_usd, rival_of, time_s
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
-from planner.questions.training.plan import (
-    TrainingOption,
-    TrainingPlan,
-    facts_of,
-    fastest_of,
-    is_allowed,
-    paid_usd,
-    rival_of,
-    time_s,
-    train,
-    worker_rate,
-)
-from planner.questions.training.scenario import TrainingScenario, load_training
+from planner.questions.training.plan import facts_of, train, worker_rate
+from planner.questions.training.reading import load_training
+from planner.questions.training.scenario import TrainingScenario
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S as ASSUMED
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
 from planner.show.documents.training import brief, document

@@ -1,0 +1,1 @@
+"""What is answered about a training: options as data, which of them is best, and what to know of them."""

@@ -1,0 +1,99 @@
+"""Which option of a training is the best: by what is really paid, by time, and which others cannot be told apart."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+
+from planner.catalog.sold import stale, usual_days
+from planner.questions.training.answer.option import TrainingOption
+
+ALIKE = 0.05
+"""Share by which the middles of two times may differ that nobody can tell apart: even measured steps are taken within
+10 %, half of those that are predicted err by more than 8 %."""
+
+
+def is_stale(option: TrainingOption, today: date | None) -> bool:
+    """Its price is older than its provider's usually become."""
+    return today is not None and stale(option.price_as_of, today, usual_days(option.provider))
+
+
+def at_fresh_price(options: Sequence[TrainingOption], today: date | None) -> TrainingOption | None:
+    """The cheapest option whose price is not stale, where the cheapest of all has one that is."""
+    cheapest = cheapest_of(options)
+    if cheapest is None or not is_stale(cheapest, today):
+        return None
+    return cheapest_of([option for option in options if not is_stale(option, today)])
+
+
+# Which option is best
+
+
+def by_cost(option: TrainingOption) -> tuple[float, float]:
+    """The order of options."""
+    return option.cost_usd.mid, option.time_s.mid
+
+
+def marked(options: Iterator[TrainingOption]) -> tuple[TrainingOption, ...]:
+    """Options, cheapest first, each with its mark where none is both faster and cheaper."""
+    ranked = sorted(options, key=by_cost)
+    room = [option for option in ranked if option.fits] or [option for option in ranked if option.may_fit]
+    return tuple(replace(option, pareto=option in room and is_pareto(option, room)) for option in ranked)
+
+
+def surest(options: Sequence[TrainingOption]) -> Sequence[TrainingOption]:
+    """Those that surely fit in memory; where none does, those that may."""
+    return [option for option in options if option.fits] or [option for option in options if option.may_fit]
+
+
+def cheapest_of(options: Sequence[TrainingOption]) -> TrainingOption | None:
+    """By what is really paid."""
+    return min(options, key=lambda option: (option.paid_usd, *by_cost(option)), default=None)
+
+
+def fastest_of(options: Sequence[TrainingOption]) -> TrainingOption | None:
+    """The cheapest of those whose times cannot be told apart from the shortest.
+
+    $17.92 for 1,536 s and $2.96 for 1,537 s, both predicted: the second.
+    """
+    quickest = min(options, key=lambda option: (option.time_s.mid, *by_cost(option)), default=None)
+    return quickest and cheapest_of([option for option in options if is_as_fast(option, quickest)])
+
+
+def is_as_fast(option: TrainingOption, quickest: TrainingOption) -> bool:
+    """Its time cannot be told apart from the shortest one: the bands meet, and the middles differ little."""
+    little = option.time_s.mid <= (1 + ALIKE) * quickest.time_s.mid or option is quickest
+    return little and option.time_s.low <= quickest.time_s.high
+
+
+def rival_of(
+    best: TrainingOption, options: Sequence[TrainingOption], figure: Callable[[TrainingOption], float]
+) -> TrainingOption | None:
+    """The best of other kinds of GPU, where the order of both is another in more than a tenth of cases.
+
+    Steps err independently, runs over their steps alike. 10 h and 12 h with steps known within 1.2 times cannot be told
+    apart, 10 h and 15 h can.
+    """
+    rival = min((option for option in options if option.gpu != best.gpu), key=figure, default=None)
+    if rival is None or not (rival.step_range_s and best.step_range_s) or not math.isfinite(figure(rival)):
+        return None
+    slower, faster = best.step_range_s, rival.step_range_s
+    doubt = math.hypot(math.log(slower.high / slower.mid), math.log(faster.mid / faster.low))
+    return rival if math.log(figure(rival) / figure(best)) < doubt else None
+
+
+def unsure_of(chosen: TrainingOption | None, of_all: TrainingOption | None) -> TrainingOption | None:
+    """The best of all that may fit, where it is another than what was chosen of those that surely do."""
+    return None if of_all is None or of_all is chosen or of_all.fits else of_all
+
+
+def is_allowed(option: TrainingOption) -> bool:
+    """The option may fit, ends, and meets deadline and budget at its bad ends."""
+    return option.may_fit and option.within_deadline and option.within_budget and math.isfinite(option.time_s.high)
+
+
+def is_pareto(option: TrainingOption, others: Sequence[TrainingOption]) -> bool:
+    """No other is faster and costs no more, or costs less and is no slower."""
+    own = option.time_s.mid, option.paid_usd
+    figures = {(other.time_s.mid, other.paid_usd) for other in others} - {own}
+    return not any(time_s <= own[0] and usd <= own[1] for time_s, usd in figures)

@@ -1,0 +1,124 @@
+"""What to know of the options of a training: what was left out and why, what is assumed, what is in doubt."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from calibrate.library.lookup import Library
+from planner.catalog.sold import stale_price, usual_days
+from planner.io.load import ScenarioError, refusal
+from planner.io.strict_yaml import Problem
+from planner.model.plan import PlanWarning, Rejection
+from planner.prediction.rules.roofline import why_not
+from planner.questions.training.answer.choosing import is_stale
+from planner.questions.training.answer.option import TrainingOption
+from planner.questions.training.layout import Subject
+from planner.questions.training.reading import LoadedTraining
+from planner.questions.training.scenario import SHOWN_COUNTS, ParallelSpec, TrainingScenario, batch_of
+from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S, MachineSource, counts
+from planner.questions.training.speed import MEASURED_OPTIMIZER
+from planner.units.writing import names, ranges
+from planner.words.statements import rejection_line
+from simulator.world.hardware import GPU
+
+BITS_OF_GBYTE = 8e-9
+"""Gb/s of bytes a second."""
+
+
+def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Sequence[Rejection]) -> ScenarioError:
+    """The error of a scenario for which no machine on offer will do."""
+    tried = ", ".join(map(str, scenario.gpu_counts[:SHOWN_COUNTS]))
+    remedy = "Name other `counts`, `buy.gpus`, or another precision."
+    first = f"no machine on offer makes up {tried} GPUs at {scenario.train.precision}. {remedy}"
+    reasons = map(rejection_line, rejections)
+    return refusal(loaded.path, [Problem(0, 0, text, "") for text in (first, *reasons)])
+
+
+def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Iterator[PlanWarning]:
+    """Prices that may have changed since, by the rule and in the words of a plan."""
+    dated: dict[tuple[str, int], list[TrainingOption]] = {}
+    for option in answers:
+        if today and is_stale(option, today):
+            dated.setdefault((option.price_as_of, usual_days(option.provider)), []).append(option)
+    for (as_of, _), options in sorted(dated.items()):
+        instances = names(list(dict.fromkeys(option.instance for option in options)))
+        if today and (old := stale_price(instances, options[0].provider, as_of, today)):
+            yield PlanWarning(what=old)
+
+
+def usual_length(scenario: TrainingScenario, subject: Subject) -> Iterator[str]:
+    """How long sequences are taken to be where the scenario does not say it."""
+    if subject.facts and len(subject.facts.input_shape) == 1 and not scenario.model.input:
+        yield (
+            f"Assumed: sequences of {subject.facts.input_shape[0]} tokens, at which {subject.name} is known;"
+            " write `model.input`, e.g. `[384]`."
+        )
+
+
+def warnings(
+    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
+) -> Iterator[str]:
+    """GPUs that are no option though the scenario names them, or another option than it names, and why."""
+    if scenario.goodput and scenario.interruptions.mean_time_between:
+        yield (
+            "Restarts count twice: `goodput` has them in it, and `interruptions.mean_time_between` adds them again."
+            " Leave one of them out."
+        )
+    yield from left_out(scenario, machines, options)
+    yield from undivided(scenario.parallel, options)
+    if sellers := sorted({option.provider or "your own" for option in options if option.network_assumed}):
+        link = ASSUMED_NETWORK_BYTES_PER_S * BITS_OF_GBYTE
+        yield (
+            f"Assumed: {link.mid:g} Gb/s for each GPU between machines of {names(sellers)}, whose network nobody lists"
+            f" ({link.low:g} to {link.high:g}); write `network.bandwidth`."
+        )
+
+
+def left_out(
+    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
+) -> Iterator[str]:
+    """Numbers of GPUs that the batch cannot be divided among, and GPUs without the precision."""
+    if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
+        yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
+    yield from without_precision(scenario, machines, options)
+
+
+def without_precision(
+    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
+) -> Iterator[str]:
+    """GPUs that do not compute in the precision, by why."""
+    answered = {option.gpu for option in options}
+    unable = {gpu.name: gpu for gpu in gpus_with_batch(scenario, machines) if gpu.name not in answered}
+    reasons = {name: why_not(gpu, scenario.train.precision) for name, gpu in unable.items()}
+    for reason in sorted(set(reasons.values())):
+        yield f"Left out: {', '.join(sorted(name for name in reasons if reasons[name] == reason))} ({reason})."
+
+
+def measured_doubts(
+    scenario: TrainingScenario, subject: Subject, options: Sequence[TrainingOption], library: Library
+) -> Iterator[str]:
+    """What speaks against training steps that were measured."""
+    optimizer = MEASURED_OPTIMIZER.get(scenario.train.optimizer)
+    for gpu in dict.fromkeys(option.gpu for option in options):
+        profile = library.get(subject.profile, gpu, scenario.train.precision) if subject.profile else None
+        doubts = library.measured(profile).get("training_doubts", {}) if profile else {}
+        for doubt in doubts.get(optimizer, []):
+            yield f"{subject.profile} on {gpu}: {doubt}"
+
+
+def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iterator[str]:
+    """Numbers of GPUs that the parts of the model do not divide."""
+    if whole := sorted({option.gpu_count for option in options if option.gpu_count % parallel.parts}):
+        gpus = "GPU" if whole == [1] else "GPUs"
+        yield (
+            f"The model is whole on each of {ranges(whole)} {gpus}:"
+            f" tensor {parallel.tensor} x pipeline {parallel.pipeline} do not divide that."
+        )
+
+
+def gpus_with_batch(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> list[GPU]:
+    """Kinds of GPU of which some number divides the batch."""
+    return [
+        source.gpu
+        for source in machines
+        if any(batch_of(scenario, gpu_count) for gpu_count in counts(scenario, source))
+    ]
