@@ -50,7 +50,7 @@ class Scenario(scenarios.Scenario):
         return cls(**{"name": path.stem, **data})
 
 
-class Models(tuple[ModelAnswer, ...]):
+class ModelsByName(tuple[ModelAnswer, ...]):
     """Models in their order; `models["yolov3"]` is one by its name."""
 
     __slots__ = ()
@@ -120,9 +120,9 @@ class Plan(Shown, plans.Plan):
         return self.recommendation.cost_usd_per_hour
 
     @property
-    def models(self) -> Models:
+    def models(self) -> ModelsByName:
         """The recommendation's."""
-        return Models(self.recommendation.models)
+        return ModelsByName(self.recommendation.models)
 
     def export(self, target: str, folder: str | Path, *, force: bool = False) -> Mapping[str, str]:
         """Write files that deploy, watch or draw it: triton, skypilot, ...; their texts by path in the folder."""
@@ -140,4 +140,4 @@ class Simulation(Shown, simulations.Simulation):
     def of(cls, answer: Any) -> Self:
         """The same answer with these methods."""
         values = values_of(answer)
-        return cls(**{**values, "models": Models(values["models"])})
+        return cls(**{**values, "models": ModelsByName(values["models"])})

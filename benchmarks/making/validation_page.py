@@ -1,18 +1,20 @@
 """The page of all recorded runs, measured beside simulated: `make validation` writes it into docs/validation.md."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import hypot, log, sqrt
 from pathlib import Path
 from statistics import geometric_mean, stdev
 
 from planner.io.store import StoreError, write_text
+from planner.questions.validation.answer import Validation
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.recording import Recording, read_recording
 from planner.questions.validation.simulating import stretched
 from planner.questions.validation.speed import speed_of
-from planner.show.text.validation import Folder, section
+from planner.show.text.validation import block, section
+from planner.units.writing import counted
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
 SESSIONS = (3, 4)
@@ -24,7 +26,33 @@ def page(directory: Path) -> list[str]:
     lines: list[str] = []
     for path in sorted(path for path in directory.glob("*") if path.is_dir()):
         recordings = [read_recording(file) for file in sorted(path.glob("*.json*"))]
-        lines += ["", *section(folder_of(path.name, recordings))] if recordings else []
+        if recordings:
+            folder = folder_of(path.name, recordings)
+            lines += ["", *section(folder.name, folder.rehearsed, otherwise(folder))]
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """All runs of one machine, in order of time."""
+
+    name: str
+    rehearsed: Sequence[Validation]
+    """As they were rehearsed."""
+    alone: Sequence[Validation]
+    """By profiles of one session."""
+    joined: Mapping[int, Sequence[Validation]]
+    """By profiles of so many sessions, those runs that had enough before them."""
+
+
+def otherwise(folder: Folder) -> list[str]:
+    """How far all runs together are off by profiles alone."""
+    lines = ["", *block("The same by profiles alone, as if nobody had rehearsed:", folder.alone)]
+    for count, answers in folder.joined.items():
+        if answers:
+            runs = counted(len(answers), "run")
+            title = f"By profiles of {count} sessions joined, the first and the last {count - 1} before each of {runs}:"
+            lines += ["", *block(title, answers)]
     return lines
 
 

@@ -127,7 +127,7 @@ def stream_bytes(coding: Coding) -> int:
 
 def frame_bytes(width: int, height: int, codec: Codec) -> int:
     """Of a frame as decoders give it, in NV12 or, of 10 bits, P016: 1.5 samples for each pixel, of a byte or two."""
-    return width * height * 3 // 2 * (2 if codec.value.endswith("10bit") else 1)
+    return width * height * 3 // 2 * (2 if codec.is_deep else 1)
 
 
 def _evidence(gpu: GPU, coding: Coding, row: _Row) -> Evidence:

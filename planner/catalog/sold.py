@@ -18,6 +18,11 @@ ANY_REGION = "any"
 """Of a provider whose price is the same everywhere, or who does not say where."""
 
 
+def seller(provider: str, region: str) -> str:
+    """`aws us-east-2`; `lambda` where the region does not matter; empty of machines of one's own."""
+    return " ".join(filter(None, (provider, "" if region == ANY_REGION else region)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """The cost of an hour of a whole instance."""

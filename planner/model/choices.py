@@ -135,3 +135,8 @@ class Codec(StrEnum):
     VP9 = "vp9"
     VP9_10BIT = "vp9-10bit"
     AV1 = "av1"
+
+    @property
+    def is_deep(self) -> bool:
+        """Ten bits for a colour."""
+        return self in (Codec.HEVC_10BIT, Codec.VP9_10BIT)

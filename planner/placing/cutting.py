@@ -24,6 +24,8 @@ class FleetGpu:
     """Of the processor of its machine."""
     machines: int = 0
     """Place of its machine's type among those that are bought."""
+    slot: int = 0
+    """Its place in its machine."""
 
 
 @dataclass(frozen=True, slots=True)

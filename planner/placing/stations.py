@@ -220,7 +220,8 @@ def streams_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu], kind: str
     engines = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == kind]
     sizes = stream_sizes(needs, kind)
     shares = split(len(sizes), [one.capacity for one in engines])
-    return {one.id.removesuffix(f"/{kind}"): sizes[mine] for one, mine in zip(engines, shares, strict=True)}
+    gpu_of = {f"{device.id}/{kind}": device.id for device in devices}
+    return {gpu_of[one.id]: sizes[mine] for one, mine in zip(engines, shares, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

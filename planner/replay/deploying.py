@@ -26,7 +26,7 @@ def devices_of(offers: Sequence[Offer], fleet: Fleet) -> list[FleetGpu]:
             built[offer.instance] += 1
             host = f"{offer.instance}-{built[offer.instance]}"
             devices += [
-                FleetGpu(f"{host}:{i}", host, Kind.of(offer), offer.host_memory_bytes, offer.cores, place)
+                FleetGpu(f"{host}:{i}", host, Kind.of(offer), offer.host_memory_bytes, offer.cores, place, i)
                 for i in range(offer.gpu_count)
             ]
     return devices

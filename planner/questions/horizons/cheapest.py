@@ -117,7 +117,6 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
     lines = timelines(question, candidate)
     course = question.course(candidate.beside_base)
     cuts = [stretches(line, len(course.factors)) for line in lines]
-    gpus = gpu_use(question, candidate, course, cuts)
     slos = model_slos(course, cuts, question.calendar.keep)
     parts = parts_of(question, candidate, lines)
     usd = total_usd(parts)
@@ -133,13 +132,9 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
         usd_per_million_requests=usd / requests * 1e6,
         slos=slos,
         gpu_hours=sum(part.machine_hours * part.gpus_per_machine for part in parts),
-        wasted_gpu_hours=gpus.wasted_hours,
-        short_gpu_hours=gpus.short_hours,
-        gpus_max=gpus.most,
-        base_gpus=gpus.base,
+        **gpu_use(question, candidate, course, cuts),
         orders=mean([line.orders for line in lines]),
         interruptions=mean([line.interruptions for line in lines]),
-        gpus_by_hour=gpus.by_hour,
     )
     return Cheapest(strategy, candidate, lines)
 
@@ -147,19 +142,10 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
 # GPUs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuUse:
-    """GPUs that are paid, wasted and short, the mean of the timelines."""
-
-    wasted_hours: float
-    short_hours: float
-    most: int
-    base: int
-    by_hour: tuple[float, ...]
-
-
-def gpu_use(question: HorizonQuestion, candidate: WayCandidate, course: Course, cuts: Sequence[Stretches]) -> GpuUse:
-    """Machines over time beside those that the load needs."""
+def gpu_use(
+    question: HorizonQuestion, candidate: WayCandidate, course: Course, cuts: Sequence[Stretches]
+) -> dict[str, Any]:
+    """GPUs that are paid, wasted and short beside those that the load needs, the mean of the timelines."""
     each = candidate.rest.gpu_count
     base_gpus = candidate.base.gpus if candidate.base else 0
     base_erlangs = course.group.base_erlangs
@@ -170,13 +156,13 @@ def gpu_use(question: HorizonQuestion, candidate: WayCandidate, course: Course, 
         wasted.append(hours_above_zero(cut, cut.paid + base_erlangs - needed))
         short.append(hours_above_zero(cut, needed - base_erlangs - cut.ready))
     paid_by_hour = np.mean([by_hour(cut) for cut in cuts], axis=0)
-    return GpuUse(
-        wasted_hours=mean(wasted) * each,
-        short_hours=mean(short) * each,
-        most=int(max((base_gpus + cut.paid * each).max() for cut in cuts)),
-        base=base_gpus,
-        by_hour=tuple((base_gpus + paid_by_hour * each).tolist()),
-    )
+    return {
+        "wasted_gpu_hours": mean(wasted) * each,
+        "short_gpu_hours": mean(short) * each,
+        "gpus_max": int(max((base_gpus + cut.paid * each).max() for cut in cuts)),
+        "base_gpus": base_gpus,
+        "gpus_by_hour": tuple((base_gpus + paid_by_hour * each).tolist()),
+    }
 
 
 def hours_above_zero(cut: Stretches, machines: NDArray[Any]) -> float:

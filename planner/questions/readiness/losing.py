@@ -78,9 +78,9 @@ def alike(planned: AsPlanned) -> list[list[str]]:
     work: dict[str, list[tuple[object, ...]]] = {device.host: [] for device in planned.devices}
     for placed in planned.placed:
         sized = placed.portion.sized
-        on = [device.id.removeprefix(device.host) for device in placed.devices]
+        slots = [device.slot for device in placed.devices]
         share = round(placed.portion.share, 6)
-        work[placed.devices[0].host].append((sized.model, share, placed.batch_size_max, *on))
+        work[placed.devices[0].host].append((sized.model, share, placed.batch_size_max, *slots))
     groups: dict[object, list[str]] = {}
     for host, replicas in work.items():
         groups.setdefault((planned.place_of(host), tuple(sorted(replicas, key=str))), []).append(host)
@@ -122,7 +122,7 @@ def without(planned: AsPlanned, missing: frozenset[str]) -> AsPlanned:
 
 # What is left, and how long it loads
 
-Host = Mapping[str, Sequence[Portion]]
+Host = Mapping[int, Sequence[Portion]]
 """What each GPU of a machine holds, by its place there."""
 
 
@@ -156,11 +156,10 @@ def anew_s(planned: AsPlanned, hosts: Sequence[str], anew: Sequence[Placed], pla
 
 def by_host(placed: Sequence[Placed]) -> Mapping[str, Host]:
     """What each machine holds."""
-    hosts: dict[str, dict[str, list[Portion]]] = {}
+    hosts: dict[str, dict[int, list[Portion]]] = {}
     for one in placed:
         for device, portion in zip(one.devices, portions_of(one), strict=True):
-            at = device.id.removeprefix(device.host)
-            hosts.setdefault(device.host, {}).setdefault(at, []).append(portion)
+            hosts.setdefault(device.host, {}).setdefault(device.slot, []).append(portion)
     return hosts
 
 
@@ -170,8 +169,8 @@ def loading_s(wanted: Host, held: Host) -> float:
     A layer that several models share is read once for each GPU.
     """
     total_s = 0.0
-    for gpu, portions in wanted.items():
-        there = {layer.key for portion in held.get(gpu, ()) for layer in portion.layers}
+    for slot, portions in wanted.items():
+        there = {layer.key for portion in held.get(slot, ()) for layer in portion.layers}
         for portion in portions:
             missing = {layer.key: layer.weight_bytes for layer in portion.layers if layer.key not in there}
             there |= missing.keys()

@@ -1,15 +1,16 @@
 """Takes: a long run is served in parts, with a rehearsal between, so that the drift of the device is followed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.serving.served import Actions, HeldMemory, Served, in_a_row
-from simulator.clock.records import Batches, MemoryUse, Requests, SimulationResult, StationUse
+from simulator.clock.records import SimulationResult
 from simulator.world.workload import Demand, Floats
 
 T = TypeVar("T")
@@ -46,9 +47,27 @@ def cut(demand: Mapping[str, Demand], lasts_s: Sequence[float]) -> Iterator[dict
 # Results one after another
 
 
-def by_name(takes: Sequence[SimulationResult], field: str, join: Callable[[Sequence[Any]], T]) -> dict[str, T]:
-    """A field with columns for each name, those of all takes as one."""
-    return {name: join([getattr(take, field)[name] for take in takes]) for name in getattr(takes[0], field)}
+STAMPS = ("arrival_s", "start_s", "finish_s", "at_s")
+"""Columns on the clock of a take; all others in seconds are lengths of time."""
+
+
+def later(record: T, by_s: float) -> T:
+    """The record, so much later."""
+    stamps = {name: getattr(record, name) + by_s for name in STAMPS if hasattr(record, name)}
+    return replace(record, **stamps)  # type: ignore[type-var]
+
+
+def joined(parts: Sequence[T]) -> T:
+    """Records of the same thing as one: their columns one after another."""
+    first = parts[0]
+    names = [one.name for one in fields(first) if isinstance(getattr(first, one.name), np.ndarray)]  # type: ignore[arg-type]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return replace(first, **columns)  # type: ignore[type-var]
+
+
+def by_name(takes: Sequence[SimulationResult], field: str) -> dict[str, Any]:
+    """A field that has a record for each name, those of all takes as one."""
+    return {name: joined([getattr(take, field)[name] for take in takes]) for name in getattr(takes[0], field)}
 
 
 def in_sequence(takes: Sequence[SimulationResult]) -> SimulationResult:
@@ -60,65 +79,27 @@ def in_sequence(takes: Sequence[SimulationResult]) -> SimulationResult:
     return replace(
         first,
         duration_s=sum(take.duration_s for take in takes),
-        requests=by_name(shifted, "requests", requests_joined),
-        batches=batches_joined(in_a_row(shifted, "batches")),
+        requests=by_name(shifted, "requests"),
+        batches=tuple(map(joined, alike(in_a_row(shifted, "batches"), attrgetter("model", "device")))),
         loads=in_a_row(shifted, "loads"),
         stalls=in_a_row(shifted, "stalls"),
-        memory=by_name(shifted, "memory", memory_joined),
+        memory=by_name(shifted, "memory"),
         frames={name: frames_joined(takes, name) for name in first.frames},
-        stations=by_name(shifted, "stations", uses_joined),
+        stations=by_name(shifted, "stations"),
         wall_s=sum(take.wall_s for take in takes),
     )
 
 
 def moved(take: SimulationResult, by_s: float) -> SimulationResult:
     """The same, so much later."""
-    requests = {
-        model: replace(
-            columns,
-            arrival_s=columns.arrival_s + by_s,
-            start_s=columns.start_s + by_s,
-            finish_s=columns.finish_s + by_s,
-        )
-        for model, columns in take.requests.items()
+    changes: dict[str, Any] = {
+        name: tuple(later(one, by_s) for one in getattr(take, name)) for name in ("batches", "loads", "stalls")
     }
-    return replace(
-        take,
-        requests=requests,
-        batches=tuple(spans_moved(batches, by_s) for batches in take.batches),
-        loads=tuple(spans_moved(load, by_s) for load in take.loads),
-        stalls=tuple(spans_moved(stall, by_s) for stall in take.stalls),
-        memory={name: MemoryUse(use.at_s + by_s, use.used_bytes) for name, use in take.memory.items()},
-        stations={name: spans_moved(use, by_s) for name, use in take.stations.items()},
-    )
-
-
-def spans_moved(record: T, by_s: float) -> T:
-    """A record with a start and a finish, so much later."""
-    return replace(record, start_s=record.start_s + by_s, finish_s=record.finish_s + by_s)  # type: ignore
-
-
-def columns(parts: Iterable[object], *names: str) -> dict[str, Any]:
-    """These columns of all parts, one after another."""
-    return {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-
-
-def requests_joined(parts: Sequence[Requests]) -> Requests:
-    """Requests of one model."""
-    by_request = columns(parts, "arrival_s", "source", "start_s", "finish_s", "outcome")
-    return Requests(**by_request, due=due_joined(parts))
-
-
-def due_joined(parts: Sequence[Requests]) -> NDArray[np.bool_] | None:
-    """To which frames an answer is due; None of a model, whose requests all get one."""
-    due = [part.due for part in parts if part.due is not None]
-    return np.concatenate(due) if due else None
-
-
-def batches_joined(parts: Iterable[Batches]) -> tuple[Batches, ...]:
-    """Batches, one record for each model and device."""
-    groups = alike(parts, lambda part: (part.model, part.device))
-    return tuple(replace(same[0], **columns(same, "start_s", "finish_s", "count", "aborted")) for same in groups)
+    changes |= {
+        name: {key: later(one, by_s) for key, one in getattr(take, name).items()}
+        for name in ("requests", "memory", "stations")
+    }
+    return replace(take, **changes)
 
 
 def frames_joined(takes: Sequence[SimulationResult], stage: str) -> NDArray[np.int64]:
@@ -136,20 +117,9 @@ def frame_count(take: SimulationResult, stage: str) -> int:
     )
 
 
-def uses_joined(parts: Sequence[StationUse]) -> StationUse:
-    """What one station did."""
-    return StationUse(**columns(parts, "start_s", "finish_s"))
-
-
-def memory_joined(parts: Sequence[MemoryUse]) -> MemoryUse:
-    """Memory of one device."""
-    return MemoryUse(**columns(parts, "at_s", "used_bytes"))
-
-
 def actions_joined(parts: Iterable[Actions]) -> tuple[Actions, ...]:
     """Actions, one record for each kind, model and device."""
-    groups = alike(parts, lambda part: (part.kind, part.model, part.device))
-    return tuple(replace(same[0], **columns(same, "start_s", "batch", "expected_s", "actual_s")) for same in groups)
+    return tuple(map(joined, alike(parts, attrgetter("kind", "model", "device"))))
 
 
 def alike(parts: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
@@ -163,11 +133,7 @@ def alike(parts: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
 def served_in_sequence(takes: Sequence[Served]) -> Served:
     """All takes as one run; it stopped for the reason that the last one did."""
     begin_s = starts([take.result.duration_s for take in takes])
-    actions = [
-        replace(one, start_s=one.start_s + at_s)
-        for take, at_s in zip(takes, begin_s, strict=True)
-        for one in take.actions
-    ]
+    actions = [later(one, at_s) for take, at_s in zip(takes, begin_s, strict=True) for one in take.actions]
     return Served(
         result=in_sequence([take.result for take in takes]),
         actions=actions_joined(actions),

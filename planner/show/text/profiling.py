@@ -1,13 +1,13 @@
 """Anatomy as text for people and as JSON."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from operator import attrgetter
 from typing import Any, TypeVar
 
-from calibrate.published.accuracy import PublishedAccuracy
 from planner.model.plan import Estimate, Prediction
 from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
-from planner.questions.profiling.systolic import ArrayLayer
 from planner.questions.profiling.whatif import LayerWhatIf, Unanswered
 from planner.questions.profiling.working_set import Knee, working_set_bytes
 from planner.questions.training.memory import CONTEXT_BYTES, Fits
@@ -15,6 +15,7 @@ from planner.show.document import Column, Document, Rows, Section, Table, Text
 from planner.show.forms import written
 from planner.units.writing import Format, Screen, counted, seconds, share
 from simulator.world.precision import VALUE_BYTES, value_share, weight_share
+from simulator.world.signature import Signature
 
 T = TypeVar("T")
 SCHEMA = "planner.anatomy/v1"
@@ -323,6 +324,51 @@ def _time(value_s: float) -> str:
 # JSON
 
 
+LAYER = {
+    "name": "layer.name",
+    "type": "layer.type",
+    "signature": "layer.signature",
+    "params": "layer.params",
+    "flops": "flops",
+    "bytes_moved": "bytes",
+    "intensity": "intensity",
+    "operators": "layer.kernels",
+}
+MAPPED = {
+    "name": "layer.name",
+    "folds": "folds",
+    "cycles": "cycles",
+    "utilization": "utilization",
+    "time_s": "time_s",
+    "bound": "bound",
+    "on_chip": "fits",
+}
+LEVEL = {
+    "level": "level.name",
+    "size_bytes": "level.size_bytes",
+    "from_batch_size": "batch",
+    "layer": "layer",
+    "layers_outside": "share",
+}
+"""Keys of the JSON, and where their figures stand."""
+ACCURACY = "precision runtime method metric reference value lost source as_of"
+CEILINGS = "flops_per_s products_flops_per_s bytes_per_s launch_s evidence source"
+PREDICTION = "latency_s memory_bytes load_s evidence memory_evidence rule probes"
+"""The same of figures that stand under their keys."""
+
+
+def _picked(thing: object, keys: Mapping[str, str] | str) -> dict[str, Any]:
+    named = {key: key for key in keys.split()} if isinstance(keys, str) else keys
+    return {key: _written(attrgetter(path)(thing)) for key, path in named.items()}
+
+
+def _written(value: object) -> object:
+    """A band as its ends, a signature as its text."""
+    if isinstance(value, Estimate):
+        return asdict(value)
+    return str(value) if isinstance(value, Signature) else value
+
+
 def as_json(seen: Anatomy) -> dict[str, Any]:
     """All figures, SI units."""
     facts, roof, total = seen.facts, seen.roofline, seen.training.total
@@ -339,8 +385,8 @@ def as_json(seen: Anatomy) -> dict[str, Any]:
         "bytes_moved": roof.bytes,
         "operators": facts.kernels,
         "layers": [_layer(seen, time) for time in roof.layers],
-        "what_ifs": [_what_if(each) for each in seen.what_ifs],
-        "accuracies": [_accuracy(one) for one in seen.accuracies],
+        "what_ifs": list(map(_what_if, seen.what_ifs)),
+        "accuracies": [_picked(one, ACCURACY) for one in seen.accuracies],
         "training_memory_bytes": {
             **seen.training.kinds(),
             "total": {"value": total.mid, "low": total.low, "high": total.high},
@@ -350,38 +396,20 @@ def as_json(seen: Anatomy) -> dict[str, Any]:
             "activations_bytes": seen.checkpointing.checkpointed_bytes,
             "more_operations": seen.checkpointing.more_operations,
         },
-        "memory_levels": [_level(knee) for knee in seen.knees],
+        "memory_levels": [_picked(knee, LEVEL) for knee in seen.knees],
     }
     return found | _on_gpu(seen) | _on_array(seen.on_array) | _run(seen.measured)
 
 
 def _layer(seen: Anatomy, time: LayerTime) -> dict[str, Any]:
     layer = time.layer
-    row: dict[str, Any] = {
-        "name": layer.name,
-        "type": layer.type,
-        "signature": str(layer.signature),
-        "params": layer.params,
-        "flops": time.flops,
-        "bytes_moved": time.bytes,
-        "intensity": time.intensity,
-        "operators": layer.kernels,
+    row = _picked(time, LAYER) | {
         "input_bytes": round(value_share(seen.precision) * layer.input_bytes),
         "weight_bytes": round(weight_share(seen.precision) * layer.weight_bytes),
         "output_bytes": round(value_share(seen.precision) * layer.output_bytes),
         "working_set_bytes": round(working_set_bytes(layer, 1, seen.precision)),
     }
-    return row | ({"time_s": time.time_s, "bound": str(time.bound)} if seen.gpu else {})
-
-
-def _level(knee: Knee) -> dict[str, Any]:
-    return {
-        "level": knee.level.name,
-        "size_bytes": knee.level.size_bytes,
-        "from_batch_size": knee.batch,
-        "layer": knee.layer,
-        "layers_outside": knee.share,
-    }
+    return row | (_picked(time, "time_s bound") if seen.gpu else {})
 
 
 def _what_if(each: LayerWhatIf | Unanswered) -> dict[str, Any]:
@@ -391,53 +419,18 @@ def _what_if(each: LayerWhatIf | Unanswered) -> dict[str, Any]:
     return {"name": each.name, "flops": each.flops, "bytes_moved": each.bytes, **timed, "assumes": each.assumes}
 
 
-def _accuracy(one: PublishedAccuracy) -> dict[str, Any]:
-    return {
-        "precision": one.precision,
-        "runtime": one.runtime,
-        "method": one.method,
-        "metric": one.metric,
-        "reference": one.reference,
-        "value": one.value,
-        "lost": one.lost,
-        "source": one.source,
-        "as_of": one.as_of,
-    }
-
-
 def _on_gpu(seen: Anatomy) -> dict[str, Any]:
     if seen.gpu is None:
         return {}
-    roof, limits = seen.roofline, seen.roofline.ceilings
+    roof = seen.roofline
     found: dict[str, Any] = {
         "gpu": seen.gpu.name,
-        "bound": str(roof.bound),
-        "bound_shares": {str(bound): part for bound, part in roof.shares.items() if bound is not Bound.NONE},
+        "bound": roof.bound,
+        "bound_shares": {bound: part for bound, part in roof.shares.items() if bound is not Bound.NONE},
         "roofline_s": roof.total_s,
-        "ceilings": {
-            "flops_per_s": limits.flops_per_s,
-            "products_flops_per_s": limits.products_flops_per_s,
-            "bytes_per_s": limits.bytes_per_s,
-            "launch_s": limits.launch_s,
-            "evidence": str(limits.evidence),
-            "source": limits.source,
-        },
+        "ceilings": _picked(roof.ceilings, CEILINGS),
     }
-    if (prediction := seen.prediction) is None:
-        return found
-    return found | {
-        "latency_s": _ends(prediction.latency_s),
-        "memory_bytes": _ends(prediction.memory_bytes),
-        "load_s": _ends(prediction.load_s),
-        "evidence": str(prediction.evidence),
-        "memory_evidence": str(prediction.memory_evidence),
-        "rule": str(prediction.rule),
-        "probes": list(prediction.probes),
-    }
-
-
-def _ends(estimate: Estimate) -> dict[str, float]:
-    return {end: getattr(estimate, end) for end in ("value", "low", "high")}
+    return found | (_picked(seen.prediction, PREDICTION) if seen.prediction else {})
 
 
 def _on_array(array: OnArray | None) -> dict[str, Any]:
@@ -446,25 +439,13 @@ def _on_array(array: OnArray | None) -> dict[str, Any]:
     return {
         "array": {
             "device": array.array.name,
-            "dataflow": str(array.dataflow),
+            "dataflow": array.dataflow,
             "time_s": array.total_s,
             "cycles": sum(x.cycles for x in array.layers),
             "utilization": array.utilization,
             "source": array.array.source,
-            "layers": [_mapped(x) for x in array.layers],
+            "layers": [_picked(x, MAPPED) for x in array.layers],
         }
-    }
-
-
-def _mapped(x: ArrayLayer) -> dict[str, Any]:
-    return {
-        "name": x.layer.name,
-        "folds": x.folds,
-        "cycles": x.cycles,
-        "utilization": x.utilization,
-        "time_s": x.time_s,
-        "bound": x.bound,
-        "on_chip": x.fits,
     }
 
 

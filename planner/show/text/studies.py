@@ -13,6 +13,7 @@ from planner.questions.studies.results import (
     Swing,
     figure_of,
 )
+from planner.questions.studies.scenario import parts_of
 from planner.units.writing import counted, decimals, dollars, gigabytes, percent, seconds
 
 REASONS_SHOWN = 5
@@ -73,7 +74,7 @@ def outputs_of(answer: StudyAnswer) -> list[OutputAnswer]:
 
 def title(name: str) -> str:
     """`cost an hour`, `p99 of yolov3`."""
-    figure, _, model = name.rstrip("]").partition("[")
+    figure, model = parts_of(name)
     called = TITLES.get(figure, figure.replace("_", " "))
     return f"{called} of {model}" if model else called
 

@@ -1,7 +1,7 @@
 """Validation for people: measured beside simulated as tables and JSON."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from math import isfinite
 from statistics import fmean, median
@@ -102,7 +102,7 @@ def span(metric: str, interval: tuple[float, float]) -> str:
 def render(answer: Validation, form: Format, screen: Screen) -> str:
     """The comparison in one of the formats."""
     if form is Format.MD:
-        return "\n".join(section(Folder(answer.scenario, [answer]))) + "\n"
+        return "\n".join(section(answer.scenario, [answer])) + "\n"
     return written(answer, document, form, screen, as_json)
 
 
@@ -365,32 +365,6 @@ def times(factor: float | None) -> str:
     return "-" if factor is None else f"{factor:.2f}"
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """All runs of one machine, in order of time."""
-
-    name: str
-    rehearsed: Sequence[Validation]
-    """As they were rehearsed."""
-    alone: Sequence[Validation] = ()
-    """By profiles of one session."""
-    joined: Mapping[int, Sequence[Validation]] = field(default_factory=dict)
-    """By profiles of so many sessions, those runs that had enough before them."""
-
-
-def bands(folder: Folder) -> list[str]:
-    """How far all runs together are off, as rehearsed and by profiles alone."""
-    lines = block("Errors over all models of all runs:", folder.rehearsed)
-    if folder.alone:
-        lines += ["", *block("The same by profiles alone, as if nobody had rehearsed:", folder.alone)]
-    for count, answers in folder.joined.items():
-        if answers:
-            runs = counted(len(answers), "run")
-            title = f"By profiles of {count} sessions joined, the first and the last {count - 1} before each of {runs}:"
-            lines += ["", *block(title, answers)]
-    return lines
-
-
 def block(title: str, answers: Sequence[Validation]) -> list[str]:
     """Errors and coverage of some runs together."""
     return [title, "", *overall(answers), f"- {coverage_line(pooled(answers))}"]
@@ -425,12 +399,11 @@ def machine_line(answer: Validation) -> str:
     return ", ".join([*parts, f"recorded {answer.created_at[:10]}"])
 
 
-def section(folder: Folder) -> list[str]:
-    """All runs of one machine."""
-    answers = folder.rehearsed
+def section(name: str, answers: Sequence[Validation], beside: Sequence[str] = ()) -> list[str]:
+    """All runs of one machine; `beside` are lines on the same runs told otherwise."""
     return [
-        *(f"## {folder.name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
-        *(*bands(folder), ""),
+        *(f"## {name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
+        *(*block("Errors over all models of all runs:", answers), *beside, ""),
         *("Measured / simulated, and the error:", "", *rows_markdown(answers), ""),
         *device_rows_markdown(answers),
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from planner.catalog.sold import ANY_REGION
+from planner.catalog.sold import seller
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.ranges import Range
 from planner.questions.training.speed import Limit, SpeedRule
@@ -105,8 +105,8 @@ class TrainingOption:
     @property
     def priced(self) -> str:
         """`spot of aws us-east-2`; `own`."""
-        seller = f"{self.provider} {self.region}".removesuffix(ANY_REGION).strip()
-        return f"{self.price_kind} of {seller}" if seller else self.price_kind
+        whose = seller(self.provider, self.region)
+        return f"{self.price_kind} of {whose}" if whose else self.price_kind
 
     @property
     def paid_usd(self) -> float:

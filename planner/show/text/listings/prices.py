@@ -6,7 +6,7 @@ from datetime import date
 
 from planner.catalog.catalog import Catalog
 from planner.catalog.files import SaleStatus
-from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase, stale, usual_days
+from planner.catalog.sold import Instance, Price, Purchase, seller, stale, usual_days
 from planner.model.choices import PriceKind
 from planner.show.document import Column, Rows
 from planner.show.terminal import listed
@@ -26,7 +26,7 @@ def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> 
     rows = Rows(sorted(wanted, key=lambda i: (per_gpu(i), i.name, i.region)))
     columns = [
         rows.words("instance", lambda i: i.name if i.status is SaleStatus.ACTIVE else f"{i.name} ({i.status})"),
-        rows.words("provider", lambda i: f"{i.provider} {i.region}".removesuffix(ANY_REGION).strip()),
+        rows.words("provider", lambda i: seller(i.provider, i.region)),
         rows.words("GPUs", lambda i: f"{i.gpu_count} {i.gpu}"),
         rows.figures("GB", lambda i: f"{catalog.gpus[i.gpu].memory_bytes / 1e9:.0f}"),
         *(Column(title, [hourly(i.prices.get(kind)) for i in rows.items], True) for kind, title in TITLES.items()),

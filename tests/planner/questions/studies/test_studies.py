@@ -30,10 +30,11 @@ from planner.cli import app
 from planner.io.load import ScenarioError, load_scenario, schema
 from planner.io.overrides import read_override
 from planner.io.store import StoreError, plain
-from planner.questions.studies import figures, results, scenario
+from planner.questions.studies import figures, reading, results
 from planner.questions.studies.base import ChangedValue, key_of
 from planner.questions.studies.engine import (
     DAY,
+    Ask,
     Context,
     Inputs,
     Lost,
@@ -49,7 +50,7 @@ from planner.questions.studies.local_engine import LocalEngine
 from planner.questions.studies.reading import load_study
 from planner.questions.studies.results import PointAnswer, write
 from planner.questions.studies.run import Ran, run_study
-from planner.questions.studies.scenario import Condition, Find, Search, Study
+from planner.questions.studies.scenario import Condition, Find, Search, Study, StudySpec
 from planner.questions.studies.threshold import bracket, next_values, one_holds
 from planner.questions.training.plan import train
 from planner.questions.training.reading import load_training
@@ -449,7 +450,7 @@ def test_a_point_that_is_no_scenario_fails_alone(tmp_path: Path) -> None:
 
 
 def test_an_internal_error_is_a_reason() -> None:
-    outcome = run_point(CONTEXT, Inputs(scenario.Ask.PLAN, None))  # type: ignore[arg-type]
+    outcome = run_point(CONTEXT, Inputs(Ask.PLAN, None))  # type: ignore[arg-type]
     assert outcome["failed"]
     assert outcome["reason"].startswith("internal error: ")
 
@@ -508,7 +509,7 @@ def test_what_matters_most_comes_first_and_the_rest_stays_at_the_base() -> None:
         return results.AxisAnswer(name=name, values=(1, 2, 3), numbers=None, unit="", log=False, reference=1)
 
     grid = [point({"a": a, "b": b}, a + 10 * b, feasible=b < 3) for a in (1, 2, 3) for b in (1, 2, 3)]
-    first, second = results.sensitivity([axis("a"), axis("b")], ["cost"], grid, scenario.Ask.PLAN)
+    first, second = results.sensitivity([axis("a"), axis("b")], ["cost"], grid, Ask.PLAN)
     assert (first.axis, first.low_figure, first.high_figure, first.left_out) == ("b", 12, 22, (3,))
     assert (second.axis, second.low, second.high, second.reference_figure) == ("a", 1, 3, 22)
 
@@ -549,7 +550,7 @@ def test_a_search_runs_the_value_that_it_reports(unit: str) -> None:
     """As a point does: numbers are written with their unit and read back."""
 
     def run(number: float) -> float:
-        seen = scenario.measured(search.written(number))
+        seen = reading.measured(search.written(number))
         assert seen
         assert seen[1] == unit
         return seen[0]
@@ -658,7 +659,7 @@ def test_without_duckdb_there_is_no_parquet(small: Path, tmp_path: Path, monkeyp
 
 def test_schema_of_studies_is_shipped() -> None:
     shipped = json.loads((ROOT / "scenarios" / "studies" / "study.schema.json").read_text(encoding="utf-8"))
-    assert shipped == schema(scenario.StudySpec)
+    assert shipped == schema(StudySpec)
 
 
 def test_every_key_of_a_study_is_explained(whole: dict[str, bytes]) -> None:

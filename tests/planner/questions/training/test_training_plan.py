@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
-from planner.questions.training.answer.choosing import fastest_of, is_allowed, paid_usd, rival_of, time_s
+from planner.questions.training.answer.choosing import fastest_of, is_allowed, rival_of
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
@@ -1054,11 +1055,11 @@ def test_kinds_that_cannot_be_told_apart_are_named_with_what_settles_it() -> Non
     plan = vit()
     one = plan.options[0]
     best, near, far = (known_within(one, gpu, step_s, 1.2) for gpu, step_s in (("H100", 1.0), ("L4", 1.2), ("T4", 1.5)))
-    assert rival_of(best, [far, near, best], time_s) is near
-    assert rival_of(best, [best, far], time_s) is None
-    assert rival_of(best, [best], paid_usd) is None
+    assert rival_of(best, [far, near, best], attrgetter("time_s.mid")) is near
+    assert rival_of(best, [best, far], attrgetter("time_s.mid")) is None
+    assert rival_of(best, [best], attrgetter("paid_usd")) is None
     stated, slower = known_within(one, "H100", 1.0, 1.0), known_within(one, "L4", 1.01, 1.0)
-    assert rival_of(stated, [stated, slower], time_s) is None
+    assert rival_of(stated, [stated, slower], attrgetter("time_s.mid")) is None
     shown = replace(plan, cheapest=best, fastest=best, cheapest_rival=near, fastest_rival=None)
     lines = [line for line in answers(shown) if line.startswith("Cannot be told apart")]
     assert len(lines) == 1

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from support import worlds
 from support.paths import SCENARIOS
 
-from benchmarks.making.validation_page import BEGIN, END, folder_of, of_sessions, renew
+from benchmarks.making.validation_page import BEGIN, END, Folder, folder_of, of_sessions, renew
 from calibrate.serving.served import Actions, HeldMemory
 from planner.io.load import load_scenario, schema
 from planner.io.store import StoreError
@@ -36,7 +36,6 @@ from planner.questions.validation.takes import actions_joined, in_sequence, leng
 from planner.show.text.validation import (
     DISTURBING_CORES,
     METRICS,
-    Folder,
     likely_cause,
     pooled,
     render,
