@@ -17,7 +17,9 @@ import pytest
 import typer
 from support import scenario_keys
 from support.paths import ROOT
+from support.shown import UNRUN, WALKED
 
+from calibrate import cli as calibrating
 from calibrate.library.lookup import find_profiles
 from calibrate.library.reading import PRECISIONS
 from planner import cli
@@ -112,27 +114,42 @@ def test_concepts_are_worked() -> None:
     assert CONCEPTS.read_text(encoding="utf-8").count(">>> ") >= 30
 
 
-BLOCK = re.compile(r"^```(?:console|sh|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^(?:\$ )?planner ([a-z].*)", re.MULTILINE)
+INLINE = re.compile(r"`planner ([a-z][^`]*)`")
+
+
+def commands_in_blocks(text: str) -> list[str]:
+    """Commands of a page's blocks, without their comments."""
+    blocks = re.findall(r"^```(?:console|sh|text)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [line.partition("#")[0].strip() for block in blocks for line in SHOWN.findall(block.replace("\\\n", " "))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_that_are_shown_exist_with_their_options(page: Path) -> None:
-    """Those that take minutes, a GPU or the network are shown too, and run by no test."""
-    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
-    for line in (line for block in blocks for line in SHOWN.findall(block.replace("\\\n", " "))):
+    text = page.read_text(encoding="utf-8")
+    for line in (*commands_in_blocks(text), *INLINE.findall(text)):
         command: Any = typer.main.get_command(cli.app)
-        words = list(takewhile(lambda word: word not in ("|", ">", "&&"), shlex.split(line, comments=True)))
-        while hasattr(command, "commands"):
+        words = list(takewhile(lambda word: word not in ("|", ">", "&&"), shlex.split(line)))
+        while hasattr(command, "commands") and words:
             if words[0].startswith("-"):
                 break
             assert words[0] in command.commands, line
             command = command.commands[words.pop(0)]
-        if command.context_settings.get("ignore_unknown_options"):
-            continue  # `planner calibrate` hands them on
-        known = {"-h", "--help"}.union(*(param.opts for param in command.params))
+        options = [option for param in command.params for option in param.opts]
+        if command.context_settings.get("ignore_unknown_options"):  # `planner calibrate` hands them on
+            options = list(calibrating.parser()._option_string_actions)
         asked = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-        assert asked <= known, line
+        assert asked <= {"-h", "--help", *options}, line
+
+
+def test_every_command_of_a_block_is_run_or_it_is_said_why_not() -> None:
+    """A page that is walked runs all of its own."""
+    walked = {*(path.name for path in WALKED), "README.md", "tour.md", "tutorial.md"}
+    elsewhere = [page for page in PAGES if page.name not in walked]
+    shown = {command for page in elsewhere for command in commands_in_blocks(page.read_text(encoding="utf-8"))}
+    unrun = {command: [why for start, why in UNRUN.items() if command.startswith(start)] for command in shown}
+    assert {command for command, why in unrun.items() if len(why) != 1} == set()
+    assert {start for start in UNRUN if not any(command.startswith(start) for command in shown)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

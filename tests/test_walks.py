@@ -11,16 +11,12 @@ import pytest
 from support.commands import planner
 from support.notebook import run
 from support.paths import ROOT, SCENARIOS
+from support.shown import WALKED
 from support.walks import pictures, saved, shown_anew, steps
 
 DOCS = ROOT / "docs"
 TUTORIAL = DOCS / "tutorial.md"
 NOTEBOOK = DOCS / "planner.ipynb"
-PAGES = [
-    *sorted((DOCS / "howto").glob("*.md")),
-    *(DOCS / f"{name}.md" for name in ("students", "merging", "profile", "horizons", "studies")),
-]
-"""Their answers rest on shipped figures, and are the same everywhere."""
 UPDATE = "UPDATE_DOCS" in os.environ
 
 
@@ -51,7 +47,7 @@ def test_the_tutorial_runs_on_this_processor(here):
     sys.modules.pop("tiles")
 
 
-@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", WALKED, ids=lambda file: file.stem)
 def test_a_page_runs_and_answers_as_shown(file, here):
     """What is shown of an answer stands in it, line for line. UPDATE_DOCS=1 writes it anew, and the pictures."""
     pytest.importorskip("matplotlib")

@@ -1,4 +1,4 @@
-"""The commands that README and the tour show."""
+"""The commands that README and the documents show: which pages are walked, and what is run by no test."""
 
 import re
 import shlex
@@ -11,6 +11,27 @@ BLOCKS = "\n".join(re.findall(r"^```console\n(.*?)^```", PAGES, re.M | re.S))
 SHOWN = list(dict.fromkeys(re.findall(r"^\$ (planner .*?)(?:\s+# exit (\d))?$", BLOCKS, re.M)))
 TRAINED_IN_TEST_JOINT = "planner merge train scenarios/merge/digits.yaml --device cpu"
 """Takes a minute: run once, and looked at, there."""
+
+DOCS = ROOT / "docs"
+WALKED = [
+    *sorted((DOCS / "howto").glob("*.md")),
+    *(DOCS / f"{name}.md" for name in ("deploying", "students", "merging", "profile", "horizons", "studies")),
+]
+"""Their answers rest on shipped figures, the same everywhere: `tests/test_walks.py` runs them from top to end."""
+UNRUN = {
+    "calibrate --engine ray": "needs a cluster of Ray",
+    "calibrate --device cpu --models lenet": "minutes of measuring; the tutorial calibrates a smaller model",
+    "calibrate --models lecture --sessions 3": "minutes of measuring, minutes apart",
+    "profiles show lenet --profiles profiles": "shows what was measured above it",
+    "profiles join": "joins what several calibrations wrote",
+    "profiles import": "another tool's files; tests/planner/imports reads such ones",
+    "plan scenario.yaml": "the reader's own scenario",
+    "prices import": "another tool's file; tests/planner/imports reads such ones",
+    "prices refresh": "the network",
+    "init shop.yaml --from": "another tool's file; tests/planner/imports reads such ones",
+    "validate": "runs in real time, or replays such a run; tests/planner/questions/validation runs shorter ones",
+}
+"""Beginnings of the commands in blocks of other pages, and why no test runs them. Their options are read."""
 
 
 def chains(shown):
