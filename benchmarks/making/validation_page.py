@@ -3,20 +3,33 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import hypot, log, sqrt
+from functools import partial
+from math import hypot, isfinite, log, sqrt
 from pathlib import Path
-from statistics import geometric_mean, stdev
+from statistics import fmean, geometric_mean, median, stdev
 
 from planner.io.store import StoreError, write_text
-from planner.questions.validation.answer import Validation
+from planner.questions.validation.answer import SHARES, Compared, Coverage, Validation
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.recording import Recording, read_recording
 from planner.questions.validation.simulating import stretched
-from planner.questions.validation.speed import speed_of
-from planner.show.text.validation import block, section
-from planner.units.writing import counted
+from planner.questions.validation.speed import RehearsedSpeed, speed_of
+from planner.show.document import Rows
+from planner.show.terminal import plain
+from planner.show.text.validation import (
+    METRICS,
+    coverage_line,
+    error,
+    figure,
+    largest_error,
+    likely_cause,
+    machine_line,
+    times,
+)
+from planner.units.writing import counted, markdown
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
+PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
 SESSIONS = (3, 4)
 """Sessions of a calibration whose worth the page shows."""
 
@@ -68,6 +81,91 @@ def folder_of(name: str, recordings: Sequence[Recording]) -> Folder:
     }
     alone = [validate(recording, by_profiles=True, causes=False) for recording in recordings]
     return Folder(name, list(map(validate, recordings)), alone, joined)
+
+
+def section(name: str, answers: Sequence[Validation], beside: Sequence[str] = ()) -> list[str]:
+    """All runs of one machine; `beside` are lines on the same runs told otherwise."""
+    return [
+        *(f"## {name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
+        *(*block("Errors over all models of all runs:", answers), *beside, ""),
+        *("Measured / simulated, and the error:", "", *rows_markdown(answers), ""),
+        *device_rows_markdown(answers),
+    ]
+
+
+def block(title: str, answers: Sequence[Validation]) -> list[str]:
+    """Errors and coverage of some runs together."""
+    return [title, "", *overall(answers), f"- {coverage_line(pooled(answers))}"]
+
+
+def overall(answers: Sequence[Validation]) -> list[str]:
+    """How far all runs together are off, each figure the median over models and runs, and the worst."""
+    models = [model for answer in answers for model in answer.models]
+    lines = []
+    for metric in PAGE_METRICS:
+        found = sorted(abs(model.error[metric]) for model in models if isfinite(model.error[metric]))
+        if found:
+            unit = "points" if metric in SHARES else "%"
+            middle, average = median(found), fmean(found)
+            lines.append(
+                f"- {METRICS[metric][0]}: median {middle * 100:.1f} {unit}, mean {average * 100:.1f} {unit}, "
+                f"worst {found[-1] * 100:.1f} {unit}"
+            )
+    return lines
+
+
+def pooled(answers: Sequence[Validation]) -> Coverage:
+    """Coverage over several runs."""
+    found = [answer.coverage for answer in answers]
+    return Coverage(inside=sum(c.inside for c in found), of=sum(c.of for c in found), fixed=sum(c.fixed for c in found))
+
+
+def rows_markdown(answers: Sequence[Validation]) -> list[str]:
+    """One row for each model of each run: measured beside simulated."""
+    rows = Rows([(answer, model) for answer in answers for model in answer.models])
+    return markdown(
+        plain(
+            [
+                rows.words("scenario", lambda row: row[0].scenario),
+                rows.words("model", lambda row: row[1].name),
+                *(rows.figures(METRICS[metric][0], partial(with_error, metric)) for metric in PAGE_METRICS),
+            ]
+        )
+    )
+
+
+def with_error(metric: str, row: tuple[Validation, Compared]) -> str:
+    """`81.2 ms / 79.9 ms (-1.6 %)`."""
+    return f"{beside(metric, row[1])} ({error(metric, row[1].error[metric])})"
+
+
+def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
+    """One row for each run: what the device did, how many figures lie in their intervals, and why the rest differ."""
+    rows = Rows(answers)
+    return markdown(
+        plain(
+            [
+                rows.words("scenario", "scenario"),
+                rows.figures("requests", lambda a: f"{a.requests:,}"),
+                rows.figures("speed", lambda a: " / ".join(map(times, levels(a.speeds)))),
+                rows.figures("time loading", lambda a: beside("load_share", a.device)),
+                rows.figures("peak memory", lambda a: beside("peak_memory_bytes", a.device)),
+                rows.figures("in their intervals", lambda a: f"{a.coverage.inside} of {a.coverage.of}"),
+                rows.figures("harness", lambda a: f"{a.overhead.share * 100:.2f} %"),
+                rows.words("largest error, and its likely cause", lambda a: f"{largest_error(a)} {likely_cause(a)}"),
+            ]
+        )
+    )
+
+
+def beside(metric: str, row: Compared) -> str:
+    """`81.2 ms / 79.9 ms`: measured, simulated."""
+    return f"{figure(metric, row.measured[metric])} / {figure(metric, row.simulated[metric])}"
+
+
+def levels(speeds: Sequence[RehearsedSpeed]) -> list[float | None]:
+    """Run times over those of the profiles in each rehearsal."""
+    return [*(speed.before for speed in speeds), speeds[-1].after]
 
 
 def of_sessions(recording: Recording, earlier: Sequence[Recording]) -> Recording:

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from math import isfinite
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from planner.questions.validation.answer import (
@@ -20,10 +19,9 @@ from planner.questions.validation.answer import (
     Validation,
 )
 from planner.questions.validation.speed import RehearsedSpeed
-from planner.show.document import Column, Document, Rows, Section, Table, Text, Tone
+from planner.show.document import Column, Document, Rows, Section, Table, Text, Tone, View
 from planner.show.forms import written
-from planner.show.terminal import plain
-from planner.units.writing import Format, Screen, counted, markdown, per_second, seconds, share
+from planner.units.writing import Format, Screen, counted, per_second, seconds, share
 
 DISTURBING_CORES = 0.2
 """What other programs may use of the processor without being mentioned."""
@@ -58,6 +56,15 @@ METRICS: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "peak_memory_bytes": ("peak memory", exact_gigabytes),
 }
 """Names of the metrics for people, and how their figures are written."""
+FAR = 1.5
+"""Times the profiles' from which a device is not the one that was profiled: within a computing centre, GPUs of one kind
+differ by up to 1.22 times (Sinha et al., SC 2022)."""
+PROFILE_AGAIN = (
+    "Profiles are of another state of this device: serve with the threads and beside the load that they were measured "
+    "with, or measure anew into another --profiles DIR."
+)
+
+
 MACHINE = {
     "gpu_name": "gpu name",
     "host_cpu": "host cpu",
@@ -69,14 +76,13 @@ MACHINE = {
     "python": "python",
 }
 """Of the machine of a run."""
-FAR = 1.5
-"""Times the profiles' from which a device is not the one that was profiled: within a computing centre, GPUs of one kind
-differ by up to 1.22 times (Sinha et al., SC 2022)."""
-PROFILE_AGAIN = (
-    "Profiles are of another state of this device: serve with the threads and beside the load that they were measured "
-    "with, or measure anew into another --profiles DIR."
-)
-PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
+
+
+def machine_line(answer: Validation) -> str:
+    """The machine a run was recorded on: device, versions, date."""
+    known = answer.machine
+    parts = [f"{name} {known[key]}" for key, name in MACHINE.items() if known.get(key) not in (None, "")]
+    return ", ".join([*parts, f"recorded {answer.created_at[:10]}"])
 
 
 def figure(metric: str, value: float) -> str:
@@ -101,8 +107,6 @@ def span(metric: str, interval: tuple[float, float]) -> str:
 
 def render(answer: Validation, form: Format, screen: Screen) -> str:
     """The comparison in one of the formats."""
-    if form is Format.MD:
-        return "\n".join(section(answer.scenario, [answer])) + "\n"
     return written(answer, document, form, screen, as_json)
 
 
@@ -120,6 +124,7 @@ def document(answer: Validation) -> Document:
         name=answer.scenario,
         headline=headline(answer),
         lead=[
+            Text(f"{machine_line(answer)}.", views=frozenset({View.MARKDOWN})),
             *(Text(line, Tone.WARN) for line in spoilt_by(answer)),
             *map(Text, summary(answer)),
         ],
@@ -309,101 +314,6 @@ def action_columns(answer: Validation) -> list[Column]:
     ]
 
 
-# Runs of one machine
-
-
-def rows_markdown(answers: Sequence[Validation]) -> list[str]:
-    """One row for each model of each run: measured beside simulated."""
-    rows = Rows([(answer, model) for answer in answers for model in answer.models])
-    return markdown(
-        plain(
-            [
-                rows.words("scenario", lambda row: row[0].scenario),
-                rows.words("model", lambda row: row[1].name),
-                *(rows.figures(METRICS[metric][0], partial(with_error, metric)) for metric in PAGE_METRICS),
-            ]
-        )
-    )
-
-
-def with_error(metric: str, row: tuple[Validation, Compared]) -> str:
-    """`81.2 ms / 79.9 ms (-1.6 %)`."""
-    return f"{beside(metric, row[1])} ({error(metric, row[1].error[metric])})"
-
-
-def beside(metric: str, row: Compared) -> str:
-    """`81.2 ms / 79.9 ms`: measured, simulated."""
-    return f"{figure(metric, row.measured[metric])} / {figure(metric, row.simulated[metric])}"
-
-
-def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
-    """One row for each run: what the device did, how many figures lie in their intervals, and why the rest differ."""
-    rows = Rows(answers)
-    return markdown(
-        plain(
-            [
-                rows.words("scenario", "scenario"),
-                rows.figures("requests", lambda a: f"{a.requests:,}"),
-                rows.figures("speed", lambda a: " / ".join(map(times, levels(a.speeds)))),
-                rows.figures("time loading", lambda a: beside("load_share", a.device)),
-                rows.figures("peak memory", lambda a: beside("peak_memory_bytes", a.device)),
-                rows.figures("in their intervals", lambda a: f"{a.coverage.inside} of {a.coverage.of}"),
-                rows.figures("harness", lambda a: f"{a.overhead.share * 100:.2f} %"),
-                rows.words("largest error, and its likely cause", lambda a: f"{largest_error(a)} {likely_cause(a)}"),
-            ]
-        )
-    )
-
-
-def levels(speeds: Sequence[RehearsedSpeed]) -> list[float | None]:
-    """Run times over those of the profiles in each rehearsal."""
-    return [*(speed.before for speed in speeds), speeds[-1].after]
-
-
 def times(factor: float | None) -> str:
     """`1.08`; `-` where nobody timed it."""
     return "-" if factor is None else f"{factor:.2f}"
-
-
-def block(title: str, answers: Sequence[Validation]) -> list[str]:
-    """Errors and coverage of some runs together."""
-    return [title, "", *overall(answers), f"- {coverage_line(pooled(answers))}"]
-
-
-def overall(answers: Sequence[Validation]) -> list[str]:
-    """How far all runs together are off, each figure the median over models and runs, and the worst."""
-    models = [model for answer in answers for model in answer.models]
-    lines = []
-    for metric in PAGE_METRICS:
-        found = sorted(abs(model.error[metric]) for model in models if isfinite(model.error[metric]))
-        if found:
-            unit = "points" if metric in SHARES else "%"
-            middle, average = median(found), fmean(found)
-            lines.append(
-                f"- {METRICS[metric][0]}: median {middle * 100:.1f} {unit}, mean {average * 100:.1f} {unit}, "
-                f"worst {found[-1] * 100:.1f} {unit}"
-            )
-    return lines
-
-
-def pooled(answers: Sequence[Validation]) -> Coverage:
-    """Coverage over several runs."""
-    found = [answer.coverage for answer in answers]
-    return Coverage(inside=sum(c.inside for c in found), of=sum(c.of for c in found), fixed=sum(c.fixed for c in found))
-
-
-def machine_line(answer: Validation) -> str:
-    """The machine a run was recorded on: device, versions, date."""
-    known = answer.machine
-    parts = [f"{name} {known[key]}" for key, name in MACHINE.items() if known.get(key) not in (None, "")]
-    return ", ".join([*parts, f"recorded {answer.created_at[:10]}"])
-
-
-def section(name: str, answers: Sequence[Validation], beside: Sequence[str] = ()) -> list[str]:
-    """All runs of one machine; `beside` are lines on the same runs told otherwise."""
-    return [
-        *(f"## {name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
-        *(*block("Errors over all models of all runs:", answers), *beside, ""),
-        *("Measured / simulated, and the error:", "", *rows_markdown(answers), ""),
-        *device_rows_markdown(answers),
-    ]

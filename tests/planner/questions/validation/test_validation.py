@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from support import worlds
 from support.paths import SCENARIOS
 
-from benchmarks.making.validation_page import BEGIN, END, Folder, folder_of, of_sessions, renew
+from benchmarks.making.validation_page import BEGIN, END, Folder, folder_of, of_sessions, pooled, renew
 from calibrate.serving.served import Actions, HeldMemory
 from planner.io.load import load_scenario, schema
 from planner.io.store import StoreError
@@ -37,7 +37,6 @@ from planner.show.text.validation import (
     DISTURBING_CORES,
     METRICS,
     likely_cause,
-    pooled,
     render,
     speed_line,
     spoilt_by,
