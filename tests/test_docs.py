@@ -10,12 +10,13 @@ from enum import StrEnum
 from itertools import takewhile
 from math import inf, isnan
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
 import typer
 from support import scenario_keys
+from support.commands import planner
 from support.paths import ROOT
 from support.shown import UNRUN, WALKED
 
@@ -26,15 +27,25 @@ from planner import cli
 from planner.catalog.catalog import load_catalog
 from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer
+from planner.compare.diff import Diff
+from planner.compare.reprice import Repriced
 from planner.model import plan as plans
 from planner.model.choices import MeasurementFormat, Picture, PriceKind, PriceListFormat, PublicList, Target
 from planner.model.parts.merging import Merging, SharingRule
 from planner.model.parts.rules import AccuracyRule
+from planner.model.plan import Plan
 from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
 from planner.placing import sizing
 from planner.placing.duty import Portion, Rules, duty_cycle
 from planner.placing.fleets import cost_usd_per_hour
+from planner.questions.horizons.answer import Horizon
+from planner.questions.merging.breakeven import Breakeven
+from planner.questions.readiness.answer import WhatIf
+from planner.questions.studies.results import StudyAnswer
+from planner.questions.training.answer.option import TrainingPlan
+from planner.questions.training.check import Check
+from planner.questions.validation.answer import Validation
 from planner.search.simulation import POLICIES
 from planner.units.reading import HOURS_PER_MONTH, HOURS_PER_YEAR
 from simulator.clock import metrics
@@ -209,18 +220,41 @@ def test_every_metric_and_choice_is_defined(word: str) -> None:
     assert any(f"`{word}`" in row or row.startswith(word) for row in rows)
 
 
+def inside(hint: Any) -> set[type]:
+    """Dataclasses in a type such as `tuple[ModelSpec, ...]`."""
+    own = {hint} if isinstance(hint, type) and is_dataclass(hint) else set()
+    return own.union(*map(inside, get_args(hint)))
+
+
 def keys_of(kind: type) -> set[str]:
     """Keys of a dataclass's JSON, and of those inside it."""
-    inside = [t for f in fields(kind) for t in (f.type, *get_args(f.type)) if isinstance(t, type) and is_dataclass(t)]
-    return {f.name for f in fields(kind)}.union(*map(keys_of, inside))
+    names = {f.name for f in fields(kind)}
+    within = set().union(*(inside(hint) for name, hint in get_type_hints(kind).items() if name in names))
+    return names.union(*map(keys_of, within))
 
 
-@pytest.mark.parametrize("kind", [plans.Plan, Simulation], ids=lambda kind: str(kind.__name__))
-def test_every_key_of_the_json_is_explained(kind: type) -> None:
-    _, _, section = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("## What the JSON holds")
+ANSWERS = (Plan, Simulation, Diff, Repriced, WhatIf, TrainingPlan, Check, Breakeven, StudyAnswer, Validation)
+
+
+@pytest.mark.parametrize(("kind", "page"), [*((kind, "cli") for kind in ANSWERS), (Horizon, "horizons")])
+def test_every_key_of_the_json_is_explained(kind: type, page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     keys = keys_of(kind)
-    assert len(keys) > 40
-    assert sorted(key for key in keys if f"`{key}`" not in section) == []
+    assert len(keys) > 10
+    assert sorted(key for key in keys if f"`{key}`" not in text) == []
+
+
+def keys_in(answer: Any) -> set[str]:
+    """All keys of nested mappings."""
+    parts = answer.values() if isinstance(answer, dict) else answer if isinstance(answer, list) else ()
+    return {*(answer if isinstance(answer, dict) else ())}.union(*map(keys_in, parts))
+
+
+def test_every_key_of_what_models_could_share_is_explained() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    models = ["resnet18", "resnet34"]
+    _, out, _ = planner("merge", "analyze", *models, "--format", "json")
+    assert sorted(key for key in keys_in(json.loads(out)) - {*models} if f"`{key}`" not in text) == []
 
 
 def test_percentiles_are_on_a_line_between_neighbours() -> None:
