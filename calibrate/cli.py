@@ -10,7 +10,7 @@ from calibrate.io.points import OPTIMIZERS, PRECISIONS
 from calibrate.layers.facts import shipped
 from calibrate.sweep import request
 from calibrate.sweep.agenda import PROBES
-from calibrate.sweep.request import Request
+from calibrate.sweep.request import MODES, Request
 from calibrate.sweep.sweep import run
 from calibrate.zoo import zoo
 from simulator.errors import InputError
@@ -37,12 +37,7 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
     add("--model", action="append", default=[], metavar="PACKAGE.MODULE:FACTORY", help="a model of yours; repeatable")
     add("--input", metavar="CxHxW", help="shape of one sample of your models, e.g. 3x224x224")
     add("--batches", default="1,2,4,8,16,32,64", metavar="N,...", help="batch sizes (default: %(default)s)")
-    add(
-        "--mode",
-        default="inference,device",
-        metavar="M,...",
-        help="inference, training, device, swapping (default: %(default)s)",
-    )
+    add("--mode", default="inference,device", metavar="M,...", help=f"{', '.join(MODES)} (default: %(default)s)")
     add("--what", default="", metavar="P,...", help=f"only these probes of the device: {', '.join(PROBES)}")
     add("--precision", default="fp32", metavar="P,...", help=f"{', '.join(PRECISIONS)} (default: %(default)s)")
     add("--resolution", default="", metavar="N,...", help="height and width of pictures (default: the model's own)")
@@ -50,9 +45,7 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
     add("--cudnn-benchmark", action="store_true", help="let cuDNN choose its algorithms by trying them")
     add("--compile", action="store_true", help="through torch.compile")
     add("--cuda-graph", action="store_true", help="inference captured as a CUDA graph")
-    add(
-        "--optimizers", default="sgd,adam", metavar="O,...", help="of a training step: sgd, adam (default: %(default)s)"
-    )
+    add("--optimizers", default=",".join(OPTIMIZERS), metavar="O,...", help="of a training step (default: %(default)s)")
     add("--until-memory-ends", action="store_true", help="go on doubling the batch past the largest of --batches")
     add("--seconds", default="1", metavar="S", help="time for repeats of one point (default: %(default)s)")
     add("--soak", metavar="S", help="at the end run each model's largest batch back to back for so long")
@@ -76,7 +69,7 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
 def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrate") -> Request:
     """The request that `arguments` make; InputError where they make none."""
     given = parser(prog).parse_args(arguments)
-    modes = request.some("--mode", given.mode, request.MODES)
+    modes = request.some("--mode", given.mode, MODES)
     probes = request.some("--what", given.what, PROBES) if given.what else ()
     if probes:
         modes = ("device",)
@@ -94,7 +87,7 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
             given.resolution,
             channels_last=given.channels_last,
             cudnn_benchmark=given.cudnn_benchmark,
-            compiled=given.compile,
+            compile=given.compile,
             cuda_graph=given.cuda_graph,
         ),
         optimizers=request.some("--optimizers", given.optimizers, OPTIMIZERS),
@@ -131,7 +124,7 @@ def cluster(given: argparse.Namespace) -> str | None:
         return None
     if given.memory_log:
         raise InputError(f"--memory-log: {given.memory_log} is of one machine. Leave it out with --engine ray.")
-    if "swapping" in request.some("--mode", given.mode, request.MODES):
+    if "swapping" in request.some("--mode", given.mode, MODES):
         raise InputError("--mode: swapping is measured on this machine alone. Leave it out with --engine ray.")
     if given.device not in ("cpu", "cuda", "cuda:0"):
         raise InputError(f"--device: {given.device} is chosen by Ray with --engine ray. Write cuda or cpu.")

@@ -108,10 +108,6 @@ class Cpu:
         if limit_bytes is not None:
             self._limit(limit_bytes)
 
-    def close(self) -> None:
-        """Lets go of what nothing holds any more; a limit stays, for a process cannot lift it."""
-        self.empty_caches()
-
     def synchronise(self) -> None:
         """Nothing to wait for: an operation is done when its call returns."""
 
@@ -221,33 +217,25 @@ class Cuda:
         if first:  # at once: where what follows fails, its context is there at the next opening all the same
             FIRST_OPENING[self.index] = self.nvml.memory_used_bytes(), None
         self._used_before = FIRST_OPENING[self.index][0]
-        torch.cuda.set_device(self.index)
+        _cuda().set_device(self.index)
         torch.zeros(1, device=self.label)
         self.synchronise()
         _settle()
         if first:
             known = self._used_before is not None
-            context_bytes = self.held()[0] - torch.cuda.memory_reserved(self.index) if known else None
+            context_bytes = self.held()[0] - _cuda().memory_reserved(self.index) if known else None
             FIRST_OPENING[self.index] = self._used_before, context_bytes
         self.context_bytes = FIRST_OPENING[self.index][1]
         if limit_bytes is not None:
             self._limit(limit_bytes)
 
-    def close(self) -> None:
-        """Gives cached memory back; the context ends with the process."""
-        self.empty_caches()
-
     def synchronise(self) -> None:
         """Waits until all streams are done. Errors of kernels started before are raised here."""
-        import torch
-
-        torch.cuda.synchronize(self.index)
+        _cuda().synchronize(self.index)
 
     def release(self) -> None:
         """Gives freed blocks back to the driver."""
-        import torch
-
-        torch.cuda.empty_cache()
+        _cuda().empty_cache()
 
     def empty_caches(self) -> None:
         """Frees what only cycles hold, then gives all freed blocks back."""
@@ -256,9 +244,7 @@ class Cuda:
 
     def allocated_bytes(self) -> int | None:
         """Held by tensors now."""
-        import torch
-
-        return int(torch.cuda.memory_allocated(self.index))
+        return int(_cuda().memory_allocated(self.index))
 
     def timer(self) -> Timer:
         """Wall clock and CUDA events."""
@@ -274,14 +260,12 @@ class Cuda:
 
     def held(self) -> tuple[int, str]:
         """Bytes this process holds on the GPU now, and how that was read."""
-        import torch
-
         if (own := self.nvml.process_bytes()) is not None:
             return own, "NVML, this process"
         used = self.nvml.memory_used_bytes()
         if used is not None and self._used_before is not None:
             return used - self._used_before, "NVML, grown since before this process"
-        free, total = torch.cuda.mem_get_info(self.index)
+        free, total = _cuda().mem_get_info(self.index)
         return total - free, SHARED_COUNT
 
     def peaks(self, work: Callable[[], object], resident_bytes: int = 0) -> Peaks:
@@ -289,15 +273,13 @@ class Cuda:
 
         The process is read after the work: the allocator keeps its blocks, so it still holds the most it had.
         """
-        import torch
-
         self.empty_caches()
-        torch.cuda.reset_peak_memory_stats(self.index)
+        _cuda().reset_peak_memory_stats(self.index)
         work()
         self.synchronise()
         held, method = self.held()
-        allocated = torch.cuda.max_memory_allocated(self.index)
-        return Peaks(allocated, torch.cuda.max_memory_reserved(self.index), held, method)
+        allocated = _cuda().max_memory_allocated(self.index)
+        return Peaks(allocated, _cuda().max_memory_reserved(self.index), held, method)
 
     def pin(self, tensors: Sequence[Any]) -> list[Any] | None:
         """Copies in pinned memory, from which the GPU fetches without the CPU; None if the host gives none."""
@@ -308,9 +290,7 @@ class Cuda:
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """True where `error` says that memory ended."""
-        import torch
-
-        if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError):
+        if isinstance(error, MemoryError | _cuda().OutOfMemoryError):
             return True
         text = str(error)
         if any(sign in text for sign in (*CUDA_MEMORY_ERRORS, *CPU_MEMORY_ERRORS)):
@@ -321,16 +301,12 @@ class Cuda:
 
     def refuse(self, precision: str) -> str:
         """Why it does not compute in `precision`; empty if it does."""
-        import torch
-
-        major, minor = torch.cuda.get_device_capability(self.index)
+        major, minor = _cuda().get_device_capability(self.index)
         if precision in ("tf32", "bf16", "amp-bf16") and major < 8:
             return f"{precision} needs compute capability 8.0, {self.name} has {major}.{minor}. Choose fp32 or fp16"
         return ""
 
     def _limit(self, limit_bytes: int) -> None:
-        import torch
-
         total = self.memory_bytes()
         if not 0 < limit_bytes <= total:
             raise DeviceError(
@@ -338,33 +314,27 @@ class Cuda:
                 "Allow what it has",
                 "--memory",
             )
-        torch.cuda.set_per_process_memory_fraction(limit_bytes / total, self.index)
+        _cuda().set_per_process_memory_fraction(limit_bytes / total, self.index)
         self.limit_bytes = limit_bytes
 
     def _was_crowded(self) -> bool:
         """True where the allocator's peak, beside what others hold, took most of what is allowed."""
-        import torch
-
         try:
-            free, total = torch.cuda.mem_get_info(self.index)
-            others = total - free - torch.cuda.memory_reserved(self.index)
-            peak = torch.cuda.max_memory_reserved(self.index)
+            free, total = _cuda().mem_get_info(self.index)
+            others = total - free - _cuda().memory_reserved(self.index)
+            peak = _cuda().max_memory_reserved(self.index)
         except RuntimeError:  # the context is broken by an earlier error: then memory is not what was missing
             return False
         return bool(peak > CROWDED * (min(total, self.limit_bytes or total) - others))
 
     def _free_bytes(self) -> int:
-        import torch
-
         try:
-            return int(torch.cuda.mem_get_info(self.index)[0])
+            return int(_cuda().mem_get_info(self.index)[0])
         except RuntimeError:  # the context is broken by an earlier error: then memory is not what was missing
             return LITTLE_BYTES
 
     def _properties(self) -> Any:
-        import torch
-
-        return torch.cuda.get_device_properties(self.index)
+        return _cuda().get_device_properties(self.index)
 
 
 Device = Cpu | Cuda
@@ -397,6 +367,13 @@ def process_bytes(key: str) -> int | None:
         return None
     found = re.search(rf"^{key}:\s+(\d+) kB", status, re.MULTILINE)
     return int(found[1]) * 1024 if found else None
+
+
+def _cuda() -> Any:
+    """torch's part for CUDA, imported where it is first needed."""
+    import torch
+
+    return torch.cuda
 
 
 def _settle() -> None:

@@ -19,7 +19,7 @@ from torch.nn.functional import interpolate, pad
 
 from calibrate.devices.knees import one_thread
 from calibrate.devices.timer import CpuTimer, StopRule, repeat
-from calibrate.io.points import FRAME_SIZES
+from calibrate.io.points import FRAME_SIZES, Figures
 
 SIDE = 640
 """Pixels of a detector's input: YOLO's."""
@@ -44,7 +44,7 @@ Frame = torch.Tensor
 """Colours, height and width; bytes. In memory the colours of a pixel lie side by side, as decoders leave them."""
 
 
-def host(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[str, list[float]], dict[str, Any]]:
+def host(device: torch.device, seconds: float) -> Figures:
     """Times of one step each, by one core of the machine, whatever the device.
 
     Values: `<step>_<width>x<height>_s` of frames of that size: `decode` (H.264 by PyAV), `resize` and `letterbox` to
@@ -58,7 +58,7 @@ def host(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[s
             details["left_out"] = "decoding of video, for PyAV is not installed: pip install av"
         else:
             samples |= {f"decode_{w}x{h}_s": decode_s(w, h, seconds / len(works)) for w, h in FRAME_SIZES}
-    return {name: median(taken) for name, taken in samples.items()}, samples, details
+    return Figures({name: median(taken) for name, taken in samples.items()}, samples, details)
 
 
 def times_s(work: Callable[[], object], seconds: float, at_least: int = 10) -> list[float]:

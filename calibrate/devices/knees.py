@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 import torch
 
 from calibrate.devices.timer import CpuTimer, CudaTimer, StopRule, Timer, repeat
-from calibrate.io.points import PASSED_BYTES
+from calibrate.io.points import PASSED_BYTES, Figures
 
 LARGEST_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 TOUCHED_BYTES = {"cpu": 1 << 25, "cuda": 1 << 30}
@@ -20,7 +19,7 @@ PASSES_MAX = 500
 """More would wait in a GPU's queue."""
 
 
-def knees(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[str, list[float]], dict[str, Any]]:
+def knees(device: torch.device, seconds: float) -> Figures:
     """Time of one pass over sets of doubling size, each number read, added to and written back; on a CPU by one core.
 
     Samples: `<bytes>_s`, of one pass. Values: `fastest_bytes_per_s` and `slowest_bytes_per_s`, of the best size and the
@@ -37,7 +36,7 @@ def knees(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[
     times_s = {size: median(taken) for size, taken in samples.items()}
     rates = {size: 2 * size / time_s for size, time_s in times_s.items()}
     values = {"fastest_bytes_per_s": max(rates.values()), "slowest_bytes_per_s": rates[sizes[-1]]}
-    return values, {f"{size}_s": taken for size, taken in samples.items()}, {"knees_bytes": falls(rates)}
+    return Figures(values, {f"{size}_s": taken for size, taken in samples.items()}, {"knees_bytes": falls(rates)})
 
 
 def pass_s(numbers: torch.Tensor, timer: Timer, seconds: float) -> list[float]:

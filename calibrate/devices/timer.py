@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from math import ceil
 from statistics import median
 from typing import Any, Protocol
@@ -118,25 +117,11 @@ class StopRule:
     """Change of their median that counts as none."""
 
 
-class Stop(StrEnum):
-    """Why no further repeat is needed."""
-
-    NARROW = "narrow"
-    """The median's interval is narrow."""
-    TIME = "time"
-    """The time is used up."""
-    COUNT = "count"
-    """There are as many samples as may be kept."""
-
-
 @dataclass(frozen=True, slots=True)
 class Repeats:
     """The outcome of repeating a run."""
 
     samples: tuple[Sample, ...]
-    warm_up: tuple[Sample, ...]
-    """Runs before the first sample; the very first may hold compilation and allocation."""
-    stop: Stop
 
     @property
     def wall_s(self) -> tuple[float, ...]:
@@ -151,8 +136,8 @@ class Repeats:
 
 def repeat(timer: Timer, run: Callable[[], object], rule: StopRule = StopRule()) -> Repeats:
     """Warms up until times are stable, then repeats until the median is known or time is up."""
-    before = warm_up(timer, run, rule)
-    return sample(timer, run, rule, before)
+    warm_up(timer, run, rule)
+    return sample(timer, run, rule)
 
 
 def warm_up(timer: Timer, run: Callable[[], object], rule: StopRule = StopRule()) -> tuple[Sample, ...]:
@@ -165,24 +150,16 @@ def warm_up(timer: Timer, run: Callable[[], object], rule: StopRule = StopRule()
 
 
 def sample(
-    timer: Timer,
-    run: Callable[[], object],
-    rule: StopRule = StopRule(),
-    before: Sequence[Sample] = (),
-    before_each: Callable[[], object] = bool,
+    timer: Timer, run: Callable[[], object], rule: StopRule = StopRule(), before_each: Callable[[], object] = bool
 ) -> Repeats:
-    """Repeats a run that is warm, `before` being its warm-up, until the median is known or time is up.
-
-    `before_each` is called before each repeat, untimed.
-    """
+    """Repeats a run that is warm until the median is known or time is up; `before_each` is called before each repeat,
+    untimed."""
     start_s = timer.now_s()
     samples: list[Sample] = []
-    stop = None
-    while stop is None:
+    while not (samples and enough([taken.wall_s for taken in samples], timer.now_s() - start_s, rule)):
         before_each()
         samples.append(timer.time(run))
-        stop = enough([taken.wall_s for taken in samples], timer.now_s() - start_s, rule)
-    return Repeats(tuple(samples), tuple(before), stop)
+    return Repeats(tuple(samples))
 
 
 def warmed_up(samples_s: Sequence[float], elapsed_s: float, rule: StopRule) -> bool:
@@ -199,28 +176,26 @@ def warmed_up(samples_s: Sequence[float], elapsed_s: float, rule: StopRule) -> b
     return abs(last_s - before_s) <= rule.warm_up_change * before_s
 
 
-def enough(samples_s: Sequence[float], elapsed_s: float, rule: StopRule) -> Stop | None:
-    """Why to stop after these samples; None to go on.
+def enough(samples_s: Sequence[float], elapsed_s: float, rule: StopRule) -> bool:
+    """True to stop after these samples: the median's interval is narrow, the time is used up, or there are enough.
 
-    Looked at now and then only: deciding after every sample would stop at the first that is narrow by chance, and cost
-    more than the runs it decides on.
+    The interval is looked at now and then only: deciding after every sample would stop at the first that is narrow by
+    chance, and cost more than the runs it decides on.
     """
     count = len(samples_s)
-    if count >= rule.at_most:
-        return Stop.COUNT
-    if count >= rule.at_least and _is_look(count, rule.at_least) and _is_narrow(samples_s, rule.width):
-        return Stop.NARROW
-    return Stop.TIME if elapsed_s >= rule.seconds else None
+    if count >= rule.at_most or elapsed_s >= rule.seconds:
+        return True
+    return count >= rule.at_least and _is_look(count, rule.at_least) and _is_narrow(samples_s, rule.width)
 
 
-def median_interval(samples: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Interval that holds the median with at least `level`, whatever the distribution; None below 6 samples at 95 %.
+def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
+    """Interval that holds the median with at least 95 %, whatever the distribution; None below 6 samples at 95 %.
 
     The k-th smallest and the k-th largest, k from the binomial of n and 1/2: of 6 samples the first and the last hold
     it with 96.9 %, of 20 the 6th and the 15th with 95.9 %. David and Nagaraja, Order Statistics (2003), 7.1.
     """
     count = len(samples)
-    k = _half_quantile((1 - level) / 2, count) if count else 0
+    k = _half_quantile(0.025, count) if count else 0
     if k < 1:
         return None
     ordered = np.sort(np.asarray(samples, dtype=float))

@@ -220,12 +220,27 @@ def put(path: Path, data: bytes, refusal: type[Exception], remedy: str) -> None:
 
 
 @contextmanager
-def replacing_named(path: Path) -> Iterator[BinaryIO]:
-    """The same of a file that a person named: a link is followed, and a pipe or a device is written into."""
+def replacing_named(path: Path, remedy: str, refusal: type[InputError] = InputError) -> Iterator[BinaryIO]:
+    """The same of a file that a person named: a link is followed, and a pipe or a device is written into.
+
+    A refusal with the remedy where it cannot be written.
+    """
     target = Path(os.path.realpath(path))
-    opened = open(target, "wb") if target.exists() and not target.is_file() else replacing(target)  # noqa: SIM115
-    with opened as file:
-        yield file
+    try:
+        opened = open(target, "wb") if target.exists() and not target.is_file() else replacing(target)  # noqa: SIM115
+        with opened as file:
+            yield file
+    except OSError as error:
+        raise refusal(f"{path}: cannot be written: {unwritable(path, error)}. {remedy}.") from error
+
+
+@contextmanager
+def named(place: object, remedy: str, refusal: type[InputError] = InputError) -> Iterator[None]:
+    """What is wrong with a file becomes a refusal that names it, with the remedy."""
+    try:
+        yield
+    except FileError as error:
+        raise refusal(f"{place}{error.place}: {error}. {remedy}.") from None
 
 
 def open_plain(path: Path) -> BinaryIO:

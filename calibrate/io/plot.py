@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrate.io.files import MADE, FileError, demand_ours, replacing_named, unwritable
+from calibrate.io.files import MADE, demand_ours, named, replacing_named, unwritable
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ def check_picture(
         )
     if path.suffix.lower() not in suffixes:
         raise InputError(f"{option} {path}: must end in {' or '.join(suffixes)}. Name such a file.")
-    try:
+    with named(f"{option} {path}", "Name another file, or remove this one"):
         demand_ours(path, "picture")
-    except FileError as error:
-        raise InputError(f"{option} {path}: {error}. Name another file, or remove this one.") from None
     if made and path.parent.resolve() == made.resolve():
         return
     if why := unwritable(path):
@@ -53,9 +51,5 @@ def check_picture(
 def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
     """Write a picture, as PNG or SVG by its name; InputError where it cannot be written."""
     form = path.suffix.lower().removeprefix(".")
-    try:
-        with replacing_named(path) as file:
-            figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata={SAYS_WHO[form]: MADE})
-    except OSError as error:
-        why = unwritable(path, error)
-        raise InputError(f"{path}: cannot be written: {why}. Name another file with {option}.") from error
+    with replacing_named(path, f"Name another file with {option}") as file:
+        figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata={SAYS_WHO[form]: MADE})

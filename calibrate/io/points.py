@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from statistics import quantiles
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
 """fp32 is strict; `torch` leaves PyTorch as it comes; `amp` is autocast to fp16 (on a CPU bf16), `amp-bf16` to bf16;
@@ -83,6 +83,14 @@ NEEDED = {What.LATENCY: "wall_s", What.TRAINING: "step_s"}
 HICCUP = 1.5
 """Times the median, below which no run is one."""
 HICCUPS_MAX = 0.1
+
+
+class Figures(NamedTuple):
+    """What was measured of a point."""
+
+    values: dict[str, float]
+    samples: dict[str, list[float]]
+    details: dict[str, Any]
 
 
 class Status(StrEnum):

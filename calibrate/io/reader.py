@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from calibrate.io.files import FileError, printable, read_json
 from simulator.errors import InputError
@@ -20,6 +20,7 @@ LARGEST_BATCH = 1_000_000
 HINTS_MAX = 4
 """Names that an error suggests."""
 LEAVE = "Leave it as the planner wrote it"
+T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 
@@ -104,25 +105,19 @@ class Reader:
     def number(self, key: str) -> float:
         return _finite(self.prefix + key, self._needed(key, object, "a number"))
 
-    def optional(self, key: str) -> float | None:
-        value = self._take(key)
-        return None if value is None else _finite(self.prefix + key, value)
+    def maybe(self, key: str, read: Callable[[str], T]) -> T | None:
+        """What one of these methods reads; None where the key is not there."""
+        return None if self._take(key) is None else read(key)
 
     def positive(self, key: str) -> float:
         if (value := self.number(key)) <= 0:
             refuse(self.prefix + key, f"must be above 0, got {value:g}", "Write what was measured")
         return value
 
-    def positive_or_none(self, key: str) -> float | None:
-        return None if self._take(key) is None else self.positive(key)
-
     def not_negative(self, key: str) -> float:
         if (value := self.number(key)) < 0:
             refuse(self.prefix + key, f"must not be below 0, got {value:g}", "Write what was measured")
         return value
-
-    def not_negative_or_none(self, key: str) -> float | None:
-        return None if self._take(key) is None else self.not_negative(key)
 
     def part(self, key: str) -> dict[str, Any]:
         """A mapping that planning does not look into; empty where there is none."""
@@ -171,9 +166,6 @@ class Reader:
         )
         return Interpolated(tuple(float(b) for b, _ in pairs), tuple(y for _, y in pairs))
 
-    def series_or_none(self, key: str) -> Interpolated | None:
-        return None if self._take(key) is None else self.series(key)
-
     def lists(self, key: str) -> dict[int, list[float]]:
         """Lists of numbers by batch size; none where the key is not there."""
         if self._take(key) is None:
@@ -204,7 +196,7 @@ class Reader:
     def layers(self, model: str) -> tuple[Layer, ...]:
         """Either `layers`, or `weight_bytes` as one layer that has the model's name."""
         listed = self._take("layers")
-        whole = self.optional("weight_bytes")
+        whole = self.maybe("weight_bytes", self.number)
         if (listed is None) == (whole is None):
             refuse(
                 "weight_bytes",
@@ -213,43 +205,29 @@ class Reader:
             )
         if whole is not None:
             return self._measured_layers(model, int(whole))
-        if not isinstance(listed, list) or not listed:
+        if not listed:
             refuse("layers", "must be a list of layers", 'Write e.g. [{"key": "conv1", "weight_bytes": 37632}]')
-        return tuple(self._layer(f"layers[{i}]", entry) for i, entry in enumerate(listed))
+        return tuple(map(_layer, self.mappings("layers")))
 
     def _measured_layers(self, model: str, whole_bytes: int) -> tuple[Layer, ...]:
         """Those that measuring found to have weights, and one more for what they leave of `whole_bytes`."""
-        listed = self.part("measured").get("layers") or []
-        if not isinstance(listed, list):
-            refuse("measured.layers", f"must be a list of layers, got {_kind(listed)}", LEAVE)
-        sizes = dict(self._measured_layer(f"measured.layers[{i}]", entry) for i, entry in enumerate(listed))
+        listed = Reader(self.part("measured"), "measured.").mappings("layers")
+        sizes = {one.text("name"): int(one.not_negative("weight_bytes")) for one in listed}
         layers = tuple(Layer(f"{model}/{name}", size) for name, size in sizes.items() if size)
         rest_bytes = whole_bytes - sum(layer.weight_bytes for layer in layers)
         if not layers or rest_bytes < 0:  # layers that share weights count them twice: which, the list does not say
             return (Layer(model, whole_bytes),)
         return (*layers, Layer(model, rest_bytes)) if rest_bytes else layers
 
-    @staticmethod
-    def _measured_layer(place: str, entry: object) -> tuple[str, int]:
-        if not isinstance(entry, dict):
-            refuse(place, f"must be a mapping, got {_kind(entry)}", LEAVE)
-        read = Reader(entry, f"{place}.")
-        return read.text("name"), int(read.not_negative("weight_bytes"))
-
-    @staticmethod
-    def _layer(place: str, entry: object) -> Layer:
-        if not isinstance(entry, dict):
-            refuse(
-                place, f"must be a mapping, got {_kind(entry)}", 'Write e.g. {"key": "conv1", "weight_bytes": 37632}'
-            )
-        read = Reader(entry, f"{place}.")
-        layer = Layer(read.text("key"), int(read.number("weight_bytes")))
-        read.nothing_else()
-        return layer
-
     def nothing_else(self) -> None:
         if unknown := sorted(self.raw.keys() - self.known):
             refuse(self.prefix + unknown[0], f"is not a key of {self.what}", _instead(unknown[0], tuple(self.known)))
+
+
+def _layer(read: Reader) -> Layer:
+    layer = Layer(read.text("key"), int(read.number("weight_bytes")))
+    read.nothing_else()
+    return layer
 
 
 def _finite(place: str, value: object) -> float:

@@ -131,12 +131,6 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
     return sourced(full, input_shape)
 
 
-@lru_cache(maxsize=256)
-def _shipped_at(path: Path) -> Facts:
-    """Read once: a plan asks for the same layers at each kind of GPU and end of a band."""
-    return _read(path)
-
-
 @cache
 def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
     """The layers of a model of a package or a file, traced once for each of its versions and inputs."""
@@ -171,6 +165,10 @@ def pack(document: Mapping[str, Any], path: Path) -> None:
 
 def _read(path: Path) -> Facts:
     return from_document(read_json(path))
+
+
+_shipped_at = lru_cache(maxsize=256)(_read)
+"""Read once: a plan asks for the same layers at each kind of GPU and end of a band."""
 
 
 @cache

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from calibrate.layers.folding import inferred, shapes
 from calibrate.layers.work import Facts, LayerWork, Product
@@ -205,7 +205,6 @@ def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork
     taken.update(own)
     statistics = {node.input[i] for i in STATISTICS.get(node.op_type, ()) if i < len(node.input)}
     products = tuple(_products(node, graph))
-    traffic = _traffic(node, graph, held)
     return LayerWork(
         name=name,
         type=node.op_type,
@@ -216,32 +215,22 @@ def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork
         input_bytes=graph.size_bytes(node.input),
         output_bytes=graph.size_bytes(node.output),
         calls=1,
-        kernels=traffic.kernels,
-        moved_bytes=traffic.moved_bytes,
-        made_bytes=traffic.made_bytes,
-        weights_read_bytes=traffic.weights_read_bytes,
         products=products,
+        **_traffic(node, graph, held),
     )
 
 
-class NodeTraffic(NamedTuple):
-    """What a node reads and writes on the device."""
-
-    kernels: int
-    moved_bytes: int
-    made_bytes: int
-    weights_read_bytes: int
-
-
-def _traffic(node: Any, graph: OnnxGraph, weights: Sequence[str]) -> NodeTraffic:
-    """Nothing of a view; of a gathering, as much read as written, and of no weight all."""
+def _traffic(node: Any, graph: OnnxGraph, weights: Sequence[str]) -> dict[str, int]:
+    """What a node reads and writes on the device: nothing of a view; of a gathering, as much read as written, and of no
+    weight all."""
     if node.op_type in VIEWS:
-        return NodeTraffic(0, 0, 0, 0)
+        return {"kernels": 0, "moved_bytes": 0, "made_bytes": 0, "weights_read_bytes": 0}
     put_out = graph.size_bytes(node.output)
+    of_weights = VALUE_BYTES * sum(map(graph.numbers, weights))
+    moved, read = graph.size_bytes(node.input) + put_out, of_weights
     if node.op_type in ("Gather", "GatherND", "GatherElements"):
-        return NodeTraffic(1, 2 * put_out, put_out, 0)
-    read_bytes = VALUE_BYTES * sum(map(graph.numbers, weights))
-    return NodeTraffic(1, graph.size_bytes(node.input) + put_out, put_out, read_bytes)
+        moved, read = 2 * put_out, 0
+    return {"kernels": 1, "moved_bytes": moved, "made_bytes": put_out, "weights_read_bytes": read}
 
 
 def _signature(node: Any, weights: Sequence[str], graph: OnnxGraph) -> Signature:

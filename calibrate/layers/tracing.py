@@ -148,15 +148,8 @@ class _Watch(Tracer):
 def _layer(facts: LayerFacts, work: Work, calls: int) -> LayerWork:
     counted = sorted(work.products.items())
     products = tuple(Product(rows, inner, columns, times, own) for (rows, inner, columns, own), times in counted)
-    return LayerWork(
-        **{field.name: getattr(facts, field.name) for field in fields(facts)},
-        calls=calls,
-        kernels=work.kernels,
-        moved_bytes=work.moved_bytes,
-        made_bytes=work.made_bytes,
-        weights_read_bytes=work.weights_read_bytes,
-        products=products,
-    )
+    known = {field.name: getattr(of, field.name) for of in (facts, work) for field in fields(of)}
+    return LayerWork(**{**known, "calls": calls, "products": products})
 
 
 def line(facts: Facts) -> str:

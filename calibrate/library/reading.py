@@ -33,11 +33,11 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     read.schema(SCHEMA)
     gpu = read.one_of("gpu", tuple(gpus))
     precision = read.one_of("precision", PRECISIONS)
-    flops = read.optional("flops_per_sample")
+    flops = read.maybe("flops_per_sample", read.number)
     published = read.series("latency_s")
     latency, doubts = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
     tensors = read.series("workspace_bytes")
-    slack = read.series_or_none("slack_bytes")
+    slack = read.maybe("slack_bytes", read.series)
     workspace = _with(tensors, slack)
     model = read.name("model")
     load = read.mapping("load")
@@ -53,22 +53,22 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         layers=read.layers(model),
         latency=curve,
         latency_fit=quality,
-        latency_cv=read.optional("latency_cv") or 0.0,
+        latency_cv=read.maybe("latency_cv", read.number) or 0.0,
         latency_factors=_factors(read),
-        session_cv=read.optional("session_cv") or 0.0,
+        session_cv=read.maybe("session_cv", read.number) or 0.0,
         after_load=_after_load(read),
         beside_load=_beside_load(read),
-        host_s=read.series_or_none("host_s"),
-        busy_s=read.series_or_none("busy_s"),
+        host_s=read.maybe("host_s", read.series),
+        busy_s=read.maybe("busy_s", read.series),
         workspace=workspace,
         slack=slack,
-        context_bytes=_whole(read.not_negative_or_none("context_bytes")),
+        context_bytes=_whole(read.maybe("context_bytes", read.not_negative)),
         load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
-        pageable_bytes_per_s=read.optional("pageable_bytes_per_s"),
-        disk_bytes_per_s=read.optional("disk_bytes_per_s"),
-        busy_w=read.optional("busy_w"),
+        pageable_bytes_per_s=read.maybe("pageable_bytes_per_s", read.number),
+        disk_bytes_per_s=read.maybe("disk_bytes_per_s", read.number),
+        busy_w=read.maybe("busy_w", read.number),
         flops_per_sample=flops,
-        output_bytes_per_sample=int(read.optional("output_bytes_per_sample") or 0),
+        output_bytes_per_sample=int(read.maybe("output_bytes_per_sample", read.number) or 0),
         latency_evidence=Evidence.ASSUMED if latency != published else _of_all_batches(evidence, latency),
         memory_evidence=_of_all_batches(Evidence(read.one_of("memory_evidence", tuple(Evidence))), workspace),
         load_evidence=Evidence(read.one_of("load_evidence", tuple(Evidence))),
@@ -115,7 +115,7 @@ def _after_load(read: Reader) -> AfterLoad | None:
 
 
 def _beside_load(read: Reader) -> float:
-    ratio = read.optional("beside_load")
+    ratio = read.maybe("beside_load", read.number)
     if ratio is not None and not 1 <= ratio <= 2:
         refuse("beside_load", f"must be from 1 to 2, got {ratio:g}", "Write 2 where running at once gains nothing")
     return ratio or 1.0
@@ -140,11 +140,11 @@ def _gpu(read: Reader) -> GPU:
         memory_bytes=int(read.positive("memory_bytes")),
         memory_bytes_per_s=read.positive("memory_bytes_per_s"),
         fp32_flops=read.positive("fp32_flops"),
-        tensor_fp16_flops=read.positive_or_none("tensor_fp16_flops"),
+        tensor_fp16_flops=read.maybe("tensor_fp16_flops", read.positive),
         tdp_w=read.not_negative("tdp_w"),
         idle_w=read.not_negative("idle_w"),
         pcie_bytes_per_s=read.positive("pcie_bytes_per_s"),
-        nvlink_bytes_per_s=read.positive_or_none("nvlink_bytes_per_s"),
+        nvlink_bytes_per_s=read.maybe("nvlink_bytes_per_s", read.positive),
         compute_capability=read.text_or_empty("compute_capability"),
         source=read.text("source"),
     )
@@ -163,10 +163,10 @@ def _fitted(read: Reader, points: Interpolated) -> tuple[Curve, FitQuality | Non
     form = fit.one_of("form", tuple(FORMS))
     quality = FitQuality(
         form=form,
-        error_mean=fit.not_negative_or_none("error_mean"),
-        error_max=fit.not_negative_or_none("error_max"),
-        error_max_at=fit.positive_or_none("error_max_at"),
-        band=fit.not_negative_or_none("band"),
+        error_mean=fit.maybe("error_mean", fit.not_negative),
+        error_max=fit.maybe("error_max", fit.not_negative),
+        error_max_at=fit.maybe("error_max_at", fit.positive),
+        band=fit.maybe("band", fit.not_negative),
     )
     curve = curve_of(form, points.x, points.y, _parameters(fit, form))
     fit.nothing_else()

@@ -324,7 +324,7 @@ class Bench:
             return None, None
         with suppress(RuntimeError):  # a context that an error broke ends with the process
             torch.cuda.set_per_process_memory_fraction(1.0, self.device.index)
-            self.device.close()
+            self.device.empty_caches()
         return int(torch.cuda.max_memory_allocated(self.device.index)), process_bytes
 
     def _process_bytes(self) -> int | None:

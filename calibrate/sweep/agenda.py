@@ -1,8 +1,9 @@
 """Agenda: which points are still worth measuring, given what came out so far. Pure: asked again after each outcome."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.sweep.request import LARGEST_BATCH, Request
@@ -56,28 +57,18 @@ def agenda(
 
 
 def _of_model(request: Request, group: PointGroup, done: Mapping[str, PointOutcome], seed: int) -> Iterator[Point]:
-    point = _maker(group)
-    yield point(What.LAYERS)
-    yield point(What.LOAD)
+    point = partial(Point, model=group.model, settings=group.settings)
+    yield point(what=What.LAYERS)
+    yield point(what=What.LOAD)
     if "inference" in request.modes:
         ladder = _ladder(request, point, done, seed, What.LATENCY, "")
         yield from ladder
         timed = [one.batch for one in ladder if one.what is What.LATENCY]
         if timed and request.soak_s:
-            yield point(What.SOAK, max(timed))
+            yield point(what=What.SOAK, batch=max(timed))
     if "training" in request.modes:
         for optimizer in request.optimizers:
             yield from _ladder(request, point, done, seed, What.TRAINING, optimizer)
-
-
-PointMaker = Callable[..., Point]
-
-
-def _maker(group: PointGroup) -> PointMaker:
-    def make(what: What, batch: int = 0, optimizer: str = "") -> Point:
-        return Point(what=what, model=group.model, batch=batch, optimizer=optimizer, settings=group.settings)
-
-    return make
 
 
 def _is_known(steps: Sequence[Point], done: Mapping[str, PointOutcome]) -> bool:
@@ -86,13 +77,13 @@ def _is_known(steps: Sequence[Point], done: Mapping[str, PointOutcome]) -> bool:
 
 
 def _ladder(
-    request: Request, point: PointMaker, done: Mapping[str, PointOutcome], seed: int, timed: What, optimizer: str
+    request: Request, point: "partial[Point]", done: Mapping[str, PointOutcome], seed: int, timed: What, optimizer: str
 ) -> list[Point]:
     """Memory upward, then times of what fitted. A batch not tried yet counts as fitting until it is known."""
     steps: list[Point] = []
     fitted: list[int] = []
     for batch in _batches(request):
-        step = point(What.MEMORY, batch, optimizer)
+        step = point(what=What.MEMORY, batch=batch, optimizer=optimizer)
         outcome = done.get(step.key)
         # Doublings past the list are shown one at a time: it is not known yet how many there will be.
         beyond = batch > request.batches[-1]
@@ -103,8 +94,9 @@ def _ladder(
             fitted.append(batch)
         elif outcome.status in ENDS_LADDER or beyond:
             break
-    random.Random(f"{seed} {point(timed, 0, optimizer).key}").shuffle(fitted)
-    return steps + [point(timed, batch, optimizer) for batch in fitted]
+    times = partial(point, what=timed, optimizer=optimizer)
+    random.Random(f"{seed} {times().key}").shuffle(fitted)
+    return steps + [times(batch=batch) for batch in fitted]
 
 
 def _batches(request: Request) -> Sequence[int]:

@@ -91,7 +91,8 @@ class Loads:
     def copies(self, source: Sequence[torch.Tensor]) -> list[float]:
         """Times of copying `source` over tensors that are there: as after an eviction, when memory is at hand."""
         run = copying(source, self.device)
-        return list(sample(self.timer, run, self.rule, warm_up(self.timer, run, self.rule), self.cool).wall_s)
+        warm_up(self.timer, run, self.rule)
+        return list(sample(self.timer, run, self.rule, self.cool).wall_s)
 
     def by_size(self, sources: Mapping[str, Sequence[torch.Tensor]]) -> list[dict[str, Any]]:
         """Times by bytes, from the first tensors of the model to all."""

@@ -4,20 +4,20 @@ It runs the model's own code, and with it whatever a user's factory brought.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from calibrate.devices.device import Device, OutOfMemoryError
+from calibrate.devices.device import Device, OutOfMemoryError, Peaks
 from calibrate.devices.regime import CASTS, autocast, in_force, in_regime
 from calibrate.devices.timer import StopRule, Timer, repeat, warm_up
-from calibrate.io.points import Point, Settings, What
+from calibrate.io.points import Figures, Point, Settings, What
 from calibrate.sweep.loads import FEW, Loads, cooler, load_peak_bytes, rounds, size_bytes
 from calibrate.sweep.rates import rates, soak
 from calibrate.zoo.built import Built, floats, mapped, tensors
@@ -29,18 +29,6 @@ WARM_UP_RUNS = 3
 """Before a graph is captured: libraries choose algorithms and allocate."""
 COMPILED_MAX = 256
 """Batch sizes, times inference and training, that are compiled of one model before torch compiles no more."""
-
-
-class Figures(NamedTuple):
-    """The figures that an `Outcome` holds of one point."""
-
-    values: dict[str, float]
-    samples: dict[str, list[float]]
-    details: dict[str, Any]
-
-
-Found = tuple[Mapping[str, float | None], Mapping[str, list[float]], dict[str, Any]]
-"""The same before what could not be measured is left out."""
 
 
 def measure(
@@ -59,8 +47,8 @@ def measure(
     try:
         with in_regime(settings):
             regime = in_force(settings, device.kind)
-            values, samples, details = ways[point.what](built, device, point, rule, timer or device.timer())
-            return _figures(values, samples, details | {"regime": regime})
+            found = ways[point.what](built, device, point, rule, timer or device.timer())
+            return _known(found, {"regime": regime})
     except Exception as error:
         if not device.is_out_of_memory(error):
             raise
@@ -73,12 +61,13 @@ def measure(
 # Kinds of points
 
 
-def load(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Found:
+def load(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Weights from pageable and pinned memory to memory already allocated, unloading, loading from disk, peak."""
     with placed(built, "cpu", point.settings) as module:
         weights = _weights(module)
         loads = Loads(device, rule, timer, cooler(device))
-        values = {"weight_bytes": size_bytes(weights), "load_peak_bytes": load_peak_bytes(weights, device)}
+        values: dict[str, float] = {"weight_bytes": size_bytes(weights)}
+        values["load_peak_bytes"] = load_peak_bytes(weights, device)
         pinned = device.pin(weights)
         sources = {"pageable_s": weights}
         if pinned is not None:
@@ -88,27 +77,26 @@ def load(built: Built, device: Device, point: Point, rule: StopRule, timer: Time
         details: dict[str, Any] = {"allocating_s": cold_s, "sizes": loads.by_size(sources), **loads.cool.details}
         del pinned, sources
         samples["disk_s"], details["disk"] = loads.from_disk(module)
-    return values, samples, details
+    return Figures(values, samples, details)
 
 
-def memory(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Found:
+def memory(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Most memory held by one batch, or by a training step once the optimizer has its state."""
     with on_device(built, device, point.settings) as model:
         return _training_memory(model, point) if point.optimizer else _inference_memory(model, point)
 
 
-def latency(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Found:
+def latency(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Run time of one inference batch, alone and in a row, and its energy."""
     with on_device(built, device, point.settings) as model:
         run = model.runner(model.inputs(point.batch))
         _refuse_nan(run(), f"{point.key}: output")
         alone = repeat(timer, run, rule)
         seen = rates(run, device, timer, alone, weights=_weights(model.module))
-    values = seen.values | {"other_processes": _others(device)}
-    return values, {"wall_s": list(alone.wall_s)} | seen.samples, seen.details
+    return Figures(seen.values | _others(device), {"wall_s": list(alone.wall_s)} | seen.samples, seen.details)
 
 
-def training(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Found:
+def training(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Time of one training step unsplit, then of its parts with the device waited for after each."""
     with on_device(built, device, point.settings, training=True) as model:
         inputs, step = model.inputs(point.batch), MeasuredStep(model, point.optimizer)
@@ -118,10 +106,10 @@ def training(built: Built, device: Device, point: Point, rule: StopRule, timer: 
         samples = {"step_s": list(alone.wall_s)} | seen.samples | _parts(step, inputs, rule, timer)
         if device.kind == "cpu":
             samples["device_s"] = list(alone.device_s)  # of a timer that knows the processor's own
-    return seen.values | {"other_processes": _others(device)}, samples, seen.details
+    return Figures(seen.values | _others(device), samples, seen.details)
 
 
-def soaked(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Found:
+def soaked(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """An inference batch back to back for long enough to meet the limits of power and heat."""
     with on_device(built, device, point.settings) as model:
         run = model.runner(model.inputs(point.batch))
@@ -278,7 +266,7 @@ def adapted(inputs: Any, settings: Settings) -> Any:
 # Memory
 
 
-def _inference_memory(model: MeasuredModel, point: Point) -> Found:
+def _inference_memory(model: MeasuredModel, point: Point) -> Figures:
     weights_bytes = size_bytes(_weights(model.module))
 
     def work() -> None:
@@ -287,10 +275,10 @@ def _inference_memory(model: MeasuredModel, point: Point) -> Found:
     if model.settings.compile or model.settings.cudnn_benchmark:
         work()  # both try more, the first time, than running needs
     peaks = model.device.peaks(work, weights_bytes)
-    return {"weights_bytes": weights_bytes} | _peak_values(peaks), {}, {"device_bytes_by": peaks.method}
+    return _of_memory({"weights_bytes": weights_bytes}, peaks)
 
 
-def _training_memory(model: MeasuredModel, point: Point) -> Found:
+def _training_memory(model: MeasuredModel, point: Point) -> Figures:
     """By kind: activations are the peak of forward and backward less the rest; on small batches the peak of a step,
     with the optimizer's own temporaries, can lie above the sum."""
     model.module.train()
@@ -299,13 +287,13 @@ def _training_memory(model: MeasuredModel, point: Point) -> Found:
     state = size_bytes(step.state())
     both_ways = model.device.peaks(lambda: step.forth_and_back(model.inputs(point.batch)), weights + state)
     peaks = model.device.peaks(lambda: step.run(model.inputs(point.batch)), weights + state)
-    kinds: dict[str, float | None] = {
+    kinds = {
         "weights_bytes": weights,
         "gradients_bytes": gradients,
         "optimizer_bytes": state,
         "activations_bytes": max(0, both_ways.allocated_bytes - weights - gradients - state),
     }
-    return kinds | _peak_values(peaks), {}, {"device_bytes_by": peaks.method}
+    return _of_memory(kinds, peaks)
 
 
 def _first_step(step: MeasuredStep, point: Point) -> int:
@@ -324,12 +312,13 @@ def _first_step(step: MeasuredStep, point: Point) -> int:
     return gradients_bytes
 
 
-def _peak_values(peaks: Any) -> dict[str, float | None]:
-    return {
+def _of_memory(kinds: Mapping[str, float], peaks: Peaks) -> Figures:
+    held: dict[str, Any] = {
         "allocated_bytes": peaks.allocated_bytes,
         "reserved_bytes": peaks.reserved_bytes,
         "device_bytes": peaks.device_bytes,
     }
+    return Figures({**kinds, **held}, {}, {"device_bytes_by": peaks.method})
 
 
 # Time
@@ -344,19 +333,18 @@ def _parts(step: MeasuredStep, inputs: Any, rule: StopRule, timer: Timer) -> dic
     return parts
 
 
-def _others(device: Device) -> int | None:
-    return device.nvml.other_processes()
+def _others(device: Device) -> dict[str, Any]:
+    return {"other_processes": device.nvml.other_processes()}
 
 
 # Small things
 
 
-def _figures(
-    values: Mapping[str, float | None], samples: Mapping[str, Sequence[float]], details: dict[str, Any]
-) -> Figures:
-    """Without what could not be measured."""
-    known = {name: value for name, value in values.items() if value is not None}
-    return Figures(known, {name: list(taken) for name, taken in samples.items() if taken}, details)
+def _known(found: Figures, more: Mapping[str, Any]) -> Figures:
+    """Without what could not be measured, and with more details."""
+    values = {name: value for name, value in found.values.items() if value is not None}
+    samples = {name: list(taken) for name, taken in found.samples.items() if taken}
+    return Figures(values, samples, {**found.details, **more})
 
 
 def _weights(module: Any) -> list[torch.Tensor]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from itertools import permutations
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from calibrate.devices.memory_log import tree_rss_bytes
 from calibrate.devices.nvml import Nvml, of_cuda
 from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, CudaTimer, Repeats, StopRule, repeat
-from calibrate.io.points import COPIED_BYTES, WORKERS_MAX, Settings
+from calibrate.io.points import COPIED_BYTES, WORKERS_MAX, Figures, Settings
 from calibrate.library.fit import fit_load
 from simulator.machine_code import cores
 
@@ -38,15 +38,7 @@ PICTURES_A_BATCH = 16
 Work = Callable[[], object]
 
 
-class Result(NamedTuple):
-    """The result of a probe."""
-
-    values: dict[str, float]
-    samples: dict[str, list[float]]
-    details: dict[str, Any]
-
-
-def run(name: str, device: str, seconds: float) -> Result:
+def run(name: str, device: str, seconds: float) -> Figures:
     """The probe `name` on `device`, e.g. `cuda:0`, in about `seconds`."""
     on = torch.device(device)
     if on.type == "cpu" or name in AT_REST:  # to choose a GPU is to make a context on it
@@ -61,7 +53,7 @@ def run(name: str, device: str, seconds: float) -> Result:
 # Copies
 
 
-def copy(device: torch.device, seconds: float) -> Result:
+def copy(device: torch.device, seconds: float) -> Figures:
     """Copies between host and device by size, each until it has arrived (wall clock, s).
 
     Values, for each of `to_device_pinned`, `to_device_pageable`, `from_device_pinned`, `from_device_pageable` (on the
@@ -74,7 +66,7 @@ def copy(device: torch.device, seconds: float) -> Result:
         values[f"{way}_t0_s"] = fit.load.t0_s
         values[f"{way}_bytes_per_s"] = fit.load.bytes_per_s
         samples |= {f"{way}_{size}_s": taken for size, taken in times.items()}
-    return Result(values, samples, {})
+    return Figures(values, samples, {})
 
 
 def _copy_times(device: torch.device, seconds: float) -> dict[str, dict[int, list[float]]]:
@@ -108,7 +100,7 @@ def _ways(device: torch.device, size_bytes: int) -> dict[str, Work]:
     }
 
 
-def device_copy(device: torch.device, seconds: float) -> Result:
+def device_copy(device: torch.device, seconds: float) -> Figures:
     """Copies within the device's memory, of a size no cache holds. Value: `bytes_per_s`, reads and writes counted."""
     size, rounds = (1 << 30, 8) if device.type == "cuda" else (1 << 28, 1)
     if device.type == "cuda":
@@ -121,14 +113,14 @@ def device_copy(device: torch.device, seconds: float) -> Result:
             target.copy_(source)
 
     taken = [s / rounds for s in _device_s(work, device, seconds)]
-    return Result({"bytes_per_s": 2 * size / median(taken)}, {"copy_s": taken}, {})
+    return Figures({"bytes_per_s": 2 * size / median(taken)}, {"copy_s": taken}, {})
 
 
-def links(device: torch.device, seconds: float) -> Result:
+def links(device: torch.device, seconds: float) -> Figures:
     """Copies between every two GPUs. Values: `gpu<i>_to_gpu<j>_bytes_per_s`."""
     pairs = list(permutations(range(torch.cuda.device_count()), 2))
     if not pairs:
-        return Result({}, {}, {"left_out": "there is one GPU only"})
+        return Figures({}, {}, {"left_out": "there is one GPU only"})
     size = COPIED_BYTES[-1]
     values, samples = {}, {}
     for i, j in pairs:
@@ -137,7 +129,7 @@ def links(device: torch.device, seconds: float) -> Result:
         way = f"gpu{i}_to_gpu{j}"
         samples[f"{way}_s"] = _wall_s(_copying(source, target), source.device, seconds / len(pairs))
         values[f"{way}_bytes_per_s"] = size / median(samples[f"{way}_s"])
-    return Result(values, samples, {})
+    return Figures(values, samples, {})
 
 
 def _copying(source: torch.Tensor, target: torch.Tensor) -> Work:
@@ -147,7 +139,7 @@ def _copying(source: torch.Tensor, target: torch.Tensor) -> Work:
 # Arithmetic and launches
 
 
-def matmul(device: torch.device, seconds: float) -> Result:
+def matmul(device: torch.device, seconds: float) -> Figures:
     """Products of square matrices. Values: `<precision>_flops`, the best rate of all sizes (a multiply-add is 2)."""
     precisions = _precisions(device)
     sizes = (1024, 2048, 4096, 8192) if device.type == "cuda" else (256, 512, 1024)
@@ -160,7 +152,7 @@ def matmul(device: torch.device, seconds: float) -> Result:
             values[f"{precision}_flops"] = max(2 * n**3 / median(taken), values.get(f"{precision}_flops", 0))
             if 8 * REPEATS_MIN * median(taken) > share_s:
                 break  # the next size takes eight times as long
-    return Result(values, samples, {})
+    return Figures(values, samples, {})
 
 
 def _precisions(device: torch.device) -> tuple[str, ...]:
@@ -178,7 +170,7 @@ def _product_s(device: torch.device, precision: str, n: int, seconds: float) -> 
         return _device_s(lambda: torch.mm(a, b, out=out), device, seconds)
 
 
-def launch(device: torch.device, seconds: float) -> Result:
+def launch(device: torch.device, seconds: float) -> Figures:
     """The smallest operation there is: adding to one number (wall clock, s).
 
     Values: `queued_s`, each of 500 operations issued one after another (on a GPU fewer than its queue holds, so the
@@ -194,7 +186,7 @@ def launch(device: torch.device, seconds: float) -> Result:
     queued = [s / count for s in _wall_s(many, device, seconds / 2)]
     single = _wall_s(lambda: number.add_(1.0), device, seconds / 2)
     values = {"queued_s": median(queued), "synchronised_s": median(single)}
-    return Result(values, {"queued_s": queued, "synchronised_s": single}, {})
+    return Figures(values, {"queued_s": queued, "synchronised_s": single}, {})
 
 
 # Loading data
@@ -225,7 +217,7 @@ class EndlessPictures:
         return torch.from_numpy(np.asarray(cut).copy()).permute(2, 0, 1).float() / 255 - 0.5
 
 
-def loader(device: torch.device, seconds: float) -> Result:
+def loader(device: torch.device, seconds: float) -> Figures:
     """Pictures a second through a `DataLoader` by number of workers: 0, 1, 2, 4 ... up to the cores.
 
     Values: `workers_<n>_samples_per_s`. Samples: `workers_<n>_batch_s`, the time between two batches of 16 pictures.
@@ -243,7 +235,7 @@ def loader(device: torch.device, seconds: float) -> Result:
             break
         samples[f"workers_{workers}_batch_s"] = taken
         values[f"workers_{workers}_samples_per_s"] = PICTURES_A_BATCH * len(taken) / sum(taken)
-    return Result(values, samples, details)
+    return Figures(values, samples, details)
 
 
 def _batch_s(pictures: EndlessPictures, workers: int, seconds: float) -> list[float]:
@@ -292,7 +284,7 @@ sys.stdin.readline()
 """
 
 
-def context(device: torch.device, seconds: float) -> Result:
+def context(device: torch.device, seconds: float) -> Figures:
     """Memory of a process before there is any model: the rise as one starts that only makes one number.
 
     Values on a GPU: `lazy_bytes` and `eager_bytes` (kernels loaded when first used, or all at once), of the whole
@@ -300,12 +292,12 @@ def context(device: torch.device, seconds: float) -> Result:
     """
     if device.type == "cpu":
         held = [_held_bytes(device, "")]
-        return Result({"rss_bytes": median(held)}, {"rss_bytes": held}, {})
+        return Figures({"rss_bytes": median(held)}, {"rss_bytes": held}, {})
     start, samples = time.perf_counter(), dict[str, list[float]]()
     while not samples or time.perf_counter() - start < seconds:
         for mode in ("LAZY", "EAGER"):
             samples.setdefault(f"{mode.lower()}_bytes", []).append(_held_bytes(device, mode))
-    return Result({key: median(held) for key, held in samples.items()}, samples, {})
+    return Figures({key: median(held) for key, held in samples.items()}, samples, {})
 
 
 def _held_bytes(device: torch.device, mode: str) -> float:
@@ -340,7 +332,7 @@ def _used_bytes(device: torch.device, pid: int | None) -> int:
     return used
 
 
-def idle(device: torch.device, seconds: float) -> Result:
+def idle(device: torch.device, seconds: float) -> Figures:
     """Power (W) while nothing runs, as NVML tells it every 50 ms.
 
     Values: `power_w`, while this process holds a context; `bare_power_w`, before that, if it had put
@@ -356,7 +348,7 @@ def idle(device: torch.device, seconds: float) -> Result:
     samples["power_w"] = _power_w(nvml, max(1.0, seconds / 2))
     read = {key: taken for key, taken in samples.items() if taken}
     details = {} if read else {"left_out": nvml.why_not or "this GPU does not tell its power"}
-    return Result({key: median(taken) for key, taken in read.items()}, read, details)
+    return Figures({key: median(taken) for key, taken in read.items()}, read, details)
 
 
 def _power_w(nvml: Nvml, seconds: float) -> list[float]:
@@ -413,16 +405,16 @@ def _random_bytes(size_bytes: int, device: torch.device | str = "cpu") -> torch.
     return torch.empty(size_bytes // 8, dtype=torch.int64, device=device).random_()
 
 
-PROBES: Mapping[str, Callable[[torch.device, float], Result]] = {
+PROBES: Mapping[str, Callable[[torch.device, float], Figures]] = {
     "idle": idle,
     "context": context,
     "copy": copy,
     "device_copy": device_copy,
     "matmul": matmul,
     "launch": launch,
-    "knees": lambda device, seconds: Result(*knees(device, seconds)),
+    "knees": knees,
     "loader": loader,
-    "host": lambda device, seconds: Result(*host(device, seconds)),
+    "host": host,
     "links": links,
 }
 AT_REST = ("idle", "context")

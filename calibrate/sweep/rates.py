@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from calibrate.devices.device import Cuda, Device
 from calibrate.devices.timer import CudaTimer, Repeats, Timer
 from calibrate.devices.watch import Reading, Watch, clocks_mhz, power_w, slow_reasons
+from calibrate.io.points import Figures
 
 ROW_S = 1.0
 """Length of a row: the energy counter moves every 20 to 100 ms, and power is told as a mean over up to a second."""
@@ -32,14 +33,6 @@ COLD = 2
 """Times the L2 cache: so much is written to empty it."""
 
 Run = Callable[[], object]
-
-
-class RateFigures(NamedTuple):
-    """Figures beside the times of single runs."""
-
-    values: dict[str, float | None]
-    samples: dict[str, list[float]]
-    details: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +69,7 @@ def _window_s(run: Run, device: Device, count: int) -> float:
     return (time.perf_counter() - start_s) / count
 
 
-def rates(
-    run: Run, device: Device, timer: Timer, alone: Repeats, *, weights: Sequence[torch.Tensor] = ()
-) -> RateFigures:
+def rates(run: Run, device: Device, timer: Timer, alone: Repeats, *, weights: Sequence[torch.Tensor] = ()) -> Figures:
     """Seconds a run in a row, of the host and of the device; energy and clocks in a row.
 
     With a model's `weights` also with an empty cache, and beside a load of them, as where models take turns.
@@ -86,7 +77,7 @@ def rates(
     Nothing on a processor: there the host is the device, and every run follows the one before.
     """
     if not isinstance(device, Cuda):
-        return RateFigures({}, {}, {})
+        return Figures({}, {}, {})
     together = row(run, device, median(alone.wall_s))
     of_row = in_row(together)
     samples = {"sustained_s": list(together.windows_s)}
@@ -98,22 +89,22 @@ def rates(
     if weights:
         samples["cold_s"] = cold_s(run, device, timer)
         samples["beside_load_s"] = beside_load_s(run, weights, device, timer)
-    medians: dict[str, float | None] = {name: median(taken) for name, taken in samples.items() if taken}
-    return RateFigures(of_row.values | medians, samples, of_row.details)
+    medians = {name: median(taken) for name, taken in samples.items() if taken}
+    return Figures(of_row.values | medians, samples, of_row.details)
 
 
-def in_row(found: Streak) -> RateFigures:
+def in_row(found: Streak) -> Figures:
     """Time, energy, clocks and what lowered them in a row."""
     start_mhz, end_mhz = clocks_mhz(found.readings)
     drawn_w = power_w(found.readings)
-    values: dict[str, float | None] = {
+    values: dict[str, Any] = {
         "sustained_s": found.each_s,
         "clock_start_mhz": start_mhz,
         "clock_end_mhz": end_mhz,
         "power_w": drawn_w,
         "energy_j": None if drawn_w is None else drawn_w * found.each_s,
     }
-    return RateFigures(values, {}, {"slow_reasons": slow_reasons(found.readings)})
+    return Figures(values, {}, {"slow_reasons": slow_reasons(found.readings)})
 
 
 def cold_s(run: Run, device: Cuda, timer: CudaTimer) -> list[float]:
@@ -150,7 +141,7 @@ def beside_load_s(run: Run, weights: Sequence[torch.Tensor], device: Cuda, timer
     return [timer.time(both).wall_s for _ in range(FEW)]
 
 
-def soak(run: Run, device: Device, run_s: float, seconds: float) -> RateFigures:
+def soak(run: Run, device: Device, run_s: float, seconds: float) -> Figures:
     """Rows until `seconds` are over: seconds a run at the start, and once power and heat have had their say.
 
     The last quarter of the rows is that end; its clocks, watts and reasons count.
@@ -161,6 +152,5 @@ def soak(run: Run, device: Device, run_s: float, seconds: float) -> RateFigures:
         rows.append(row(run, device, run_s))
     late = rows[-max(1, len(rows) // 4) :]
     last = in_row(Streak([w for r in late for w in r.windows_s], [x for r in late for x in r.readings]))
-    first_mhz, _ = clocks_mhz(rows[0].readings)
-    values = last.values | {"first_s": rows[0].each_s, "clock_start_mhz": first_mhz}
-    return RateFigures(values, {"sustained_s": [r.each_s for r in rows]}, last.details)
+    first: dict[str, Any] = {"first_s": rows[0].each_s, "clock_start_mhz": clocks_mhz(rows[0].readings)[0]}
+    return Figures(last.values | first, {"sustained_s": [r.each_s for r in rows]}, last.details)

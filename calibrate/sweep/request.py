@@ -75,28 +75,12 @@ def batches_in_order(option: str, text: str) -> list[int]:
     return [_whole(option, part, LARGEST_BATCH) for part in _parts(option, text, "1,2,4,8")]
 
 
-def axes(
-    precision: str = "fp32",
-    resolution: str = "",
-    *,
-    channels_last: bool = False,
-    cudnn_benchmark: bool = False,
-    compiled: bool = False,
-    cuda_graph: bool = False,
-) -> tuple[Settings, ...]:
+def axes(precision: str = "fp32", resolution: str = "", **switches: bool) -> tuple[Settings, ...]:
     """Every combination of the precisions and resolutions asked for, each with the same switches."""
     sizes = [_whole("--resolution", part, 16_384) for part in _parts("--resolution", resolution, "224,448", empty=True)]
-    return tuple(
-        Settings(
-            precision=p,
-            resolution=size,
-            channels_last=channels_last,
-            cudnn_benchmark=cudnn_benchmark,
-            compile=compiled,
-            cuda_graph=cuda_graph,
-        )
-        for p, size in product(some("--precision", precision, PRECISIONS), dict.fromkeys(sizes) or [None])
-    )
+    named = some("--precision", precision, PRECISIONS)
+    asked = product(named, dict.fromkeys(sizes) or [None])
+    return tuple(Settings(precision=each, resolution=size, **switches) for each, size in asked)
 
 
 def shape(text: str) -> tuple[int, ...]:

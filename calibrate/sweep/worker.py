@@ -11,18 +11,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from calibrate.devices import provenance
 from calibrate.devices.device import Cpu, Device, find_device, process_bytes
 from calibrate.io.files import one_line
-from calibrate.io.points import Point, PointOutcome, Settings, Status, What
+from calibrate.io.points import Figures, Point, PointOutcome, Settings, Status, What
 from calibrate.io.process import end_with
 from calibrate.sweep.supervisor import Job
 
 if TYPE_CHECKING:
     from calibrate.zoo.built import Built
 
+Measure = Callable[[Point], Figures]
 MEMORY_SHARE = 0.9
 """Share of the memory free at the start that a model on the CPU may take: the rest of the machine must live on."""
 
@@ -71,7 +72,7 @@ def main() -> int:
     return 0
 
 
-def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]:
+def prepare(device: Device, job: Job) -> Measure:
     """A function that measures a point: on a model that is built and has run once, or on the device alone."""
     if not job.model:
         from calibrate.sweep import probes
@@ -94,15 +95,15 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
 
     fed = {"input_shape": list(job.input_shape)} if job.input_shape else {}
 
-    def one(point: Point) -> tuple[Any, Any, Any]:
+    def one(point: Point) -> Figures:
         if point.what is What.LAYERS:
             values, details = trace(built, job.settings)
-            return values, {}, details | fed
+            return Figures(values, {}, details | fed)
         # This process measures nothing else: the model stays as it is to be run.
         built.module.to(device=device.label, dtype=CASTS.get(job.settings.precision))
         rule = StopRule(seconds=job.soak_s if point.what is What.SOAK else job.seconds_per_point)
-        values, samples, details = measure(built, device, point, rule)
-        return values, samples, details | fed
+        found = measure(built, device, point, rule)
+        return found._replace(details=found.details | fed)
 
     return of_opaque(one, before, after) if built.is_opaque else one
 
@@ -112,16 +113,16 @@ def held_bytes(device: Device) -> int:
     return process_bytes("VmRSS") or 0 if isinstance(device, Cpu) else device.held()[0]
 
 
-def of_opaque(measure: Callable[[Point], Any], before: int, after: int) -> Callable[[Point], tuple[Any, Any, Any]]:
+def of_opaque(measure: Measure, before: int, after: int) -> Measure:
     """Measures what can be called and nothing more: it has no layers and is not loaded.
 
     Its weights are what the process grew by as it was made, its workspace what it grows by as it runs.
     """
     weights = max(1, after - before)
 
-    def one(point: Point) -> tuple[Any, Any, Any]:
+    def one(point: Point) -> Figures:
         if point.what in (What.LAYERS, What.LOAD):
-            return {}, {}, {"left_out": "it can be called and nothing more"}
+            return Figures({}, {}, {"left_out": "it can be called and nothing more"})
         if point.optimizer:
             raise ValueError("what can be called and nothing more is not trained. Leave training out")
         values, samples, details = measure(point)
@@ -129,7 +130,7 @@ def of_opaque(measure: Callable[[Point], Any], before: int, after: int) -> Calla
             grown = max(values["allocated_bytes"], values.get("device_bytes", 0) - after)
             values = {**values, "weights_bytes": weights, "allocated_bytes": weights + grown}
             values.pop("reserved_bytes", None)
-        return values, samples, details
+        return Figures(values, samples, details)
 
     return one
 
@@ -161,7 +162,7 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
         raise ValueError(f"{built.name}: its output is not a number (NaN). Correct the model or its weights")
 
 
-def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any, Any, Any]]) -> PointOutcome:
+def measured(device: Device, point: Point, measure: Measure) -> PointOutcome:
     """The outcome of a point, or in one line why it has no figures."""
     from calibrate.devices.device import OutOfMemoryError
 

@@ -1,11 +1,13 @@
 """Answers of every kind in one form, so that two can be compared: inputs, parts, and figures with their intervals."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
+from typing import NamedTuple
 
-from planner.model.plan import SCHEMA, GpuAnswer, Interval, ModelAnswer, Plan, Policies
+from planner.model.plan import SCHEMA, Interval, ModelAnswer, Plan, Recommendation
 from planner.model.ranges import Range
 from planner.model.simulation import SCHEMA as SIMULATION
 from planner.model.simulation import Simulation
@@ -23,27 +25,32 @@ from planner.units.writing import counted
 
 SERVING = (SCHEMA, SIMULATION)
 KNOWN = (*SERVING, TRAINING, STUDY)
-METRICS = {
-    "cost_usd_per_hour": "cost",
-    "cost_usd": "cost",
-    "gpu_count": "gpus",
-    "p99_s": "p99",
-    "attainment": "attainment",
+
+
+class FigureKind(NamedTuple):
+    """What a figure of an answer is."""
+
+    label: str
+    unit: str = ""
+    """Empty for counts."""
+    metric: str = ""
+    """Of a condition; empty: none is about it."""
+
+
+FIGURES = {
+    "cost_usd_per_hour": FigureKind("cost", "USD/h", "cost"),
+    "cost_usd": FigureKind("cost", "USD", "cost"),
+    "lower_bound_usd_per_hour": FigureKind("lower bound", "USD/h"),
+    "gpu_count": FigureKind("GPUs", metric="gpus"),
+    "p99_s": FigureKind("p99", "s", "p99"),
+    "attainment": FigureKind("on time", "fraction", "attainment"),
+    "time_s": FigureKind("time", "s"),
 }
-"""Which metric of a condition a figure is."""
+"""Those of studies that are not here have the names and units that the study gives them."""
 EXACT = frozenset({"cost_usd_per_hour", "lower_bound_usd_per_hour", "gpu_count", "energy_j", "co2_kg", "step_s"})
 """Figures of a study without chance; any other without an interval was simulated, and has one that nobody knows."""
 BANDS = frozenset({"cost_usd", "time_s", "memory_bytes", "threshold"})
 """Figures whose ends are the band of a prediction: no chance moves them, so two differ as their middles do."""
-UNITS = {
-    "cost_usd_per_hour": "USD/h",
-    "cost_usd": "USD",
-    "lower_bound_usd_per_hour": "USD/h",
-    "p99_s": "s",
-    "time_s": "s",
-    "attainment": "fraction",
-}
-"""Units of figures, but for those of studies, which say theirs; counts have none."""
 MACHINE_ATTRIBUTES = ("count", "spares", "usd_per_hour", "price_as_of")
 DEMAND_ATTRIBUTES = ("slo_s", "slo_attainment_target", "max_queue_delay_s", "offered_rps")
 OPTION_ATTRIBUTES = ("fits", "within_deadline", "within_budget", "bottleneck", "evidence")
@@ -111,7 +118,7 @@ class Answer:
 
 def key(name: str, of: str = "") -> Key:
     """The figure of that name, in its unit."""
-    return Key(name, of, UNITS.get(name, ""))
+    return Key(name, of, FIGURES[name].unit)
 
 
 def exactly(value: float) -> Interval:
@@ -140,34 +147,16 @@ def read_answer(path: Path) -> Answer:
 def of_plan(plan: Plan, path: str) -> Answer:
     """A plan: its recommendation, or the closest where none is feasible."""
     best = plan.recommendation
-    inputs = {
-        "scenario": plan.scenario,
-        "scenario_sha256": plan.scenario_sha256,
-        "seed": plan.seed,
-        **{f"versions.{name}": version for name, version in plan.versions.items()},
-        **rules(plan.policies),
-        "prices_as_of": plan.prices_as_of,
-    }
-    whole = {
-        "cost_usd_per_hour": best.cost_usd_per_hour,
-        "lower_bound_usd_per_hour": best.lower_bound_usd_per_hour,
-        "gpu_count": float(best.gpu_count) if best.models else nan,
-    }
+    machines = {machine_name(one): attributes_of(one, MACHINE_ATTRIBUTES) for one in best.instances}
+    gpu_count = float(best.gpu_count) if best.models else nan
+    side = Side(
+        path=path, schema=plan.schema, created_at=plan.created_at, answer=headline(plan), feasible=best.feasible
+    )
     return Answer(
-        side=Side(
-            path=path,
-            schema=plan.schema,
-            created_at=plan.created_at,
-            answer=headline(plan),
-            feasible=best.feasible,
-        ),
-        inputs=inputs,
-        parts={
-            "machines": {machine_name(i): attributes_of(i, MACHINE_ATTRIBUTES) for i in best.instances},
-            "GPUs": kinds(best.gpus),
-            **placed(best.models, best.gpus),
-        },
-        figures={**figures_of(whole), **served(best.models)},
+        side=side,
+        inputs={**asked(plan), "prices_as_of": plan.prices_as_of},
+        parts={"machines": machines, **placed(best)},
+        figures=figures_of(best, lower_bound_usd_per_hour=best.lower_bound_usd_per_hour, gpu_count=gpu_count),
         arrivals=arrivals_of(plan, best.models),
         source=plan,
     )
@@ -175,27 +164,21 @@ def of_plan(plan: Plan, path: str) -> Answer:
 
 def simulated(run: Simulation, path: str) -> Answer:
     """GPUs that one named oneself."""
-    inputs = {
-        "scenario": run.scenario,
-        "scenario_sha256": run.scenario_sha256,
-        "seed": run.seed,
-        **rules(run.policies),
-        "merging": run.merging,
-    }
-    cost = nan if run.cost_usd_per_hour is None else run.cost_usd_per_hour
-    whole = {"cost_usd_per_hour": cost, "gpu_count": float(len(run.gpus))}
     return Answer(
         side=Side(path=path, schema=run.schema, answer=replay_line(run), feasible=run.feasible),
-        inputs=inputs,
-        parts={"GPUs": kinds(run.gpus), **placed(run.models, run.gpus)},
-        figures={**figures_of(whole), **served(run.models)},
+        inputs={**asked(run), "merging": run.merging},
+        parts=placed(run),
+        figures=figures_of(run, gpu_count=float(len(run.gpus))),
         arrivals=arrivals_of(run, run.models),
     )
 
 
-def rules(policies: Policies) -> Attributes:
-    """The rules that were replayed; whether machines fail is one, and how is the same one."""
-    return {f"policies.{name}": value for name, value in asdict(policies).items()}
+def asked(answer: Plan | Simulation) -> Attributes:
+    """What was replayed, and by which rules; whether machines fail is one, and how is the same one."""
+    known = answer.versions if isinstance(answer, Plan) else {}
+    versions = {f"versions.{name}": version for name, version in known.items()}
+    policies = {f"policies.{name}": value for name, value in asdict(answer.policies).items()}
+    return {**attributes_of(answer, ("scenario", "scenario_sha256", "seed")), **versions, **policies}
 
 
 def arrivals_of(answer: Plan | Simulation, models: tuple[ModelAnswer, ...]) -> ArrivalsDrawn:
@@ -204,18 +187,15 @@ def arrivals_of(answer: Plan | Simulation, models: tuple[ModelAnswer, ...]) -> A
     return ArrivalsDrawn(answer.seed, answer.policies.horizon_s, answer.scenario_sha256, rates)
 
 
-def kinds(gpus: tuple[GpuAnswer, ...]) -> Mapping[str, Attributes]:
-    """How many GPUs of each kind."""
-    names = [gpu.kind for gpu in gpus]
-    return {name: {"count": names.count(name)} for name in names}
-
-
-def placed(models: tuple[ModelAnswer, ...], gpus: tuple[GpuAnswer, ...]) -> Parts:
-    """What each model is asked and its SLO, where it runs and how; what each GPU has in memory."""
+def placed(fleet: Recommendation | Simulation) -> Parts:
+    """How many GPUs of each kind, what each model is asked and its SLO, where it runs and how; what each GPU has in
+    memory."""
+    kinds = Counter(gpu.kind for gpu in fleet.gpus)
     return {
-        "SLOs": {m.name: attributes_of(m, DEMAND_ATTRIBUTES) for m in models},
-        "models": {m.name: placement(m) for m in models},
-        "memory": {g.id: {"peak_memory_bytes": g.peak_memory_bytes} for g in gpus},
+        "GPUs": {kind: {"count": count} for kind, count in kinds.items()},
+        "SLOs": {m.name: attributes_of(m, DEMAND_ATTRIBUTES) for m in fleet.models},
+        "models": {m.name: placement(m) for m in fleet.models},
+        "memory": {g.id: {"peak_memory_bytes": g.peak_memory_bytes} for g in fleet.gpus},
     }
 
 
@@ -232,15 +212,13 @@ def placement(model: ModelAnswer) -> Attributes:
     }
 
 
-def served(models: tuple[ModelAnswer, ...]) -> dict[Key, Interval]:
-    """Tail latency and share on time of each model."""
-    tails = {key("p99_s", model.name): model.p99 for model in models}
-    return tails | {key("attainment", model.name): model.slo_attainment for model in models}
-
-
-def figures_of(values: Mapping[str, float]) -> dict[Key, Interval]:
-    """Exact figures of the whole answer, those that exist."""
-    return {key(name): exactly(value) for name, value in values.items() if isfinite(value)}
+def figures_of(fleet: Recommendation | Simulation, **whole: float) -> dict[Key, Interval]:
+    """Exact figures of the whole answer, those that exist; tail latency and share on time of each model."""
+    cost = nan if fleet.cost_usd_per_hour is None else fleet.cost_usd_per_hour
+    exact = {"cost_usd_per_hour": cost, **whole}
+    figures = {key(name): exactly(value) for name, value in exact.items() if isfinite(value)}
+    figures |= {key("p99_s", model.name): model.p99 for model in fleet.models}
+    return figures | {key("attainment", model.name): model.slo_attainment for model in fleet.models}
 
 
 # Training

@@ -6,7 +6,7 @@ from difflib import ndiff
 from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
-from planner.compare.answers import BANDS, METRICS, SERVING, Answer, Attributes, Key, Side, exactly
+from planner.compare.answers import BANDS, FIGURES, SERVING, Answer, Attributes, Key, Side, exactly
 from planner.compare.gate import INFEASIBLE, GateCondition
 from planner.io.store import StoreError
 from planner.model.candidate import Candidate
@@ -71,11 +71,11 @@ class FigureChange:
     """`s`, `USD/h`, `fraction`, ...; empty for counts."""
     old: Interval | None
     new: Interval | None
-    difference: Interval | None
+    difference: Interval | None = None
     """New less old, with the interval in which the true one lies with 95 %."""
-    relative: float | None
+    relative: float | None = None
     """As a share of the old figure; None where that is nothing."""
-    overlap: bool | None
+    overlap: bool | None = None
     """Whether the two intervals overlap; None where one has none."""
     verdict: FigureVerdict
 
@@ -235,9 +235,6 @@ def figure(key: Key, old: Interval | None, new: Interval | None) -> FigureChange
         unit=key.unit,
         old=old,
         new=new,
-        difference=None,
-        relative=None,
-        overlap=None,
         verdict=one_sided(old, new),
     )
     if old is None or new is None or not (isfinite(old.mean) and isfinite(new.mean)):
@@ -373,7 +370,8 @@ def crossings(diff: Diff, condition: GateCondition) -> list[str]:
 
 def concerned(diff: Diff, condition: GateCondition) -> list[FigureChange]:
     """The figures that a condition is about; of trainings those of the cheapest."""
-    figures = [f for f in diff.figures if METRICS.get(f.name) == condition.name and f.new is not None]
+    meant = [name for name, kind in FIGURES.items() if kind.metric == condition.name]
+    figures = [f for f in diff.figures if f.name in meant and f.new is not None]
     return [f for f in figures if f.of == "cheapest"] if diff.new.schema == TRAINING else figures
 
 

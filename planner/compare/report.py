@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, nan
 
+from planner.compare.answers import FIGURES
 from planner.compare.diff import Diff, Difference, FigureChange, FigureVerdict, Sign
 from planner.compare.reprice import Repriced, relative
 from planner.model.plan import Interval
@@ -25,16 +26,6 @@ TITLES = {
     "options": "Options",
     "points": "Points",
 }
-LABELS = {
-    "cost_usd_per_hour": "cost",
-    "cost_usd": "cost",
-    "lower_bound_usd_per_hour": "lower bound",
-    "gpu_count": "GPUs",
-    "p99_s": "p99",
-    "attainment": "on time",
-    "time_s": "time",
-}
-"""Figures of studies that are not here have the names that the study gives them."""
 ATTRIBUTES = {
     "offered_rps": "asked",
     "slo_s": "latency SLO",
@@ -142,7 +133,7 @@ def signed_share(fraction: float) -> str:
 
 def label(name: str) -> str:
     """`p99` for `p99_s`."""
-    return LABELS.get(name, name)
+    return FIGURES[name].label if name in FIGURES else name
 
 
 def intervals_text(figure: FigureChange) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from math import isfinite, nan
+from operator import attrgetter
 from pathlib import Path
 
 from planner.catalog.catalog import load_prices
@@ -33,6 +34,7 @@ from planner.words.candidates import candidate_name
 from simulator.errors import InputError
 
 REPRICE = "planner.reprice/v2"
+USD_PER_HOUR = attrgetter("cost_usd_per_hour")
 PRICED = frozenset({Bottleneck.COST, Bottleneck.PRICE})
 """What stood in the way of a candidate only at the old prices."""
 
@@ -267,7 +269,7 @@ class Repricing:
         """Alternatives cheapest first where they were so before; else in the order of what the plan has least of."""
         priced = [new for _, new in self.others if new]
         costs = [answer.cost_usd_per_hour for answer in (self.plan.recommendation, *self.plan.alternatives)]
-        return sorted(priced, key=usd_per_hour) if costs == sorted(costs) else priced
+        return sorted(priced, key=USD_PER_HOUR) if costs == sorted(costs) else priced
 
     @cached_property
     def moved(self) -> list[Recommendation]:
@@ -284,7 +286,7 @@ class Repricing:
         """The cheapest fleet that costs less now than what is recommended; None where none does."""
         less = (1 - 1e-9) * self.best.cost_usd_per_hour  # by more than rounding
         fleets = [answer for answer in (*self.alternatives, *self.moved) if answer.feasible]
-        return min((a for a in fleets if a.cost_usd_per_hour < less), key=usd_per_hour, default=None)
+        return min((a for a in fleets if a.cost_usd_per_hour < less), key=USD_PER_HOUR, default=None)
 
     @cached_property
     def kept(self) -> list[Rejection]:
@@ -304,22 +306,16 @@ class Repricing:
         return sum(known) if costs and len(known) == len(costs) else None
 
     def hourly(self, machines: Machines) -> float | None:
-        """Of machines of one type; those of one's own cost what they cost in the plan."""
-        own = machines.provider == OWN
-        price = self.own_usd_per_hour(machines.instance) if own else self.listed_usd_per_hour(machines)
-        return None if price is None else machines.count * price
-
-    def own_usd_per_hour(self, name: str) -> float | None:
-        """Of a machine of one's own; None where the plan has none of that name."""
+        """Of machines of one type: one's own cost what they cost in the plan, others what the plan's kind of price is.
+        None where that is not known."""
         replayed = [one for answer in (self.best, *self.plan.alternatives) for one in answer.instances]
-        return next((one.usd_per_hour for one in replayed if (one.provider, one.instance) == (OWN, name)), None)
-
-    def listed_usd_per_hour(self, machines: Machines) -> float | None:
-        """Of a machine for rent, at the kind of price that the plan rents at."""
+        own = {one.instance: one.usd_per_hour for one in reversed(replayed) if one.provider == OWN}
         kind = next((one.price_kind for one in self.best.instances if one.price_kind), self.prices.kind)
         listed = self.prices.listed(machines)
         price = listed.prices.get(kind) if listed and kind else None
-        return price.usd_per_hour if price else None
+        rented = price.usd_per_hour if price else None
+        each = own.get(machines.instance) if machines.provider == OWN else rented
+        return None if each is None else machines.count * each
 
     def way(self, way: WayOfServing) -> WayOfServing:
         """A way of serving at the new price of its machines; its training keeps the scenario's price."""
@@ -432,11 +428,6 @@ class Repricing:
             old, new = former.cost_usd_per_hour, no.cost_usd_per_hour
             if isinstance(no.subject, Candidate) and old is not None and new is not None:
                 yield fleet_change(no.subject, "rejected", old, new)
-
-
-def usd_per_hour(answer: Recommendation) -> float:
-    """Of the whole fleet."""
-    return answer.cost_usd_per_hour
 
 
 def on_spot(answer: Recommendation) -> list[str]:

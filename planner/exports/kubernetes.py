@@ -39,9 +39,10 @@ def comments(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
 def deployments(fleet: Sequence[Machine]) -> Iterator[dict[str, Any]]:
     """One for each set of machines that serve the same models in the same way."""
     names, folders = dns_names(machine.name for machine in fleet), file_names(machine.name for machine in fleet)
+    models = model_names(fleet)
     for machine, *others in alike(fleet):
         name = names[machine.name]
-        labels = {"app.kubernetes.io/name": name, **{serves(model): "yes" for model in models_of(machine, fleet)}}
+        labels = {"app.kubernetes.io/name": name, **{serves(models[one.model.name]): "yes" for one in machine.served}}
         yield {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -62,12 +63,6 @@ def alike(fleet: Sequence[Machine]) -> list[list[Machine]]:
         served = tuple((s.model.name, s.batch_size, s.devices) for s in machine.served)
         groups.setdefault((machine.instances, served), []).append(machine)
     return list(groups.values())
-
-
-def models_of(machine: Machine, fleet: Sequence[Machine]) -> list[str]:
-    """DNS names of the models on a machine."""
-    names = model_names(fleet)
-    return [names[served.model.name] for served in machine.served]
 
 
 def model_names(fleet: Sequence[Machine]) -> dict[str, str]:

@@ -41,11 +41,16 @@ def events(plan: Plan, timeline: Timeline) -> Iterator[Event]:
             yield meta("thread_sort_index", process(number), thread, sort_index=thread)
     yield from named_process(lost_process(timeline), "lost requests")
     yield from named_process(queues_process(timeline), "queues")
-    yield from batches(timeline)
-    yield from loads(timeline)
+    models = timeline.models
+    for gpu, model, start_s, end_s, size in rows(timeline.batches):
+        yield span(models[model], process(gpu), COMPUTE, start_s, end_s, requests=size)
+    for gpu, model, start_s, end_s, size in rows(timeline.loads):  # of weights, from the host
+        yield span(f"load {models[model]}", process(gpu), COPY, start_s, end_s, bytes=size)
     yield from waiting(timeline)
-    yield from memory(timeline)
-    yield from queues(timeline)
+    for gpu, time_s, size in rows(timeline.memory):
+        yield counter("memory", process(gpu), time_s, bytes=size)
+    for model, time_s, length in rows(timeline.queue):
+        yield counter(f"{models[model]} waiting", queues_process(timeline), time_s, requests=length)
     yield from requests(timeline)
 
 
@@ -104,18 +109,6 @@ def rows(columns: Any) -> Iterator[tuple[Any, ...]]:
     return zip(*(getattr(columns, one.name) for one in fields(columns)), strict=True)
 
 
-def batches(timeline: Timeline) -> Iterator[Event]:
-    """Batches on each GPU."""
-    for gpu, model, start_s, end_s, size in rows(timeline.batches):
-        yield span(timeline.models[model], process(gpu), COMPUTE, start_s, end_s, requests=size)
-
-
-def loads(timeline: Timeline) -> Iterator[Event]:
-    """Weights that each GPU copied from its host."""
-    for gpu, model, start_s, end_s, size in rows(timeline.loads):
-        yield span(f"load {timeline.models[model]}", process(gpu), COPY, start_s, end_s, bytes=size)
-
-
 def waiting(timeline: Timeline) -> Iterator[Event]:
     """When requests waited for each GPU: from the first that waits until none does."""
     r = timeline.requests
@@ -136,18 +129,6 @@ def together(spans: Iterable[tuple[float, float]]) -> Iterator[tuple[float, floa
         start_s, end_s, count = (start_s, max(end_s, last), count + 1) if count else (first, last, 1)
     if count:
         yield start_s, end_s, count
-
-
-def memory(timeline: Timeline) -> Iterator[Event]:
-    """Memory in use on each GPU."""
-    for gpu, time_s, size in rows(timeline.memory):
-        yield counter("memory", process(gpu), time_s, bytes=size)
-
-
-def queues(timeline: Timeline) -> Iterator[Event]:
-    """Requests that wait for each model."""
-    for model, time_s, length in rows(timeline.queue):
-        yield counter(f"{timeline.models[model]} waiting", queues_process(timeline), time_s, requests=length)
 
 
 def counter(name: str, pid: int, time_s: float, **value: int) -> Event:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from itertools import chain
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io import files
-from calibrate.io.files import FileError, quoted, replacing, replacing_named, unwritable
+from calibrate.io.files import FileError, named, quoted, replacing, replacing_named, unwritable
 from planner.io.schemas import kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
 from planner.model.plan import SCHEMA, ModelAnswer, Plan, PlanWarning, Recommendation
@@ -74,12 +74,8 @@ def write_bytes(data: bytes, path: Path, option: str) -> None:
 
     `option` named it: the remedy where it cannot be written. A link that a person names there is followed.
     """
-    try:
-        with replacing_named(path) as file:
-            file.write(data)
-    except OSError as error:
-        remedy = f"Name another file{f' with {option}' if option else ''}"
-        raise StoreError(f"{path}: cannot be written: {unwritable(path, error)}. {remedy}.") from error
+    with replacing_named(path, f"Name another file{f' with {option}' if option else ''}", StoreError) as file:
+        file.write(data)
 
 
 def write_beside(text: str, path: Path) -> None:
@@ -142,30 +138,23 @@ def plan_of(data: Any, path: Path) -> Plan:
     return answer_of(data, path, Plan, "Run `planner plan` again", contradictions)
 
 
-def nothing_else(_: object) -> Iterator[str]:
-    """No contradictions: in this answer no part depends on another."""
-    return iter(())
-
-
 def answer_of(
-    data: Any, path: Path, kind: type[T], remedy: str, contradictions: Callable[[T], Iterator[str]] = nothing_else
+    data: Any, path: Path, kind: type[T], remedy: str, contradictions: Callable[[T], Iterable[str]] = lambda _: ()
 ) -> T:
     """A file's JSON as the answer it was written from; StoreError where no command can have written it."""
     try:
         answer = sound(data, kind)
     except UnsoundError as error:
         raise StoreError(f"{path}: {error}. {remedy}.") from error
-    if wrong := next(contradictions(answer), ""):
+    if wrong := next(iter(contradictions(answer)), ""):
         raise StoreError(f"{path}: {wrong}. {remedy}.")
     return answer
 
 
 def read_json(path: Path) -> Any:
     """JSON of a file; StoreError, in one line, where it cannot be had."""
-    try:
+    with named(path, "Name one that a command kept, or make it again", StoreError):
         return files.read_json(path)
-    except FileError as error:
-        raise StoreError(f"{path}{error.place}: {error}. Name one that a command kept, or make it again.") from error
 
 
 # Contradictions in a plan

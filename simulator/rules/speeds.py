@@ -7,13 +7,16 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.world.curves import Curve, by_size
+from simulator.world.curves import Curve, Interpolated, by_size
 from simulator.world.deployment import Replica
 from simulator.world.doubt import DrawnSpeeds
 from simulator.world.hardware import GPU
 from simulator.world.power import SHORTEST_S, watts_at
 from simulator.world.profile import Doubt, Profile
 from simulator.world.workload import Floats
+
+NONE = Interpolated((1.0,), (0.0,))
+"""The error of what was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,15 @@ class Speeds:
         doubts = list(map(_doubt_of, profiles, self.here))
         self.doubts = list(dict.fromkeys(doubts))
         doubt = np.array([self.doubts.index(one) for one in doubts])
-        self.errs = _Factors(doubt[self.row], _flat(map(_by_size_if_any, errors, caps)))
+        self.errs = _Factors(doubt[self.row], _flat(map(by_size, errors, caps)))
         # The best pace is that of one of the points that a curve was measured at.
         points = [latency.x for latency in latencies]
         self.point_size = _flat(points)
         self.point_begin = np.cumsum([0, *map(len, points[:-1])])
         self.point_row = np.repeat(rows, list(map(len, points)))
         self.point_s = _flat(map(_at_its_points, profiles))
-        self.point_errs = _Factors(doubt[self.point_row], _flat(map(_at_points_if_any, errors, points)))
+        sds = (tuple(map(error, sizes)) for error, sizes in zip(errors, points, strict=True))
+        self.point_errs = _Factors(doubt[self.point_row], _flat(sds))
         sessions = list(map(_session_of, replicas))
         self.sessions = list(dict.fromkeys(sessions))
         self.session = np.array([self.sessions.index(one) for one in sessions])
@@ -105,8 +109,8 @@ class _Factors:
         return _exp(errors[:, self.doubt] * self.sd)[:, self.place]
 
 
-def _error_of(profile: Profile) -> Curve | None:
-    return profile.doubt.error_sd if profile.doubt else None
+def _error_of(profile: Profile) -> Curve:
+    return profile.doubt.error_sd if profile.doubt else NONE
 
 
 def _doubt_of(profile: Profile, gpu: GPU) -> tuple[Doubt, str, str] | None:
@@ -118,14 +122,6 @@ def _session_of(replica: Replica) -> tuple[float, str] | None:
     """By what the session of its GPU is drawn; None where sessions do not differ."""
     spread = replica.profile.session_cv
     return (spread, replica.devices[0]) if spread else None
-
-
-def _by_size_if_any(curve: Curve | None, cap: int) -> Sequence[float]:
-    return by_size(curve, cap) if curve else (0.0,) * cap
-
-
-def _at_points_if_any(curve: Curve | None, sizes: Sequence[float]) -> Sequence[float]:
-    return tuple(map(curve, sizes)) if curve else (0.0,) * len(sizes)
 
 
 def _at_its_points(profile: Profile) -> Sequence[float]:

@@ -1,6 +1,6 @@
 """Doubt: speeds that are known only so well. A deployment is replayed as one of the worlds that may be."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log1p, sqrt
@@ -57,18 +57,7 @@ def _normals(block: int, names: tuple[str, ...]) -> list[float]:
 
 def middle(deployment: Deployment) -> Deployment:
     """The world in which each predicted speed is at the middle of its band."""
-
-    def replicas(service: Service) -> Iterator[Replica]:
-        for replica in service.replicas:
-            profile, latency = replica.profile, replica.profile.latency
-            if doubt := profile.doubt:
-                latency = Erring(latency, -doubt.quantile, doubt.error_sd)
-            yield replace(replica, profile=replace(profile, latency=latency, doubt=None))
-
-    return replace(
-        deployment,
-        services=tuple(replace(service, replicas=tuple(replicas(service))) for service in deployment.services),
-    )
+    return _erring(deployment, lambda _, doubt: -doubt.quantile)
 
 
 def drawn(deployment: Deployment, seed: int) -> Deployment:
@@ -76,18 +65,24 @@ def drawn(deployment: Deployment, seed: int) -> Deployment:
     if not deployment.doubted:
         return deployment
     draw, kinds = DrawnSpeeds(seed), {device.id: device.gpu.name for device in deployment.devices}
+    return _erring(deployment, lambda one, doubt: draw.error(doubt, one.profile.model, kinds[one.devices[0]]), draw)
+
+
+def _erring(
+    deployment: Deployment, deviations: Callable[[Replica, Doubt], float], draw: DrawnSpeeds | None = None
+) -> Deployment:
+    """The same with times that are off by so many standard deviations; and by their sessions, where those are drawn."""
 
     def replicas(service: Service) -> Iterator[Replica]:
         for replica in service.replicas:
             profile, latency = replica.profile, replica.profile.latency
             if doubt := profile.doubt:
-                latency = Erring(latency, draw.error(doubt, profile.model, kinds[replica.devices[0]]), doubt.error_sd)
-            if profile.session_cv:
+                latency = Erring(latency, deviations(replica, doubt), doubt.error_sd)
+            if draw and profile.session_cv:
                 slowest = max(draw.session(profile.session_cv, gpu) for gpu in replica.devices)
                 latency = Erring(latency, slowest, ONE)
-            yield replace(replica, profile=replace(profile, latency=latency, doubt=None, session_cv=0.0))
+            session_cv = 0.0 if draw else profile.session_cv
+            yield replace(replica, profile=replace(profile, latency=latency, doubt=None, session_cv=session_cv))
 
-    return replace(
-        deployment,
-        services=tuple(replace(service, replicas=tuple(replicas(service))) for service in deployment.services),
-    )
+    services = (replace(service, replicas=tuple(replicas(service))) for service in deployment.services)
+    return replace(deployment, services=tuple(services))

@@ -36,6 +36,6 @@ def from_triton(
     _, library = knowledge(None, profiles)
     made = read(repository, rate or [], slo or [], library)
     write_text(made.text(), out)
-    next_step = f" Next: planner plan {out}" if not made.unprofiled else " It cannot be planned yet."
+    next_step = f" Next: planner plan {out}" if not made.obstacles else " It cannot be planned yet."
     emit(terminal(made.document(), stdout_screen()))
     say(f"\nWrote {out}.{next_step}")

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
+from planner.imports.measurements.record import Measurements, ToolMeasurement, agree, number, whole
 from planner.imports.measurements.tables import ALONE, timm_point
+from planner.imports.texts import TextFile
 
 SERVED = ("ttft", "tpot", "itl", "time_to_first_token", "inter_token_latency", "tokens_per_second")
 """Parts of keys that say how a language model was served."""
@@ -17,6 +18,7 @@ FIXED = "Name what `vllm bench latency` wrote, which times batches of one length
 STATIC = (
     "Batches are of prompts and answers of one length, and start and end together; a server joins others as they run."
 )
+VLLM_KEYS = frozenset({"avg_latency", "mean_ttft_ms", "tokens_per_second", "request_throughput", "mean_e2el_ms"})
 DENSE = "Name a run of one client at a time, or time the engine itself"
 
 
@@ -26,7 +28,7 @@ def unwrapped(data: Any) -> Any:
     return {**data, **metrics} if isinstance(metrics, dict) else data
 
 
-def read_timm_json(said: Said, data: Any) -> Measurements:
+def read_timm_json(said: TextFile, data: Any) -> Measurements:
     """What benchmark.py prints below `--result`."""
     results = data if isinstance(data, list) else [data]
     if failed := next((one for one in results if "error" in one), None):
@@ -34,7 +36,7 @@ def read_timm_json(said: Said, data: Any) -> Measurements:
     return Measurements(tool="timm benchmark.py", points=tuple(timm_point(said, one) for one in results))
 
 
-def read_vllm(said: Said, data: Mapping[str, Any]) -> Measurements:
+def read_vllm(said: TextFile, data: Mapping[str, Any]) -> Measurements:
     """`vllm bench latency`: the same batch again and again, from prompts to the ends of its answers."""
     if "avg_latency" not in data:
         raise said.refuse(NOT_FIXED, FIXED)
@@ -50,20 +52,20 @@ def read_vllm(said: Said, data: Mapping[str, Any]) -> Measurements:
     return Measurements(tool="vllm bench latency", points=(point,), doubts=(STATIC,))
 
 
-def _demand_one_client(said: Said, config: Mapping[str, Any]) -> None:
+def _demand_one_client(said: TextFile, config: Mapping[str, Any]) -> None:
     """InputError where requests waited for those of other clients."""
     clients = str(_ending(config, "concurrency") or "unsaid")
     if clients != ALONE:
         raise said.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
 
 
-def _batch_size(said: Said, config: Mapping[str, Any]) -> int | None:
+def _batch_size(said: TextFile, config: Mapping[str, Any]) -> int | None:
     """Of each request; None where the configuration names none."""
     batch = next((value for key, value in config.items() if "batch_size" in key), None)
     return None if batch is None else whole(said, batch, "batch_size")
 
 
-def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
+def read_genai_perf(said: TextFile, data: Mapping[str, Any]) -> Measurements:
     """GenAI-Perf's or AIPerf's export; of embeddings and rankings, whose requests are fixed work, for one client."""
     latency = data.get("request_latency")
     if not isinstance(latency, dict):
@@ -90,7 +92,7 @@ def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
     )
 
 
-def _failed(said: Said, data: Mapping[str, Any]) -> tuple[str, ...]:
+def _failed(said: TextFile, data: Mapping[str, Any]) -> tuple[str, ...]:
     """A doubt where requests failed, whose times are not in the mean."""
     errors = data.get("error_request_count")
     count = errors.get("avg") if isinstance(errors, dict) else None

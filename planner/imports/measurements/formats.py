@@ -1,13 +1,13 @@
 """Formats: which tool wrote a file, by what is in it, and its reader."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from calibrate.io.files import FileError, parse_json, printable, read_bytes
+from calibrate.io.files import FileError, named, parse_json, printable, read_bytes
 from planner.imports.measurements import documents, printed, tables, trtexec
-from planner.imports.measurements.record import Measurements, Said
-from planner.imports.texts import BY_COMMAS, decoded, separation
+from planner.imports.measurements.record import Measurements
+from planner.imports.texts import TextFile, decoded
 from planner.model.choices import MeasurementFormat
 from simulator.errors import InputError
 
@@ -16,47 +16,39 @@ LARGEST_BYTES = 64_000_000
 MARK_WITHIN = 200_000
 
 
-TEXTS: Mapping[MeasurementFormat, Callable[[Said], Measurements]] = {
-    MeasurementFormat.TRTEXEC_LOG: trtexec.read_log,
-    MeasurementFormat.MLPERF: printed.read_mlperf,
-    MeasurementFormat.ULTRALYTICS: printed.read_ultralytics,
-    MeasurementFormat.TORCH_BENCHMARK: printed.read_torch_benchmark,
-    MeasurementFormat.PERF_ANALYZER: tables.read_perf_analyzer,
-    MeasurementFormat.MODEL_ANALYZER: tables.read_model_analyzer,
-    MeasurementFormat.TIMM: tables.read_timm,
-    MeasurementFormat.CSV: tables.read_plain,
+class Format(NamedTuple):
+    """How the files of a tool are known, and read."""
+
+    read: Callable[..., Measurements]
+    """From a text; of JSON, from that and what it holds."""
+    marks: Sequence[str] = ()
+    """Any of them stands in such a text."""
+    columns: Sequence[str] = ()
+    """All of them are columns of such a table."""
+    keys: Set[str] = frozenset()
+    """Any of them is a key of such a document."""
+    json: tuple[type, ...] = ()
+    """What such JSON is; of texts nothing."""
+
+
+FORMATS: Mapping[MeasurementFormat, Format] = {
+    MeasurementFormat.TRTEXEC_LOG: Format(trtexec.read_log, marks=trtexec.MARKS),
+    MeasurementFormat.MLPERF: Format(printed.read_mlperf, marks=("MLPerf Results Summary",)),
+    MeasurementFormat.ULTRALYTICS: Format(printed.read_ultralytics, marks=("Inference time (ms/im)",)),
+    MeasurementFormat.TORCH_BENCHMARK: Format(printed.read_torch_benchmark, marks=("Times are in ",)),
+    MeasurementFormat.PERF_ANALYZER: Format(tables.read_perf_analyzer, columns=("Inferences/Second", "Client Send")),
+    MeasurementFormat.MODEL_ANALYZER: Format(
+        tables.read_model_analyzer, columns=("Model", "Batch", "Model Config Path")
+    ),
+    MeasurementFormat.TIMM: Format(tables.read_timm, columns=tables.TIMM),
+    MeasurementFormat.CSV: Format(tables.read_plain, columns=tables.PLAIN),
+    MeasurementFormat.TRTEXEC_TIMES: Format(trtexec.read_times, keys={"computeMs"}, json=(list,)),
+    MeasurementFormat.TRTEXEC_PROFILE: Format(trtexec.read_layers, keys={"count"}, json=(list,)),
+    MeasurementFormat.TIMM_JSON: Format(documents.read_timm_json, keys={"infer_step_time"}, json=(list, dict)),
+    MeasurementFormat.GENAI_PERF: Format(documents.read_genai_perf, keys={"request_latency"}, json=(dict,)),
+    MeasurementFormat.VLLM: Format(documents.read_vllm, keys=documents.VLLM_KEYS, json=(dict,)),
 }
-LISTS: Mapping[MeasurementFormat, Callable[[Said, list[Any]], Measurements]] = {
-    MeasurementFormat.TRTEXEC_TIMES: trtexec.read_times,
-    MeasurementFormat.TRTEXEC_PROFILE: trtexec.read_layers,
-    MeasurementFormat.TIMM_JSON: documents.read_timm_json,
-}
-MAPPINGS: Mapping[MeasurementFormat, Callable[[Said, dict[str, Any]], Measurements]] = {
-    MeasurementFormat.TIMM_JSON: documents.read_timm_json,
-    MeasurementFormat.VLLM: documents.read_vllm,
-    MeasurementFormat.GENAI_PERF: documents.read_genai_perf,
-}
-MARKS: Mapping[MeasurementFormat, tuple[str, ...]] = {
-    MeasurementFormat.TRTEXEC_LOG: trtexec.MARKS,
-    MeasurementFormat.MLPERF: ("MLPerf Results Summary",),
-    MeasurementFormat.ULTRALYTICS: ("Inference time (ms/im)",),
-    MeasurementFormat.TORCH_BENCHMARK: ("Times are in ",),
-}
-COLUMNS: Mapping[MeasurementFormat, tuple[str, ...]] = {
-    MeasurementFormat.PERF_ANALYZER: ("Inferences/Second", "Client Send"),
-    MeasurementFormat.MODEL_ANALYZER: ("Model", "Batch", "Model Config Path"),
-    MeasurementFormat.TIMM: tables.TIMM,
-    MeasurementFormat.CSV: tables.PLAIN,
-}
-"""Columns that tell a table, the first that has all of its own."""
-KEYS: Mapping[MeasurementFormat, frozenset[str]] = {
-    MeasurementFormat.TRTEXEC_TIMES: frozenset({"computeMs"}),
-    MeasurementFormat.TRTEXEC_PROFILE: frozenset({"count"}),
-    MeasurementFormat.TIMM_JSON: frozenset({"infer_step_time"}),
-    MeasurementFormat.GENAI_PERF: frozenset({"request_latency"}),
-}
-"""Keys that tell a document."""
-VLLM_KEYS = frozenset({"avg_latency", "mean_ttft_ms", "tokens_per_second", "request_throughput", "mean_e2el_ms"})
+"""The first that fits a file is its own."""
 PICKLES = (b"\x80", b"PK\x03\x04")
 """Beginnings of what torch and pickle write, which would run what is in it."""
 OTHER_TABLES: Sequence[tuple[set[str], str, str]] = (
@@ -80,80 +72,68 @@ RESULT = "--result"
 
 def read_measurements(path: Path, name: MeasurementFormat | None = None) -> tuple[Measurements, bytes]:
     """What a file says, and its bytes. InputError, in one line, where it cannot be read."""
-    try:
+    with named(path, "Name another file"):
         raw = read_bytes(path, LARGEST_BYTES)
         if raw[:1] == PICKLES[0] or raw[:4] == PICKLES[1]:
             raise FileError("is a pickle, which runs what is in it: not read. Save the table that is printed")
-        return _read(Said(printable(str(path)), decoded(raw)), name), raw
-    except FileError as error:
-        raise InputError(f"{path}{error.place}: {error}. Name another file.") from None
+        return _read(TextFile(printable(str(path)), decoded(raw)), name), raw
 
 
-def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
+def _read(said: TextFile, name: MeasurementFormat | None) -> Measurements:
     if not said.text.strip():
         raise said.refuse("is empty", "Name what a tool wrote")
     body = said.text.split(f"{RESULT}\n", 1)[-1].lstrip()
-    if body[:1] in ("{", "[") and not name_of_text(said, name):
+    if body[:1] in ("{", "[") and not is_text(said, name):
         return _read_json(said, parse_json(body.encode()), name)
     found = name or _by_columns(said) or _by_mark(said)
     if found is None:
         raise _unknown_table(said)
-    if found not in TEXTS:
+    form = FORMATS[found]
+    if form.json:
         raise said.refuse(f"is no JSON, and {found} is", KNOWN)
-    _demand_columns(said, found)
-    read = TEXTS[found](said)
+    if form.columns:
+        said.demand_commas()
+    if lacking := [column for column in form.columns if column not in said.columns]:
+        raise said.refuse(f"has no column `{lacking[0]}`", f"A {found} file has {', '.join(form.columns)}", 1)
+    read = form.read(said)
     if not read.points:
         raise said.refuse("holds no row", "Measure at least one batch")
     return read
 
 
-def _unknown_table(said: Said) -> InputError:
-    columns = set(tables.columns_of(said.text))
+def _unknown_table(said: TextFile) -> InputError:
+    columns = set(said.columns)
     if table := next((one for one in OTHER_TABLES if one[0] <= columns), None):
         return said.refuse(table[1], table[2])
-    if other := separation(said.text):
-        return said.refuse(other, BY_COMMAS, 1)
-    return said.refuse("is of no format that is known by its content", KNOWN)
+    said.demand_commas()
+    return said.refuse(UNKNOWN, KNOWN)
 
 
+UNKNOWN = "is of no format that is known by its content"
 KNOWN = f"Name its format with --format, one of {', '.join(MeasurementFormat)}"
 
 
-def name_of_text(said: Said, name: MeasurementFormat | None) -> bool:
+def is_text(said: TextFile, name: MeasurementFormat | None) -> bool:
     """Whether a text that begins like JSON is none: PyTorch's table and trtexec's log begin with a bracket too."""
-    return name in TEXTS if name else _by_mark(said) is not None
+    return not FORMATS[name].json if name else _by_mark(said) is not None
 
 
-def _by_mark(said: Said) -> MeasurementFormat | None:
+def _by_mark(said: TextFile) -> MeasurementFormat | None:
     head = said.text[:MARK_WITHIN] + said.text[-MARK_WITHIN:]
-    return next((name for name, marks in MARKS.items() if any(mark in head for mark in marks)), None)
+    return next((name for name, form in FORMATS.items() if any(mark in head for mark in form.marks)), None)
 
 
-def _by_columns(said: Said) -> MeasurementFormat | None:
-    columns = tables.columns_of(said.text)
-    return next((name for name, needed in COLUMNS.items() if set(needed) <= set(columns)), None)
+def _by_columns(said: TextFile) -> MeasurementFormat | None:
+    columns = said.columns
+    return next((name for name, form in FORMATS.items() if form.columns and {*form.columns} <= {*columns}), None)
 
 
-def _demand_columns(said: Said, name: MeasurementFormat) -> None:
-    columns = tables.columns_of(said.text)
-    if name in COLUMNS and (other := separation(said.text)):
-        raise said.refuse(other, BY_COMMAS, 1)
-    if lacking := [column for column in COLUMNS.get(name, ()) if column not in columns]:
-        raise said.refuse(f"has no column `{lacking[0]}`", f"A {name} file has {', '.join(COLUMNS[name])}", 1)
-
-
-def _read_json(said: Said, data: Any, name: MeasurementFormat | None) -> Measurements:
+def _read_json(said: TextFile, data: Any, name: MeasurementFormat | None) -> Measurements:
     data = documents.unwrapped(data)
     entries = data if isinstance(data, list) else [data]
     if not entries or not all(isinstance(one, dict) for one in entries):
         raise said.refuse("holds no records", KNOWN)
-    found = name or _by_keys(entries[0])
-    readers: Mapping[MeasurementFormat, Callable[[Said, Any], Measurements]] = LISTS if data is entries else MAPPINGS
-    if found is None or found not in readers:
-        raise said.refuse("is of no format that is known by its content", KNOWN)
-    return readers[found](said, data)
-
-
-def _by_keys(entry: dict[str, Any]) -> MeasurementFormat | None:
-    found = next((name for name, keys in KEYS.items() if keys <= entry.keys()), None)
-    return found or (MeasurementFormat.VLLM if entry.keys() & VLLM_KEYS else None)
+    found = name or next((name for name, form in FORMATS.items() if form.keys & entries[0].keys()), None)
+    if found is None or not isinstance(data, FORMATS[found].json):
+        raise said.refuse(UNKNOWN, KNOWN)
+    return FORMATS[found].read(said, data)

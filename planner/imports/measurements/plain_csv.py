@@ -8,8 +8,8 @@ from typing import Any
 from calibrate.io.files import FileError, parse_json, quoted
 from calibrate.io.tables import csv_text
 from calibrate.library.reading import SCHEMA
-from planner.imports.measurements.record import Said, number, whole
-from planner.imports.measurements.tables import columns_of, rows_of
+from planner.imports.measurements.record import number, whole
+from planner.imports.texts import TextFile
 
 SERIES = {"latency_s": "latency_ms", "workspace_bytes": "memory_mb", "slack_bytes": "slack_mb", "doubted": "doubted"}
 """Columns of what a profile has by batch size. Memory is that of weights and batch together."""
@@ -21,9 +21,9 @@ SHIFT = {"latency_s": 3, "workspace_bytes": -6, "slack_bytes": -6}
 """Powers of ten from a profile's unit to the column's; decimal, so that nothing is rounded."""
 
 
-def is_whole(text: str) -> bool:
+def is_whole(said: TextFile) -> bool:
     """True where a table has all that a profile holds."""
-    return set(columns_of(text)) >= WHOLE
+    return set(said.columns) >= WHOLE
 
 
 def text_of(raw: Mapping[str, Any]) -> str:
@@ -38,9 +38,9 @@ def text_of(raw: Mapping[str, Any]) -> str:
     return csv_text(["batch", *(SERIES[key] for key in series), *shared], rows)
 
 
-def profile_json(said: Said) -> dict[str, Any]:
+def profile_json(said: TextFile) -> dict[str, Any]:
     """The profile's JSON of such a CSV. InputError where rows differ in what is said of all."""
-    rows = list(rows_of(said))
+    rows = list(said.rows())
     shared = _shared(said, rows)
     raw = _nested(said, {column: text for column, text in shared.items() if text})
     weights = _said_weights(said, raw)
@@ -55,13 +55,13 @@ def profile_json(said: Said) -> dict[str, Any]:
     return {**raw, "schema": raw.get("schema", SCHEMA)}
 
 
-def _demand_same(said: Said, line: int, row: Mapping[str, str], shared: Mapping[str, str]) -> None:
+def _demand_same(said: TextFile, line: int, row: Mapping[str, str], shared: Mapping[str, str]) -> None:
     """InputError where a row says something else of what holds for all."""
     if different := next((column for column, text in shared.items() if row[column] != text), None):
         raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
 
 
-def _shared(said: Said, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
+def _shared(said: TextFile, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
     """What the first row says of all batches. InputError where the rows are no profile."""
     if not rows:
         raise said.refuse("holds no row", "Write one for each batch size")
@@ -82,7 +82,7 @@ def _weights(raw: Mapping[str, Any]) -> Decimal:
     return Decimal(repr(whole_bytes))
 
 
-def _said_weights(said: Said, raw: Mapping[str, Any]) -> Decimal:
+def _said_weights(said: TextFile, raw: Mapping[str, Any]) -> Decimal:
     try:
         return _weights(raw)
     except (ArithmeticError, LookupError, TypeError):
@@ -96,7 +96,7 @@ def _cell(key: str, value: Any, weights: Decimal) -> str:
     return f"{exact.scaleb(SHIFT[key]).normalize():f}"
 
 
-def _value(said: Said, key: str, cell: str, weights: Decimal, line: int) -> Any:
+def _value(said: TextFile, key: str, cell: str, weights: Decimal, line: int) -> Any:
     if key == "doubted":
         return cell
     if key == "slack_bytes" and cell.strip() == "0":
@@ -120,7 +120,7 @@ def _flat(raw: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]
             yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _nested(said: Said, flat: Mapping[str, str]) -> dict[str, Any]:
+def _nested(said: TextFile, flat: Mapping[str, str]) -> dict[str, Any]:
     raw: dict[str, Any] = {}
     for name, written in flat.items():
         *outer, key = name.split(".")
@@ -133,7 +133,7 @@ def _nested(said: Said, flat: Mapping[str, str]) -> dict[str, Any]:
     return raw
 
 
-def _json(said: Said, name: str, written: str) -> Any:
+def _json(said: TextFile, name: str, written: str) -> Any:
     try:
         return parse_json(written.encode())
     except FileError:

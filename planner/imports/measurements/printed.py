@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from calibrate.io.files import quoted
-from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
+from planner.imports.measurements.record import Measurements, ToolMeasurement, agree, number, whole
+from planner.imports.texts import TextFile
 
 # MLPerf's mlperf_log_summary.txt
 
@@ -18,7 +19,7 @@ COARSE_PER_S = 0.2
 """Rates have two places: below, half of the last is more than figures may differ by."""
 
 
-def read_mlperf(said: Said) -> Measurements:
+def read_mlperf(said: TextFile) -> Measurements:
     """The mean of a stream, or an offline throughput, which is the time of a batch that is not stated."""
     said_by: dict[str, str] = {}
     for _, line in said.lines:
@@ -46,7 +47,7 @@ def read_mlperf(said: Said) -> Measurements:
 NO_TOKENS = "Plans are about batches of fixed work"
 
 
-def _offline(said: Said, said_by: dict[str, str]) -> ToolMeasurement:
+def _offline(said: TextFile, said_by: dict[str, str]) -> ToolMeasurement:
     """Of one sample; the batch multiplies it."""
     rate = number(said, said_by.get("samples per second"), "Samples per second")
     return ToolMeasurement(latency_s=1 / rate, column=PER_SAMPLE)
@@ -56,7 +57,7 @@ PER_SAMPLE = "throughput"
 """Column of a time for each sample, of batches whose size is not stated."""
 
 
-def _stream(said: Said, said_by: dict[str, str], scenario: str) -> ToolMeasurement:
+def _stream(said: TextFile, said_by: dict[str, str], scenario: str) -> ToolMeasurement:
     mean_ns = number(said, said_by.get("mean latency (ns)"), "Mean latency (ns)")
     rate = said_by.get("qps w/o loadgen overhead")
     batch = whole(said, said_by.get("samples_per_query", said_by.get("samples per query")), "samples_per_query")
@@ -86,7 +87,7 @@ PLACES = 0.02
 """Share by which FPS may miss 1000 over the time, which is written with two places; 0.005 of 0.3 ms."""
 
 
-def _exported(said: Said, shared: Mapping[str, str], *, several: bool) -> Iterator[ToolMeasurement]:
+def _exported(said: TextFile, shared: Mapping[str, str], *, several: bool) -> Iterator[ToolMeasurement]:
     """The rows of all tables; of `several` runs, each names its own."""
     facts, run = dict(shared), 0
     for line, text in said.lines:
@@ -97,7 +98,7 @@ def _exported(said: Said, shared: Mapping[str, str], *, several: bool) -> Iterat
             yield replace(point, column=f"{point.column}, run {run}") if several else point
 
 
-def read_ultralytics(said: Said) -> Measurements:
+def read_ultralytics(said: TextFile) -> Measurements:
     """A row for each exported format, of batch 1. `benchmarks.log` takes another table for each run."""
     runs = COMPLETE.findall(said.text)
     if len({name for name, _ in runs}) > 1:
@@ -125,7 +126,7 @@ def _only(found: Sequence[str]) -> str:
     return found[0] if len(set(found)) == 1 else ""
 
 
-def _row(said: Said, line: int, text: str, shared: dict[str, str]) -> ToolMeasurement | None:
+def _row(said: TextFile, line: int, text: str, shared: dict[str, str]) -> ToolMeasurement | None:
     row = ROW.match(text.translate(BORDERS))
     if not row or row["time"] in FAILED or "imgsz" in text:
         return None
@@ -155,7 +156,7 @@ SPREAD = re.compile(r"\s*\(\+-[\d.]+\)$")
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
-def _compared(said: Said) -> Iterator[tuple[int, str, dict[str, str]]]:
+def _compared(said: TextFile) -> Iterator[tuple[int, str, dict[str, str]]]:
     """The rows of all tables: line, label, and cells by their column; of several tables with its title."""
     lines = [(line, COLOURS.sub("", coloured)) for line, coloured in said.lines]
     several = len({text.strip() for _, text in lines if TITLE.match(text.strip())}) > 1
@@ -171,7 +172,7 @@ def _compared(said: Said) -> Iterator[tuple[int, str, dict[str, str]]]:
             heads = heads or [f"{title}{cell}" for cell in cells]
 
 
-def read_torch_benchmark(said: Said) -> Measurements:
+def read_torch_benchmark(said: TextFile) -> Measurements:
     """A row for each batch size and a column for each description."""
     unit = UNIT.search(said.text)
     if not unit or unit[1] not in UNITS:
@@ -184,7 +185,7 @@ def read_torch_benchmark(said: Said) -> Measurements:
     return Measurements(tool="torch.utils.benchmark", points=tuple(points))
 
 
-def _cells(said: Said, line: int, label: str, cells: dict[str, str], unit_s: float) -> list[ToolMeasurement]:
+def _cells(said: TextFile, line: int, label: str, cells: dict[str, str], unit_s: float) -> list[ToolMeasurement]:
     batch = BATCH.search(label)
     if not batch:
         wrong = f"the row `{label[:40]}` names no batch size"

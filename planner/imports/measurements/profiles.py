@@ -13,7 +13,7 @@ from planner.imports.measurements import plain_csv
 from planner.imports.measurements.assembling import profile_of
 from planner.imports.measurements.files import Added
 from planner.imports.measurements.formats import LARGEST_BYTES
-from planner.imports.measurements.record import Said
+from planner.imports.texts import TextFile
 from planner.model.choices import MeasurementFormat
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
@@ -36,15 +36,14 @@ def import_profile(
 def _exported(files: Sequence[Path], added: Added) -> dict[str, Any] | None:
     """The profile of a file that `planner profiles export` wrote; None where it is another."""
     try:
-        texts = [read_text(path, LARGEST_BYTES) for path in files]
+        read = [TextFile(str(path), read_text(path, LARGEST_BYTES)) for path in files]
     except FileError:  # told by whoever reads it as what it is
         return None
-    whole = [plain_csv.is_whole(text) for text in texts]
-    if not any(whole):
+    if not any(map(plain_csv.is_whole, read)):
         return None
     if len(files) > 1 or any(value is not None for value in asdict(added).values()):
         raise InputError(f"{files[0]}: says all of a profile. Import it alone, without options.")
-    return plain_csv.profile_json(Said(str(files[0]), texts[0]))
+    return plain_csv.profile_json(read[0])
 
 
 def export_profile(profile: Profile, library: Library) -> str:

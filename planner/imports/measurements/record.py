@@ -2,32 +2,14 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from calibrate.io.files import quoted
-from simulator.errors import InputError
+from planner.imports.texts import TextFile
 
 AGREE = 0.05
 """Share by which two figures of one thing may differ before one of them is wrong: as much as falls of a series may."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A file's text and its name, for errors."""
-
-    path: str
-    text: str
-
-    def refuse(self, wrong: str, remedy: str, line: int = 0) -> InputError:
-        """An error that names the file, the line, the value and the remedy."""
-        place = f"{self.path}:{line}" if line else self.path
-        return InputError(f"{place}: {wrong}. {remedy}.")
-
-    @property
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Lines from 1."""
-        return enumerate(self.text.splitlines(), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +54,7 @@ class Measurements:
     doubts: tuple[str, ...] = ()
 
 
-def number(said: Said, text: object, what: str, line: int = 0) -> float:
+def number(said: TextFile, text: object, what: str, line: int = 0) -> float:
     """A figure above 0 and finite, or an InputError."""
     try:
         value = float(str(text).strip())
@@ -83,17 +65,16 @@ def number(said: Said, text: object, what: str, line: int = 0) -> float:
     return value
 
 
-def whole(said: Said, text: object, what: str, line: int = 0) -> int:
+def whole(said: TextFile, text: object, what: str, line: int = 0) -> int:
     """The same of a whole number."""
     value = number(said, text, what, line)
     if value != int(value) or value > 1_000_000:
-        raise said.refuse(
-            f"{what} must be a whole number up to a million, got {quoted(str(text))}", "Mend the file", line
-        )
+        wrong = f"{what} must be a whole number up to a million, got {quoted(str(text))}"
+        raise said.refuse(wrong, "Mend the file", line)
     return int(value)
 
 
-def agree(said: Said, one: float, other: float, what: str, line: int = 0) -> None:
+def agree(said: TextFile, one: float, other: float, what: str, line: int = 0) -> None:
     """An InputError where a file says one thing twice, and not alike."""
     if abs(math.log(one / other)) > AGREE:
         wrong = f"says {what} twice, and not alike: {one:.4g} and {other:.4g}"

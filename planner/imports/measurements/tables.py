@@ -1,76 +1,49 @@
 """Tables as CSV: perf_analyzer, Model Analyzer, timm's results, and plain ones."""
 
-import csv
-import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
+from planner.imports.measurements.record import Measurements, ToolMeasurement, agree, number, whole
+from planner.imports.texts import Row, TextFile
 
-Row = Mapping[str, str]
 MICRO = 1e-6
 ALONE = "1"
 """Clients at once: with more of them, a time is that of waiting too."""
 
 
-def rows_of(said: Said) -> Iterator[tuple[int, Row]]:
-    """Rows by column, each as long as the first line; columns without blanks at their ends."""
-    reader = csv.reader(io.StringIO(said.text), strict=True)
-    try:
-        columns = [column.strip() for column in next(reader, [])]
-        if twice := next((name for name in columns if columns.count(name) > 1), None):
-            raise said.refuse(f"has the column `{twice}` twice", "Keep one", 1)
-        for row in reader:
-            if not any(row):
-                return  # Model Analyzer writes other tables below
-            if len(row) != len(columns):
-                wrong = f"has {len(row)} values below {len(columns)} columns"
-                raise said.refuse(wrong, "Mend the line", reader.line_num)
-            yield reader.line_num, dict(zip(columns, row, strict=True))
-    except csv.Error as error:
-        raise said.refuse(f"is no CSV: {error}", "Mend the line", reader.line_num) from None
-
-
-def columns_of(text: str) -> tuple[str, ...]:
-    """Columns that a text would have as CSV."""
-    first = text.lstrip("\n").split("\n", 1)[0]
-    return tuple(column.strip() for column in first.split(","))
+def alone(said: TextFile, remedy: str) -> Sequence[tuple[int, Row]]:
+    """Rows of a single client; InputError where there is none."""
+    rows = [(line, row) for line, row in said.rows() if row.get("Concurrency") == ALONE]
+    if not rows:
+        raise said.refuse("has no row of Concurrency 1, and others hold waits", remedy)
+    return rows
 
 
 # perf_analyzer -f
 
 
-def read_perf_analyzer(said: Said) -> Measurements:
+def read_perf_analyzer(said: TextFile) -> Measurements:
     """What the server computed for a single client: no queue, no network."""
-    points = []
-    for line, row in rows_of(said):
-        if row.get("Concurrency") != ALONE:
-            continue
-        whole_part = "Server Compute"
-        column = "Server Compute Infer" if "Server Compute Infer" in row else whole_part
-        if column not in row:
-            raise said.refuse("has no column `Server Compute Infer`", "Run perf_analyzer against Triton, with -f")
-        time_s = number(said, row[column], column, line) * MICRO
-        _not_above(said, time_s, row, line)
-        batch = row.get("Batch Size") or row.get("Batch")
-        points.append(
-            ToolMeasurement(
-                line=line,
-                batch=whole(said, batch, "Batch Size", line) if batch else None,
-                latency_s=time_s,
-            )
-        )
-    if not points:
-        raise said.refuse("has no row of Concurrency 1, and others hold waits", "Run it with --concurrency-range 1")
+    rows = alone(said, "Run it with --concurrency-range 1")
     return Measurements(
         tool="Triton perf_analyzer",
-        points=tuple(points),
+        points=tuple(_computed(said, line, row) for line, row in rows),
         assumptions=("Times are what Triton computed for one client at a time; its queue and network are left out.",),
     )
 
 
-def _not_above(said: Said, time_s: float, row: Row, line: int) -> None:
+def _computed(said: TextFile, line: int, row: Row) -> ToolMeasurement:
+    column = "Server Compute Infer" if "Server Compute Infer" in row else "Server Compute"
+    if column not in row:
+        raise said.refuse("has no column `Server Compute Infer`", "Run perf_analyzer against Triton, with -f")
+    time_s = number(said, row[column], column, line) * MICRO
+    _not_above(said, time_s, row, line)
+    batch = row.get("Batch Size") or row.get("Batch")
+    return ToolMeasurement(line=line, batch=whole(said, batch, "Batch Size", line) if batch else None, latency_s=time_s)
+
+
+def _not_above(said: TextFile, time_s: float, row: Row, line: int) -> None:
     """A part of a request is no longer than the request."""
     longest = row.get("p99 latency")
     if longest and time_s > number(said, longest, "p99 latency", line) * MICRO:
@@ -87,28 +60,24 @@ TIMES: Sequence[tuple[str, str]] = (
 )
 
 
-def read_model_analyzer(said: Said) -> Measurements:
-    """`metrics-model-inference.csv`, of a single client."""
-    points, meant = [], ""
-    for line, row in rows_of(said):
-        column, meant = next(((name, text) for name, text in TIMES if name in row), ("", ""))
-        if not column:
-            raise said.refuse(f"has no column `{TIMES[0][0]}` or `{TIMES[3][0]}`", "Name metrics-model-inference.csv")
-        if "," in row.get("Model", ""):
-            raise said.refuse("times several models at once", "Analyze each model alone", line)
-        if row.get("Concurrency") != ALONE:
-            continue
-        points.append(
-            ToolMeasurement(
-                line=line,
-                batch=whole(said, row.get("Batch"), "Batch", line),
-                latency_s=number(said, row[column], column, line) / 1e3,
-                column=row.get("Model Config Path", ""),
-                facts={"model": row["Model"]} if row.get("Model") else {},
-            )
+def read_model_analyzer(said: TextFile) -> Measurements:
+    """`metrics-model-inference.csv`, of a single client; other tables may stand below an empty line."""
+    table = TextFile(said.path, said.text.split("\n\n", 1)[0])
+    column, meant = next(((name, text) for name, text in TIMES if name in table.columns), ("", ""))
+    if not column:
+        raise said.refuse(f"has no column `{TIMES[0][0]}` or `{TIMES[3][0]}`", "Name metrics-model-inference.csv")
+    if several := next((line for line, row in table.rows() if "," in row.get("Model", "")), None):
+        raise said.refuse("times several models at once", "Analyze each model alone", several)
+    points = [
+        ToolMeasurement(
+            line=line,
+            batch=whole(said, row.get("Batch"), "Batch", line),
+            latency_s=number(said, row[column], column, line) / 1e3,
+            column=row.get("Model Config Path", ""),
+            facts={"model": row["Model"]} if row.get("Model") else {},
         )
-    if not points:
-        raise said.refuse("has no row of Concurrency 1, and others hold waits", "Search concurrency 1 too")
+        for line, row in alone(table, "Search concurrency 1 too")
+    ]
     return Measurements(tool="Triton Model Analyzer", points=tuple(points), assumptions=(f"Times are {meant}.",))
 
 
@@ -117,7 +86,7 @@ def read_model_analyzer(said: Said) -> Measurements:
 TIMM = ("model", "infer_batch_size", "infer_step_time", "infer_samples_per_sec")
 
 
-def timm_point(said: Said, row: Mapping[str, object], line: int = 0) -> ToolMeasurement:
+def timm_point(said: TextFile, row: Mapping[str, object], line: int = 0) -> ToolMeasurement:
     """A model at a batch size; step time and rate are one figure twice."""
     batch = whole(said, row.get("infer_batch_size"), "infer_batch_size", line)
     step_s = number(said, row.get("infer_step_time"), "infer_step_time", line) / 1e3
@@ -138,18 +107,18 @@ def timm_point(said: Said, row: Mapping[str, object], line: int = 0) -> ToolMeas
     )
 
 
-def _scaled(said: Said, row: Mapping[str, object], column: str, unit: float, line: int) -> float | None:
+def _scaled(said: TextFile, row: Mapping[str, object], column: str, unit: float, line: int) -> float | None:
     written = row.get(column)
     return number(said, written, column, line) * unit if written not in (None, "") else None
 
 
-def read_timm(said: Said) -> Measurements:
+def read_timm(said: TextFile) -> Measurements:
     """`results-*.csv` and `benchmark-infer-*.csv`, a row for each model; the latter say more by their names."""
     named = TIMM_NAME.search(said.path)
     facts = {"precision": named[1].replace("amp_bf16", "bf16")} if named else {}
     if named and named[2]:
         facts["runtime"] = "torch-compile"
-    points = (timm_point(said, row, line) for line, row in rows_of(said))
+    points = (timm_point(said, row, line) for line, row in said.rows())
     return Measurements(
         tool="timm benchmark.py", points=tuple(replace(one, facts={**one.facts, **facts}) for one in points)
     )
@@ -166,10 +135,10 @@ PLAIN = ("batch", "latency_ms")
 KNOWN = (*PLAIN, "memory_mb", "weight_mb", *FACTS)
 
 
-def read_plain(said: Said) -> Measurements:
+def read_plain(said: TextFile) -> Measurements:
     """`batch,latency_ms[,memory_mb]`, and columns of facts where there are."""
     points = []
-    for line, row in rows_of(said):
+    for line, row in said.rows():
         if unknown := row.keys() - set(KNOWN):
             raise said.refuse(f"has the column `{min(unknown)}`, which is not known", "Leave it out", 1)
         memory, weights = row.get("memory_mb"), row.get("weight_mb")

@@ -6,8 +6,9 @@ from datetime import date
 from statistics import fmean, pstdev
 from typing import Any
 
-from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
+from planner.imports.measurements.record import Measurements, ToolMeasurement, agree, number, whole
 from planner.imports.serving.found import bare_name
+from planner.imports.texts import TextFile
 
 STARTED = re.compile(r"^&&&& RUNNING TensorRT\.trtexec", re.MULTILINE)
 ENDED = re.compile(r"&&&& (PASSED|FAILED) TensorRT\.trtexec")
@@ -50,7 +51,7 @@ MARKS = ("TensorRT.trtexec", "=== Performance summary ===")
 """In every log, and in the part of it that people keep."""
 
 
-def read_log(said: Said) -> Measurements:
+def read_log(said: TextFile) -> Measurements:
     """The mean GPU compute time of each run: several may have written into one file."""
     runs = list(_runs(said))
     points = tuple(_point(run, line) for line, run in runs)
@@ -62,16 +63,16 @@ def read_log(said: Said) -> Measurements:
     )
 
 
-def _runs(said: Said) -> Iterator[tuple[int, Said]]:
+def _runs(said: TextFile) -> Iterator[tuple[int, TextFile]]:
     """The line at which each run begins, and what it said; of a log that was cut out, what there is."""
     begins = sorted({0, *(found.start() for found in STARTED.finditer(said.text))})
     for begin, end in zip(begins, [*begins[1:], len(said.text)], strict=True):
         text = said.text[begin:end]
         if STARTED.match(text) or COMPUTE.search(text) or len(begins) == 1:
-            yield said.text.count("\n", 0, begin) + 1, Said(said.path, text)
+            yield said.text.count("\n", 0, begin) + 1, TextFile(said.path, text)
 
 
-def _point(said: Said, line: int) -> ToolMeasurement:
+def _point(said: TextFile, line: int) -> ToolMeasurement:
     """One run."""
     _demand_passed(said, line)
     computed = _computed(said, line)
@@ -91,14 +92,14 @@ def _point(said: Said, line: int) -> ToolMeasurement:
     )
 
 
-def _demand_passed(said: Said, line: int) -> None:
+def _demand_passed(said: TextFile, line: int) -> None:
     ended = ENDED.search(said.text)
     whole_log = STARTED.match(said.text) is not None
     if (ended and ended[1] != "PASSED") or (whole_log and not ended):
         raise said.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
 
 
-def _computed(said: Said, line: int) -> str:
+def _computed(said: TextFile, line: int) -> str:
     """The one mean GPU compute time of a run."""
     computed: list[str] = [one or other for one, other in COMPUTE.findall(said.text)]
     if not computed:
@@ -108,13 +109,13 @@ def _computed(said: Said, line: int) -> str:
     return computed[0]
 
 
-def _demand_one_stream(said: Said, line: int) -> None:
+def _demand_one_stream(said: TextFile, line: int) -> None:
     if int(_first(STREAMS, said) or 1) > 1:
         wrong = "is of several streams at once, whose batches disturb each other"
         raise said.refuse(wrong, "Run it with --streams=1", line)
 
 
-def _same_average(said: Said, mean_ms: float) -> None:
+def _same_average(said: TextFile, mean_ms: float) -> None:
     """The averages of tens of runs and the average of all are of the same runs."""
     groups = [(int(count), number(said, ms, "GPU latency")) for count, ms in AVERAGES.findall(said.text)]
     if groups:
@@ -122,27 +123,27 @@ def _same_average(said: Said, mean_ms: float) -> None:
         agree(said, mean_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
 
 
-def _batch(said: Said, dimensions: Sequence[str]) -> int | None:
+def _batch(said: TextFile, dimensions: Sequence[str]) -> int | None:
     """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
     bound = dimensions[0] if len(dimensions) > 1 else ""
     found = _implicit_batch(said, bound) or _batch_of_shapes(said, bound)
     return whole(said, found, "the batch") if found else None
 
 
-def _implicit_batch(said: Said, bound: str) -> str | None:
+def _implicit_batch(said: TextFile, bound: str) -> str | None:
     """The batch that stands beside the shapes; where that is 1, theirs."""
     implicit = _first(IMPLICIT, said)
     return (_first(ASKED, said) or bound or implicit) if implicit == "1" else implicit
 
 
-def _batch_of_shapes(said: Said, bound: str) -> str | None:
+def _batch_of_shapes(said: TextFile, bound: str) -> str | None:
     asked = _first(ASKED, said)
     if asked and bound and asked != bound:
         raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
     return asked or bound
 
 
-def _facts(said: Said, command: str, dimensions: Sequence[str]) -> dict[str, str]:
+def _facts(said: TextFile, command: str, dimensions: Sequence[str]) -> dict[str, str]:
     files = (_first(pattern, said) for pattern in (MODEL, LOADED, FILE))
     facts = {
         "model": bare_name(next(filter(None, files), "")),
@@ -154,7 +155,7 @@ def _facts(said: Said, command: str, dimensions: Sequence[str]) -> dict[str, str
     return {name: value for name, value in facts.items() if value}
 
 
-def _precision(said: Said, command: str) -> str:
+def _precision(said: TextFile, command: str) -> str:
     """Lowest that the build may use; empty where an engine was loaded whose build is not in the log."""
     named = next((name for name, flag in FLAGS if flag in command.split()), "")
     if named or _first(LOADED, said) or not (built := _first(PRECISION, said)):
@@ -163,11 +164,11 @@ def _precision(said: Said, command: str) -> str:
     return reduced or ("tf32" if _may_use_tf32(said, command) else "fp32")
 
 
-def _may_use_tf32(said: Said, command: str) -> bool:
+def _may_use_tf32(said: TextFile, command: str) -> bool:
     return int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
 
 
-def _version(said: Said) -> str:
+def _version(said: TextFile) -> str:
     """`8.5.0`, also where a log has `8500` alone, and `10.1.0` for `100100`; empty where it says none."""
     if found := _first(VERSION, said):
         return found
@@ -178,7 +179,7 @@ def _version(said: Said) -> str:
     return ".".join(str(int(part)) for part in parts if part)
 
 
-def _day(said: Said) -> str:
+def _day(said: TextFile) -> str:
     found = DAY.search(said.text)
     if not found:
         return ""
@@ -189,17 +190,17 @@ def _day(said: Said) -> str:
         return ""
 
 
-def _size(pattern: re.Pattern[str], said: Said, unit: int = 1) -> float | None:
+def _size(pattern: re.Pattern[str], said: TextFile, unit: int = 1) -> float | None:
     found = _first(pattern, said)
     return float(found) * unit if found and float(found) else None
 
 
-def _first(pattern: re.Pattern[str], said: Said) -> str | None:
+def _first(pattern: re.Pattern[str], said: TextFile) -> str | None:
     found = pattern.search(said.text)
     return found[1] if found else None
 
 
-def read_times(said: Said, runs: list[Any]) -> Measurements:
+def read_times(said: TextFile, runs: list[Any]) -> Measurements:
     """`--exportTimes`: a record for each run."""
     times = []
     for run in runs:
@@ -217,13 +218,13 @@ def read_times(said: Said, runs: list[Any]) -> Measurements:
     return Measurements(tool="trtexec --exportTimes", points=(point,), assumptions=(OVERLAP,))
 
 
-def _any_number(said: Said, value: object, what: str) -> float:
+def _any_number(said: TextFile, value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise said.refuse(f"{what} must be a number", "Export it again")
     return float(value)
 
 
-def read_layers(said: Said, entries: list[Any]) -> Measurements:
+def read_layers(said: TextFile, entries: list[Any]) -> Measurements:
     """`--exportProfile`: how often all ran, then a record for each layer."""
     count = whole(said, entries[0].get("count"), "count")
     total_ms = 0.0

@@ -1,7 +1,6 @@
 """Lists: which tool wrote a price list, what it changes, and the prices.csv that plans take."""
 
-import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -9,29 +8,39 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from calibrate.io.files import FileError, parse_json, put, quoted, read_bytes
+from calibrate.io.files import FileError, named, parse_json, put, quoted, read_bytes, read_text
 from calibrate.io.tables import csv_text
 from planner.catalog.catalog import Catalog
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists import documents, readers
 from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, instance_name, joined
-from planner.imports.texts import BY_COMMAS, decoded, separation
+from planner.imports.texts import decoded
 from planner.model.choices import PriceKind, PriceListFormat
 from simulator.errors import InputError
 
-TABLES: Mapping[PriceListFormat, tuple[tuple[str, ...], Callable[[ListFile, str], Any]]] = {
-    PriceListFormat.PRICES: (COLUMNS, readers.ours),
+Reader = Callable[..., Iterable[ListedPrice | str]]
+"""Gives prices, and names of what the catalog does not have."""
+
+
+def _newest_of(rows: Callable[[ListFile], Iterable[tuple[int, ListedPrice | str]]]) -> Reader:
+    return lambda file: readers.newest(file, rows(file))
+
+
+TABLES: Mapping[PriceListFormat, tuple[Sequence[str], Reader]] = {
+    PriceListFormat.PRICES: (COLUMNS, _newest_of(readers.ours)),
     PriceListFormat.SKYPILOT: (readers.SKYPILOT, readers.skypilot),
     PriceListFormat.GPUHUNT: (readers.GPUHUNT, readers.gpuhunt),
-    PriceListFormat.CSV: (readers.PLAIN, readers.plain),
+    PriceListFormat.CSV: (readers.PLAIN, _newest_of(readers.plain)),
 }
-DOCUMENTS: Mapping[PriceListFormat, tuple[frozenset[str], Callable[[ListFile, dict[str, Any]], Any]]] = {
-    PriceListFormat.AWS: (frozenset({"products", "terms"}), documents.aws),
-    PriceListFormat.AZURE: (frozenset({"Items"}), documents.azure),
-    PriceListFormat.INFRACOST: (frozenset({"projects"}), documents.infracost),
+"""By the columns that tell them."""
+DOCUMENTS: Mapping[PriceListFormat, tuple[Set[str], Reader]] = {
+    PriceListFormat.AWS: ({"products", "terms"}, documents.aws),
+    PriceListFormat.AZURE: ({"Items"}, documents.azure),
+    PriceListFormat.INFRACOST: ({"projects"}, documents.infracost),
 }
+"""By the keys that tell them."""
 Said = tuple[ListFile, list[ListedPrice | str]]
-"""A list and its rows: prices, and names of what the catalog does not have."""
+"""A list and its rows."""
 PROVIDERS = {PriceListFormat.AWS: "aws", PriceListFormat.AZURE: "azure"}
 GENERIC = ("vms", "prices", "catalog", "index")
 """Names of files that say no provider; their folder does."""
@@ -106,10 +115,8 @@ def read_source(
     path: Path, form: PriceListFormat | None, provider: str | None, region: str | None, as_of: str | None
 ) -> SourceFile:
     """A file of this machine."""
-    try:
+    with named(path, "Name a price list"):
         raw = read_bytes(path)
-    except FileError as error:
-        raise InputError(f"{path}: {error}. Name a price list.") from None
     written_on = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
     stem = path.stem if path.stem.lower() not in GENERIC else path.resolve().parent.name
     seller = instance_name(stem).lower() if provider is None else _cleaned("--provider", provider)
@@ -168,58 +175,46 @@ def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
 
 
 def _read(source: SourceFile, catalog: Catalog) -> Said:
+    with named(source.name, "Save it as UTF-8, or name another file"):
+        text = decoded(source.raw)
     file = ListFile(
         source.name,
+        text,
         source.provider or "",
         source.region or "any",
         catalog.gpus,
         catalog.instances,
         seen_on=source.as_of or source.written_on or "",
     )
-    try:
-        text = decoded(source.raw)
-    except FileError as error:
-        raise file.refuse(str(error), "Save it as UTF-8, or name another file") from None
     if not text.strip():
         raise file.refuse("is empty", "Name a price list")
-    return (_document if text.lstrip()[:1] in ("{", "[") else _table)(file, text, source.form)
+    return (_document if text.lstrip()[:1] in ("{", "[") else _table)(file, source.form)
 
 
-def _table(file: ListFile, text: str, form: PriceListFormat | None) -> Said:
-    if other := separation(text):
-        raise file.refuse(other, BY_COMMAS, 1)
-    found = form or _table_form(text)
+def _table(file: ListFile, form: PriceListFormat | None) -> Said:
+    file.demand_commas()
+    found = form or next((name for name, (needed, _) in TABLES.items() if {*needed} <= {*file.columns}), None)
     if found is None:
         raise file.refuse("is of no format that is known by its content", KNOWN)
     if found not in TABLES:
-        raise file.refuse(f"is no JSON, and lists of {found} are", "Name another file, or leave out --format")
-    return file, list(TABLES[found][1](file, text))
+        raise file.refuse(f"is no JSON, and lists of {found} are", OTHER)
+    return file, list(TABLES[found][1](file))
 
 
-def _table_form(text: str) -> PriceListFormat | None:
-    """The format whose columns a table has; None where there is none, or the first line is none of a table."""
-    try:
-        columns = next(csv.reader(text.splitlines()[:1]), [])
-    except csv.Error:
-        return None
-    return next((name for name, (needed, _) in TABLES.items() if set(needed) <= set(columns)), None)
-
-
+OTHER = "Name another file, or leave out --format"
 KNOWN = f"Name its format with --format, one of {', '.join(PriceListFormat)}"
 
 
-def _document(file: ListFile, text: str, form: PriceListFormat | None) -> Said:
-    data = _parsed(file, text)
+def _document(file: ListFile, form: PriceListFormat | None) -> Said:
+    data = _parsed(file)
     keys = data.keys() if isinstance(data, dict) else set()
     found = form or next((name for name, (needed, _) in DOCUMENTS.items() if needed <= keys), None)
     if found is None:
         raise file.refuse("is of no format that is known by its content", KNOWN)
     if found not in DOCUMENTS:
-        raise file.refuse(f"is JSON, and lists of {found} are tables", "Name another file, or leave out --format")
+        raise file.refuse(f"is JSON, and lists of {found} are tables", OTHER)
     if lacking := sorted(DOCUMENTS[found][0] - keys):
-        raise file.refuse(
-            f"has no `{lacking[0]}`, as lists of {found} have", "Name another file, or leave out --format"
-        )
+        raise file.refuse(f"has no `{lacking[0]}`, as lists of {found} have", OTHER)
     named = replace(file, provider=PROVIDERS.get(found, file.provider), as_of=documents.day(data))
     try:
         return named, list(DOCUMENTS[found][1](named, data))
@@ -227,11 +222,10 @@ def _document(file: ListFile, text: str, form: PriceListFormat | None) -> Said:
         raise file.refuse(f"is no {found} list: {type(error).__name__} at {error}", "Download it again") from None
 
 
-def _parsed(file: ListFile, text: str) -> Any:
+def _parsed(file: ListFile) -> Any:
     try:
-        return documents.whole(parse_json(text.encode()))
-    except FileError as error:
-        raise InputError(f"{file.path}{error.place}: {error}. Name another file.") from None
+        with named(file.path, "Name another file"):
+            return documents.whole(parse_json(file.text.encode()))
     except (KeyError, TypeError, AttributeError):
         raise file.refuse("has products without `product` and `terms`", "Save all that get-products prints") from None
 
@@ -240,13 +234,12 @@ def _rows_of(path: Path) -> dict[Key, tuple[str, ...]]:
     """Rows of a prices.csv that is there."""
     if not path.exists():
         return {}
-    file = ListFile(str(path), "", "", {}, ())
     try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except (FileError, UnicodeDecodeError):
-        raise file.refuse("is no prices.csv", "Name another folder with --out") from None
+        file = ListFile(str(path), read_text(path))
+    except FileError:
+        raise InputError(f"{path}: is no prices.csv. Name another folder with --out.") from None
     found = {}
-    for line, row in readers.table_rows(file, text, COLUMNS):
+    for line, row in file.table(COLUMNS):
         if file.usd(row["usd_per_hour_high"], line) is None:
             raise file.refuse("has no usd_per_hour_high", "Mend the line, or name another folder with --out", line)
         key = (row["provider"], row["region"], row["instance"], row["price_kind"])

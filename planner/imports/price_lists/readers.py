@@ -1,18 +1,18 @@
 """Readers: price lists that are tables, of SkyPilot, gpuhunt and plain CSV."""
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
+from typing import TypeVar
 
 from planner.catalog.files import SaleStatus
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists.rows import GIB, Key, ListedPrice, ListFile, instance_name
 from planner.model.choices import PriceKind
 
-Row = Mapping[str, str]
+T = TypeVar("T", bound=StrEnum)
 SKYPILOT = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 GPUHUNT = ("instance_name", "location", "price", "gpu_count", "gpu_name", "spot")
 BOOKED = "gcp-dws-calendar-mode"
@@ -26,20 +26,6 @@ GPU_NAME = re.compile(r"'Name': '([^']+)'")
 """In the same; says more than the column where two kinds go by one name there: RunPod's `A100 PCIe`."""
 SMALLEST_MIB = 2048
 """Less than any GPU has: such a figure is in GiB, as RunPod's are."""
-
-
-def table_rows(file: ListFile, text: str, needed: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
-    """Rows by column; InputError where a column is missing or a row is longer or shorter than the first line."""
-    reader = csv.DictReader(io.StringIO(text), strict=True)
-    try:
-        if lacking := [column for column in needed if column not in (reader.fieldnames or ())]:
-            raise file.refuse(f"has no column `{lacking[0]}`", f"Such a list has {', '.join(needed)}", 1)
-        for row in reader:
-            if None in row or None in row.values():
-                raise file.refuse("is not as long as the first line", "Mend the line", reader.line_num)
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise file.refuse(f"is no CSV: {error}", "Mend the file", reader.line_num) from None
 
 
 def count(file: ListFile, written: object, line: int = 0) -> int:
@@ -65,10 +51,10 @@ def gigabytes(file: ListFile, written: object, line: int = 0, unit: float = 1.0)
     return f"{value:.4g}" if value else ""
 
 
-def skypilot(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
+def skypilot(file: ListFile) -> Iterator[ListedPrice | str]:
     """`catalogs/.../<provider>/vms.csv`: a row for each zone, with its spot price."""
     whole, apart = 0, 0
-    for line, row in table_rows(file, text, SKYPILOT):
+    for line, row in file.table(SKYPILOT):
         gpus = count(file, row["AcceleratorCount"], line)
         if not row["AcceleratorName"] or not gpus:
             continue
@@ -104,9 +90,9 @@ def _sizes_gb(info: str, gpus: int) -> list[float] | list[None]:
     return [size_gb / among for size_gb in said for among in (gpus, 1)] or [None]
 
 
-def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
+def gpuhunt(file: ListFile) -> Iterator[ListedPrice | str]:
     """`<provider>.csv` of a catalog of gpuhunt."""
-    for line, row in table_rows(file, text, GPUHUNT):
+    for line, row in file.table(GPUHUNT):
         gpus = count(file, row["gpu_count"], line)
         if not gpus or BOOKED in (row.get("flags") or "").split():
             continue
@@ -120,18 +106,7 @@ def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
             yield listed(file, row["location"], row["instance_name"], (kind, gpus), memory, price_kind, usd)
 
 
-def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
-    """A row for each price; `region`, `provider`, `price_kind`, `host_memory_gb` and `as_of` where they differ or are
-    known."""
-    yield from _newest(file, _plain_rows(file, text))
-
-
-def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
-    """A prices.csv as plans take it: rows keep their dates, sources and notes, and what is no longer sold stays so."""
-    yield from _newest(file, _our_rows(file, text))
-
-
-def _newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> list[ListedPrice | str]:
+def newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> list[ListedPrice | str]:
     """Of each instance the newest price; InputError where two of one day differ, for nobody knows which holds."""
     unknown: list[str] = []
     found: dict[Key, ListedPrice] = {}
@@ -150,8 +125,10 @@ def _newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> li
     return [*found.values(), *unknown]
 
 
-def _plain_rows(file: ListFile, text: str) -> Iterator[tuple[int, ListedPrice | str]]:
-    for line, row in table_rows(file, text, PLAIN):
+def plain(file: ListFile) -> Iterator[tuple[int, ListedPrice | str]]:
+    """A row for each price; `region`, `provider`, `price_kind`, `host_memory_gb` and `as_of` where they differ or are
+    known."""
+    for line, row in file.table(PLAIN):
         gpus, kind = count(file, row["gpu_count"], line), file.kind(row["gpu"])
         if not gpus:
             raise file.refuse("needs 1 GPU or more", "Write how many the instance has", line)
@@ -159,24 +136,25 @@ def _plain_rows(file: ListFile, text: str) -> Iterator[tuple[int, ListedPrice | 
             yield line, row["gpu"]
         elif usd := file.usd(row["usd_per_hour"], line):
             memory = gigabytes(file, row.get("host_memory_gb"), line)
-            price_kind = _price_kind(file, row.get("price_kind") or PriceKind.ON_DEMAND, line)
+            price_kind = _one_of(PriceKind, "price_kind", file, row.get("price_kind") or PriceKind.ON_DEMAND, line)
             made = listed(file, row.get("region", ""), row["instance"], (kind, gpus), memory, price_kind, usd)
             made = replace(made, as_of=_day(file, row.get("as_of", ""), line))
             yield line, made if not row.get("provider") else of_provider(made, row["provider"])
 
 
-def _our_rows(file: ListFile, text: str) -> Iterator[tuple[int, ListedPrice | str]]:
-    for line, row in table_rows(file, text, COLUMNS):
+def ours(file: ListFile) -> Iterator[tuple[int, ListedPrice | str]]:
+    """A prices.csv as plans take it: rows keep their dates, sources and notes, and what is no longer sold stays so."""
+    for line, row in file.table(COLUMNS):
         kind, usd = file.kind(row["gpu"]), file.usd(row["usd_per_hour_high"], line)
         if kind is None or usd is None:
             yield line, row["gpu"]
             continue
         fleet = (kind, count(file, row["gpu_count"], line))
         memory = gigabytes(file, row["host_memory_gb"], line)
-        price_kind = _price_kind(file, row["price_kind"], line)
+        price_kind = _one_of(PriceKind, "price_kind", file, row["price_kind"], line)
         made = replace(
             listed(file, row["region"], row["instance"], fleet, memory, price_kind, usd),
-            status=_status(file, row["status"], line),
+            status=_one_of(SaleStatus, "status", file, row["status"], line),
             as_of=_day(file, row["as_of"], line),
             source=row["source"],
             note=row["note"],
@@ -184,16 +162,10 @@ def _our_rows(file: ListFile, text: str) -> Iterator[tuple[int, ListedPrice | st
         yield line, of_provider(made, row["provider"], file.usd(row["usd_per_hour_low"], line) or usd)
 
 
-def _price_kind(file: ListFile, written: str, line: int) -> PriceKind:
-    if written not in list(PriceKind):
-        raise file.refuse(f"price_kind `{written[:40]}` is not known", f"Write one of {', '.join(PriceKind)}", line)
-    return PriceKind(written)
-
-
-def _status(file: ListFile, written: str, line: int) -> SaleStatus:
-    if written not in list(SaleStatus):
-        raise file.refuse(f"status `{written[:40]}` is not known", f"Write one of {', '.join(SaleStatus)}", line)
-    return SaleStatus(written)
+def _one_of(kind: type[T], name: str, file: ListFile, written: str, line: int) -> T:
+    if written not in list(kind):
+        raise file.refuse(f"{name} `{written[:40]}` is not known", f"Write one of {', '.join(kind)}", line)
+    return kind(written)
 
 
 def _day(file: ListFile, written: str, line: int) -> str:

@@ -1,8 +1,8 @@
 """Rows: what one hour of one instance costs, whichever list says so."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
 from calibrate.io.files import quoted
@@ -10,8 +10,8 @@ from calibrate.published import names
 from planner.catalog.files import SaleStatus
 from planner.catalog.sold import Instance
 from planner.imports.measurements.record import plain_name
+from planner.imports.texts import Row, TextFile
 from planner.model.choices import PriceKind
-from simulator.errors import InputError
 from simulator.world.hardware import GPU
 
 GIB = 1.073741824
@@ -71,26 +71,27 @@ class ListedPrice:
 
 
 @dataclass(frozen=True, slots=True)
-class ListFile:
-    """A file's name and what is known beside it."""
+class ListFile(TextFile):
+    """A list, and what is known beside it."""
 
-    path: str
-    provider: str
+    provider: str = ""
     """By option, else by the name of the file or its folder."""
-    region: str
+    region: str = "any"
     """By option, where the file has none."""
-    gpus: Mapping[str, GPU]
+    gpus: Mapping[str, GPU] = field(default_factory=dict)
     """Kinds of the catalog."""
-    instances: Collection[Instance]
+    instances: Collection[Instance] = ()
     """Of the catalog, for lists that name instances and not GPUs."""
     as_of: str = ""
     """The day that the list itself states; empty: none."""
     seen_on: str = ""
     """The day that holds for rows without their own: as an option says, else when the file was written."""
 
-    def refuse(self, wrong: str, remedy: str, line: int = 0) -> InputError:
-        """An error that names file, line, value and remedy."""
-        return InputError(f"{self.path}{f':{line}' if line else ''}: {wrong}. {remedy}.")
+    def table(self, needed: Sequence[str]) -> Iterator[tuple[int, Row]]:
+        """Rows by column, with their numbers; InputError where a column is missing."""
+        if lacking := [column for column in needed if column not in self.columns]:
+            raise self.refuse(f"has no column `{lacking[0]}`", f"Such a list has {', '.join(needed)}", 1)
+        return self.rows()
 
     def usd(self, value: object, line: int = 0) -> float | None:
         """A price by the hour; None where there is none. InputError where it can be none."""

@@ -24,6 +24,7 @@ from planner.imports.serving.textproto import Message, parse
 from planner.units.writing import counted
 from simulator.errors import InputError
 
+TOOL = "a DeepStream application"
 SEVERAL = "cfg-file-path"
 """Key of a group whose models stand in a file of their own."""
 PRIMARY = re.compile(r"primary-gie\d*")
@@ -105,8 +106,9 @@ def looks_like(document: Part) -> bool:
     return isinstance(document.value, dict) and any(map(LOOKS.fullmatch, document.value))
 
 
-def read(document: Part) -> Found:
+def read(documents: Sequence[Part]) -> Found:
     """Models and sources of an application."""
+    document = next(filter(looks_like, documents))
     groups = document.parts()
     on = {name: group for name, group in groups.items() if _is_on(group)}
     models = [_inference(group) for group in _inferences(on)]
@@ -119,7 +121,8 @@ def read(document: Part) -> Found:
     wait_s = _wait_s(on["streammux"]) if "streammux" in on else 0.0
     return Found(
         path=document.path,
-        tool="a DeepStream application",
+        name=document.path.stem,
+        tool=TOOL,
         models=tuple(_model(name, model, wait_s) for name, model in named.items()),
         streams=tuple(_streams(named, on)),
         left_out=tuple(_left_out(groups, on)),

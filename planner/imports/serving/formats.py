@@ -1,13 +1,17 @@
 """Formats: which tool a file is for, by what is in it, and its reader."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from planner.imports.serving import deepstream, kserve, ray_serve, savant
 from planner.imports.serving.found import Found
-from planner.imports.serving.parts import Part
 from simulator.errors import InputError
 
-KNOWN = "a DeepStream application, a Savant module, a KServe InferenceService or a Ray Serve config"
+FORMATS: Sequence[Any] = (deepstream, savant, kserve, ray_serve)
+"""Modules that each know the files of one tool, called by `TOOL`."""
+*_FIRST, _LAST = (tool.TOOL for tool in FORMATS)
+KNOWN = f"{', '.join(_FIRST)} or {_LAST}"
 
 
 def read(path: Path) -> Found:
@@ -17,19 +21,11 @@ def read(path: Path) -> Found:
     documents = deepstream.read_either(path)
     if not documents:
         raise InputError(f"{path}: is empty. Name {KNOWN}.")
-    first = documents[0]
-    if any(map(ray_serve.looks_like, documents)):
-        return ray_serve.read(documents)
-    if any(map(kserve.looks_like, documents)):
-        return kserve.read(documents)
-    if savant.looks_like(first):
-        return savant.read(first)
-    if deepstream.looks_like(first):
-        return deepstream.read(first)
-    raise InputError(f"{path}: is none that is read. {_remedy(first)}")
-
-
-def _remedy(first: Part) -> str:
-    if first.at("property").value is not None:
-        return "It configures one model: name the file of the application that runs it."
-    return f"Name {KNOWN}."
+    for tool in FORMATS:
+        if any(map(tool.looks_like, documents)):
+            found: Found = tool.read(documents)
+            return found
+    remedy = f"Name {KNOWN}."
+    if documents[0].at("property").value is not None:
+        remedy = "It configures one model: name the file of the application that runs it."
+    raise InputError(f"{path}: is none that is read. {remedy}")

@@ -21,6 +21,8 @@ class FoundModel:
     """The scenario's name for it."""
     notes: tuple[str, ...] = ()
     """What the file says of it, a comment each."""
+    profile: str = ""
+    """The profile that it was planned with; empty: its source says all."""
     source: str = ""
     """What it is: `hf:bert-base-uncased`, `onnx:detector.onnx`, `my.module:make`, or the bare name of its file."""
     input_shape: tuple[int, ...] = ()
@@ -28,6 +30,8 @@ class FoundModel:
     batch_size: int | None = None
     """Largest batch; None where the file does not say."""
     precision: str = ""
+    latency: str = TODO
+    """Longest latency, in people's units."""
     max_queue_delay_s: float = 0.0
     """How long a batch may wait to fill."""
 
@@ -49,9 +53,17 @@ class FoundStream:
 class Found:
     """Contents of a file of another tool."""
 
+    command: str = "init --from"
+    """By which it was read."""
     path: Path
-    tool: str
+    name: str
+    """Of the scenario."""
+    tool: str = ""
     """With its article: `a DeepStream application`."""
+    says: tuple[str, ...] = ()
+    """What to know of such files, in sentences."""
+    options: str = ""
+    """Of that command, by which one may say what is missing."""
     models: tuple[FoundModel, ...]
     streams: tuple[FoundStream, ...]
     left_out: tuple[str, ...] = ()

@@ -11,15 +11,14 @@ from math import isfinite
 from pathlib import Path
 
 from calibrate.io.reader import NAME
-from calibrate.layers.facts import has_layers
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS
-from planner.imports.serving.found import TODO, scenario_name
-from planner.imports.serving.scenario_text import comment, commented, overview, quoted, unknown_text, wait, why_not
+from planner.imports.serving.found import TODO, Found, FoundModel, FoundStream, scenario_name
+from planner.imports.serving.scenario_text import Import, is_known, wait
 from planner.imports.serving.triton_config import TritonConfig, read_config
-from planner.show.document import Column, Document, Rows
+from planner.show.document import Column, Rows
 from planner.units.reading import Quantity, did_you_mean, duration, rate
-from planner.units.writing import counted, names
+from planner.units.writing import names
 from simulator.errors import InputError
 
 CONFIG = "config.pbtxt"
@@ -49,17 +48,16 @@ class TritonModel:
         return noted if NAME.fullmatch(noted) else self.name
 
     @property
-    def input(self) -> str:
-        """`3x224x224` where it has one input of fixed size; empty elsewhere."""
-        inputs = self.config.inputs
-        fixed = len(inputs) == 1 and inputs[0].sides and min(inputs[0].sides) > 0
-        return "x".join(map(str, inputs[0].sides)) if fixed else ""
+    def input(self) -> tuple[int, ...]:
+        """(3, 224, 224) where it has one input of fixed size; empty elsewhere."""
+        sides = self.config.inputs[0].sides if len(self.config.inputs) == 1 else ()
+        return sides if min(sides, default=0) > 0 else ()
 
     @property
-    def precision(self) -> str | None:
-        """Precision that its parameters ask of profiles; None where they do not."""
+    def precision(self) -> str:
+        """Precision that its parameters ask of profiles; empty where they do not."""
         noted = self.config.parameters.get("precision", "")
-        return noted if noted in PRECISIONS else None
+        return noted if noted in PRECISIONS else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,122 +278,61 @@ def short_waits(repository: Repository, wished: ImportWishes) -> None:
             raise InputError(f"--slo {model.name}={latency}: must be above {limit}. Allow more.")
 
 
-@dataclass(frozen=True, slots=True)
-class TritonImport:
-    """A repository with what its reader and the library know of its models."""
-
-    repository: Repository
-    wished: ImportWishes
-    profiled: Mapping[str, bool]
-    """By model: True where a profile or layers are known by its name."""
-
-    @property
-    def missing(self) -> list[str]:
-        """Facts that only the reader knows: `the rate of bert`."""
-        missing = []
-        for kind, known in (("rate", self.wished.rates), ("latency", self.wished.latencies)):
-            if models := [model.name for model in self.repository.models if model.name not in known]:
-                missing.append(f"the {kind} of {names(models)}")
-        return missing
-
-    @property
-    def unprofiled(self) -> str:
-        """What stands between the scenario and a plan; empty where nothing does."""
-        unknown = [one.name for one in self.repository.models if not (self.profiled[one.name] or one.file)]
-        files = [one.file for one in self.repository.models if one.file and not self.profiled[one.name]]
-        return " ".join(filter(None, (unknown_text(unknown) if unknown else "", *map(why_not, files))))
-
-    def text(self) -> str:
-        """A commented scenario."""
-        repository = self.repository
-        said = [
-            f"Made by `planner from-triton` of {counted(len(repository.models), 'model')} in {repository.path.name}.",
-            "The repository says how models are batched, but not how often they are asked, nor their SLOs.",
-        ]
-        if self.missing:
-            said.append(f"Write what you know where {TODO} stands: {', '.join(self.missing)}.")
-        said += [f"Left out: {line}" for line in repository.left_out]
-        rates = {model.name: self.wished.rates.get(model.name, TODO) for model in repository.models}
-        return commented(
-            [*said, *repository.warnings],
-            repository.path.resolve().name,
-            [line for one in repository.models for line in model_lines(one, self.wished, self.profiled[one.name])],
-            [f"  - {{model: {quoted(name)}, poisson: {rate}}}" for name, rate in rates.items()],
-        )
-
-    def document(self) -> Document:
-        """Models, what was left out, and what is still to be written."""
-        repository = self.repository
-        todo = ", ".join(self.missing)
-        missing = f"Still to be written where {TODO} stands: {todo} (--rate, --slo)." if todo else ""
-        return overview(
-            repository.path.name,
-            f"{counted(len(repository.models), 'model')} of {repository.path}",
-            self.columns(),
-            (repository.left_out, repository.warnings),
-            (missing, self.unprofiled),
-        )
-
-    def columns(self) -> list[Column]:
-        """The models as a table."""
-        rows = Rows(self.repository.models)
-        return [
-            rows.words("model", lambda m: m.name),
-            rows.words("backend", lambda m: m.config.backend or "-"),
-            rows.figures("batch", lambda m: str(m.config.max_batch_size)),
-            rows.figures("wait", lambda m: wait(m.config.max_queue_delay_s)),
-            rows.words("instances", lambda m: "; ".join(map(str, m.config.groups)) or "1 on every GPU"),
-            rows.figures("on disk", lambda m: megabytes(m.weights_bytes) if m.weights_bytes else "-"),
-            rows.words("known as", lambda m: m.profile if self.profiled[m.name] else m.file or "-"),
-        ]
-
-
-def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Library) -> TritonImport:
+def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Library) -> Import:
     """A repository after the options `--rate` and `--slo`; InputError where they do not fit each other."""
     repository = read_repository(path)
     wished = wishes(repository, rates, latencies)
     short_waits(repository, wished)
-    profiled = {model.name: _is_known(model, library) for model in repository.models}
-    return TritonImport(repository, wished, profiled)
+    found = Found(
+        command="from-triton",
+        path=path,
+        name=path.resolve().name,
+        says=("The repository says how models are batched, but not how often they are asked, nor their SLOs.",),
+        options=" (--rate, --slo)",
+        models=tuple(_found(one, wished, library) for one in repository.models),
+        streams=tuple(FoundStream(model=one.name, rate=wished.rates.get(one.name, TODO)) for one in repository.models),
+        left_out=repository.left_out,
+        warnings=repository.warnings,
+    )
+    return Import(found, library, lambda made: _columns(repository, made))
 
 
-def _is_known(model: TritonModel, library: Library) -> bool:
-    """True where its name stands for profiles at its precision, or for layers."""
-    profiles = [profile.precision for profile in library.for_model(model.profile)]
-    asked = model.profile == model.name and has_layers(model.name)  # `profile:` names profiles alone
-    return asked or any(model.precision in (None, precision) for precision in profiles)
+def _found(model: TritonModel, wished: ImportWishes, library: Library) -> FoundModel:
+    """A model with what its reader says of it; its file stands in for a name that is not known."""
+    profile = model.profile if model.profile != model.name else ""
+    by_file = model.file if not (profile or is_known(model.name, library)) else ""
+    return FoundModel(
+        name=model.name,
+        notes=tuple(_notes(model)),
+        profile=profile,
+        source=by_file or model.name,
+        input_shape=model.input if by_file else (),
+        precision=model.precision,
+        latency=wished.latencies.get(model.name, TODO),
+        max_queue_delay_s=model.config.max_queue_delay_s,
+    )
 
 
-# The scenario
-
-
-def model_lines(model: TritonModel, wished: ImportWishes, profiled: bool) -> Iterator[str]:
-    """One model of the scenario, below what Triton says of it."""
-    yield f"  # {comment(described(model.config))}."
+def _notes(model: TritonModel) -> Iterator[str]:
+    yield described(model.config)
     if model.weights_bytes is not None:
         size = f"{megabytes(model.weights_bytes)}, the size of version {model.version} on disk"
-        yield f"  # Weights: about {size} (evidence: assumed)."
-    yield f"  - name: {quoted(model.name)}"
-    yield from what_it_is(model, profiled)
-    if model.precision:
-        yield f"    precision: {model.precision}"
-    yield f"    slo: {{latency: {wished.latencies.get(model.name, TODO)}, attainment: 99 %}}"
-    if model.config.max_queue_delay_s:
-        yield f"    max_queue_delay: {wait(model.config.max_queue_delay_s)}"
+        yield f"Weights: about {size} (evidence: assumed)"
 
 
-def what_it_is(model: TritonModel, profiled: bool) -> Iterator[str]:
-    """Its profile, or its file and input; nothing where its name says all."""
-    if model.profile != model.name:
-        unknown = "" if profiled else " # not known here: see `planner profiles list`, or name its folder: --profiles"
-        yield f"    profile: {quoted(model.profile)}{unknown}"
-    elif not profiled:
-        if not model.file:
-            yield "    # model: NAME # what it is: docs/models.md has names, also of files; or `profile:`"
-        else:
-            yield f"    model: {quoted(model.file)}"
-        if model.input:
-            yield f"    {'' if model.file else '# '}input: {model.input}"
+def _columns(repository: Repository, made: Import) -> list[Column]:
+    """The models as a table."""
+    rows = Rows(repository.models)
+    known = {one.name: made.known_as(one) for one in made.found.models}
+    return [
+        rows.words("model", lambda m: m.name),
+        rows.words("backend", lambda m: m.config.backend or "-"),
+        rows.figures("batch", lambda m: str(m.config.max_batch_size)),
+        rows.figures("wait", lambda m: wait(m.config.max_queue_delay_s)),
+        rows.words("instances", lambda m: "; ".join(map(str, m.config.groups)) or "1 on every GPU"),
+        rows.figures("on disk", lambda m: megabytes(m.weights_bytes) if m.weights_bytes else "-"),
+        rows.words("known as", lambda m: known[m.name]),
+    ]
 
 
 def described(config: TritonConfig) -> str:

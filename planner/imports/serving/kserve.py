@@ -19,6 +19,7 @@ from planner.imports.serving.parts import Part
 from planner.units.writing import counted
 from simulator.errors import InputError
 
+TOOL = "a KServe manifest"
 GROUP = "serving.kserve.io/"
 SERVICE = "InferenceService"
 TREES = ("sklearn", "xgboost", "lightgbm", "pmml", "catboost")
@@ -45,7 +46,8 @@ def read(documents: Sequence[Part]) -> Found:
     names = distinct_names([one.at("metadata", "name").word("model") for one in served])
     return Found(
         path=path,
-        tool="a KServe manifest",
+        name=path.stem,
+        tool=TOOL,
         models=tuple(map(_model, names, served)),
         streams=tuple(FoundStream(model=name) for name in names),
         left_out=tuple(_left_out(documents)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from calibrate.io.files import FileError, read_text
+from calibrate.io.files import named, read_text
 from planner.io.strict_yaml import MAX_BYTES, Problem, YamlDocument, YamlError, parse
 from planner.units.errors import Steps, dotted, shown
 from simulator.errors import InputError
@@ -156,7 +156,5 @@ def key_file(path: Path) -> Part:
 
 def text_of(path: Path) -> str:
     """Text of a small file; InputError where there is none."""
-    try:
+    with named(path, "Name another file"):
         return read_text(path, MAX_BYTES)
-    except FileError as error:
-        raise InputError(f"{path}{error.place}: {error}. Name another file.") from None

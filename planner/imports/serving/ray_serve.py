@@ -9,6 +9,7 @@ from planner.imports.serving.found import Found, FoundModel, FoundStream, Servin
 from planner.imports.serving.parts import Part, parsed
 from simulator.errors import InputError
 
+TOOL = "a Ray Serve config"
 SERVICE = "RayService"
 NESTED = "serveConfigV2"
 """Key of a RayService under which the config stands as a text."""
@@ -39,7 +40,8 @@ def read(documents: Sequence[Part]) -> Found:
     names = distinct_names([_called(app, one) for app, one in served])
     return Found(
         path=config.path,
-        tool="a Ray Serve config",
+        name=config.path.stem,
+        tool=TOOL,
         models=tuple(_model(name, app, one) for name, (app, one) in zip(names, served, strict=True)),
         streams=tuple(FoundStream(model=name) for name in names),
         left_out=left_out,

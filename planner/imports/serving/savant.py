@@ -4,13 +4,14 @@ Defaults are those of `savant/base/model.py`: batches of 1, engines of fp16.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.imports.serving.found import Found, FoundModel, FoundStream, bare_name, distinct_names, engine_precision
 from planner.imports.serving.parts import Part
 from simulator.errors import InputError
 
+TOOL = "a Savant module"
 INFERS = re.compile(r"nvinfer(@\w+)?")
 PRECISION = "fp16"
 """What Savant makes engines for where a module does not say."""
@@ -28,8 +29,9 @@ def looks_like(document: Part) -> bool:
     return isinstance(document.at("pipeline", "elements").value, list)
 
 
-def read(document: Part) -> Found:
+def read(documents: Sequence[Part]) -> Found:
     """Models of a module; which sources send to it stands elsewhere."""
+    document = next(filter(looks_like, documents))
     module = Part(document.path, document.document, _filled(document.value, document))
     elements = list(_elements(module.at("pipeline", "elements")))
     models = [element for element in elements if INFERS.fullmatch(element.at("element").word())]
@@ -38,7 +40,8 @@ def read(document: Part) -> Found:
     names = distinct_names([element.at("name").word() or _file(element) for element in models])
     return Found(
         path=document.path,
-        tool="a Savant module",
+        name=document.path.stem,
+        tool=TOOL,
         models=tuple(_model(name, element) for name, element in zip(names, models, strict=True)),
         streams=tuple(_stream(name, element) for name, element in zip(names, models, strict=True)),
         left_out=tuple(_left_out(element) for element in elements if element not in models),

@@ -5,8 +5,8 @@ The file says neither how often most models are asked nor their SLOs: whoever im
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from calibrate.io.files import printable
@@ -40,45 +40,70 @@ class Import:
 
     found: Found
     library: Library
+    columns: "Callable[[Import], list[Column]]" = field(default=lambda made: made.usual_columns)
+    """The models as a table."""
 
     @property
     def missing(self) -> str:
         """Facts that only the reader knows: `the rate of bert, the latency of bert`."""
         rates = [stream.model for stream in self.found.streams if stream.rate == TODO]
-        latencies = [model.name for model in self.found.models]
+        latencies = [model.name for model in self.found.models if model.latency == TODO]
         facts = (("rate", list(dict.fromkeys(rates))), ("latency", latencies))
         return ", ".join(f"the {kind} of {names(models)}" for kind, models in facts if models)
 
     @property
-    def unknown(self) -> list[str]:
-        """Models whose name stands for none that is known here."""
-        return [model.name for model in self.found.models if ":" not in model.source and not self.is_known(model)]
+    def obstacles(self) -> list[str]:
+        """What stands between the scenario and a plan: models of unknown names, those of a package or a file."""
+        unknown = [one.name for one in self.found.models if ":" not in one.source and not self.is_known(one)]
+        said = (
+            f"It is not known what {names(unknown)} may be: before `planner plan` write it as `model:` (names: "
+            "docs/models.md), or measure it with `planner calibrate` and name the folder with --profiles."
+        )
+        not_here = (why_not(model.source) for model in self.found.models)
+        return [*([said] if unknown else []), *filter(None, not_here)]
 
     def is_known(self, model: FoundModel) -> bool:
         """True where its name is one of a package or a file, or of a profile or layers that are here."""
-        return is_known(model.source, self.library)
+        if not model.profile:
+            return is_known(model.source, self.library)
+        profiles = self.library.for_model(model.profile)
+        return any(model.precision in ("", profile.precision) for profile in profiles)
+
+    def known_as(self, model: FoundModel) -> str:
+        """Its profile or its source; `-` where neither is known here."""
+        return (model.profile or model.source) if self.is_known(model) or ":" in model.source else "-"
 
     def text(self) -> str:
         """A commented scenario."""
         found = self.found
+        missing = [f"Write what you know where {TODO} stands: {self.missing}."] if self.missing else []
+        models = counted(len(found.models), "model")
         said = [
-            f"Made by `planner init --from` of {counted(len(found.models), 'model')} in {found.path.name},"
-            f" {found.tool}.",
-            f"Write what you know where {TODO} stands: {self.missing}.",
+            f"Made by `planner {found.command}` of {models} in {found.path.name}{self._of}.",
+            *found.says,
+            *missing,
             *(f"Left out: {line}" for line in found.left_out),
+            *found.warnings,
         ]
-        return commented(
-            [*said, *found.warnings],
-            found.path.stem,
-            [line for model in found.models for line in self._model(model)],
-            [line for stream in found.streams for line in _stream(stream)],
-        )
+        lines = [SCHEMA, "#", *(f"# {printable(line)}" for line in said)]
+        lines += ["", f"name: {quoted(found.name)}"]
+        lines += ["", "models:", *(line for model in found.models for line in self._model(model))]
+        lines += ["", *STREAMS, *(line for stream in found.streams for line in _stream(stream))]
+        return "\n".join([*lines, "", *BUY, ""])
+
+    @property
+    def _of(self) -> str:
+        return f", {self.found.tool}" if self.found.tool else ""
 
     def _model(self, model: FoundModel) -> Iterator[str]:
         for note in model.notes:
-            yield f"  # {comment(note)}."
+            yield f"  # {printable(note)}."
         yield f"  - name: {quoted(model.name)}"
-        if not self.is_known(model) and ":" not in model.source:
+        known = self.is_known(model)
+        if model.profile:
+            unknown = "" if known else " # not known here: see `planner profiles list`, or name its folder: --profiles"
+            yield f"    profile: {quoted(model.profile)}{unknown}"
+        elif not known and ":" not in model.source:
             yield f"    # model: {self._perhaps(model)} # what it is: docs/models.md has names, also of files"
         elif model.source != model.name:
             yield f"    model: {quoted(model.source)}"
@@ -86,7 +111,7 @@ class Import:
             yield f"    input: {'x'.join(map(str, model.input_shape))}"
         if model.precision in PRECISIONS:
             yield f"    precision: {model.precision}"
-        yield f"    slo: {{latency: {TODO}, attainment: 99 %}}"
+        yield f"    slo: {{latency: {model.latency}, attainment: 99 %}}"
         if model.max_queue_delay_s:
             yield f"    max_queue_delay: {wait(model.max_queue_delay_s)}"
 
@@ -97,17 +122,23 @@ class Import:
         return close[0] if close else "NAME"
 
     def document(self) -> Document:
-        """Models, what was left out, and what is still to be written."""
-        found = self.found
-        return overview(
-            found.path.name,
-            f"{counted(len(found.models), 'model')} of {found.path}, {found.tool}",
-            self._columns(),
-            (found.left_out, found.warnings),
-            (f"Still to be written where {TODO} stands: {self.missing}.", self._unknown_text, *self._not_here),
+        """Models as a table; below it what was left out, what a scenario cannot hold, and what is still to be done."""
+        found, missing = self.found, self.missing
+        still = f"Still to be written where {TODO} stands: {missing}{found.options}." if missing else ""
+        return Document(
+            name=found.path.name,
+            headline=f"{counted(len(found.models), 'model')} of {found.path}{self._of}",
+            lead=[Table(self.columns(self))],
+            sections=[
+                Section("Left out", [Items([f"{reason}." for reason in found.left_out])]),
+                Section("Not in the scenario", [Items([f"{warning}." for warning in found.warnings])]),
+                *(Section("", [Text(text)]) for text in (still, *self.obstacles)),
+            ],
         )
 
-    def _columns(self) -> list[Column]:
+    @property
+    def usual_columns(self) -> list[Column]:
+        """Of any tool's models."""
         rows = Rows(self.found.models)
         asked = {
             model.name: ", ".join(_asked(one) for one in self.found.streams if one.model == model.name)
@@ -115,24 +146,12 @@ class Import:
         }
         return [
             rows.words("model", lambda m: m.name),
-            rows.words("known as", lambda m: m.source if self.is_known(m) or ":" in m.source else "-"),
+            rows.words("known as", self.known_as),
             rows.words("precision", lambda m: m.precision or "-"),
             rows.figures("batch", lambda m: str(m.batch_size or "-")),
             rows.figures("wait", lambda m: wait(m.max_queue_delay_s)),
             rows.words("asked by", lambda m: asked[m.name]),
         ]
-
-    @property
-    def _not_here(self) -> list[str]:
-        """What stands between a model of a package or a file and a plan."""
-        return list(filter(None, (why_not(model.source) for model in self.found.models)))
-
-    @property
-    def _unknown_text(self) -> str:
-        """Models that stand between the scenario and a plan; empty where there are none."""
-        if not self.unknown:
-            return ""
-        return unknown_text(self.unknown)
 
 
 def is_known(name: str, library: Library) -> bool:
@@ -153,47 +172,9 @@ def why_not(source: str) -> str:
     return ""
 
 
-def unknown_text(models: Sequence[str]) -> str:
-    """What to do of models whose names stand for none."""
-    return (
-        f"It is not known what {names(models)} may be: before `planner plan` write it as `model:` (names: "
-        "docs/models.md), or measure it with `planner calibrate` and name the folder with --profiles."
-    )
-
-
-def commented(said: Sequence[str], name: str, models: Sequence[str], streams: Sequence[str]) -> str:
-    """A scenario below comments."""
-    lines = [SCHEMA, "#", *(f"# {comment(line)}" for line in said)]
-    lines += ["", f"name: {quoted(name)}"]
-    lines += ["", "models:", *models]
-    lines += ["", *STREAMS, *streams]
-    return "\n".join([*lines, "", *BUY, ""])
-
-
-def overview(
-    name: str,
-    headline: str,
-    columns: list[Column],
-    apart: tuple[Sequence[str], Sequence[str]],
-    still: Sequence[str],
-) -> Document:
-    """Models as a table; below it what was left out, what a scenario cannot hold, and what is still to be done."""
-    left_out, warnings = apart
-    return Document(
-        name=name,
-        headline=headline,
-        lead=[Table(columns)],
-        sections=[
-            Section("Left out", [Items([f"{reason}." for reason in left_out])]),
-            Section("Not in the scenario", [Items([f"{warning}." for warning in warnings])]),
-            *(Section("", [Text(text)]) for text in still),
-        ],
-    )
-
-
 def _stream(stream: FoundStream) -> Iterator[str]:
     for note in stream.notes:
-        yield f"  # {comment(note)}."
+        yield f"  # {printable(note)}."
     count = f", count: {stream.count}" if stream.count > 1 else ""
     yield f"  - {{model: {quoted(stream.model)}{count}, {stream.kind}: {stream.rate}}}"
 
@@ -217,11 +198,6 @@ def quoted(text: str) -> str:
     """A word as YAML takes it for a text."""
     plain = PLAIN.fullmatch(text) and text.lower() not in ("true", "false", "null")
     return text if plain else json.dumps(text, ensure_ascii=True)
-
-
-def comment(text: str) -> str:
-    """A text that cannot break its line."""
-    return printable(text)
 
 
 def check_free(path: Path) -> None:

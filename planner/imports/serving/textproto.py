@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from calibrate.io.files import quoted
 from simulator.errors import InputError
@@ -34,8 +34,7 @@ SURROGATES = range(0xD800, 0xE000)
 CLOSING = {"{": "}", "<": ">"}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A word of the text."""
 
     kind: str

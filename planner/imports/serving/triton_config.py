@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrate.io.files import FileError, read_text
+from calibrate.io.files import named, read_text
 from planner.imports.serving.textproto import Message, TextprotoValue, parse
 from planner.io.strict_yaml import MAX_BYTES
 from planner.units.reading import did_you_mean
@@ -33,31 +33,18 @@ DATA_TYPES = (
 )
 FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
     "ModelConfig": {
-        "name": "string",
-        "platform": "string",
-        "backend": "string",
-        "runtime": "string",
+        **dict.fromkeys(("name", "platform", "backend", "runtime", "default_model_filename"), "string"),
         "version_policy": "ModelVersionPolicy",
         "max_batch_size": "int32",
         "input": ["ModelInput"],
-        "output": ["message"],
-        "batch_input": ["message"],
-        "batch_output": ["message"],
-        "optimization": OPAQUE,
         "dynamic_batching": "ModelDynamicBatching",
-        "sequence_batching": OPAQUE,
         "ensemble_scheduling": "ModelEnsembling",
         "instance_group": ["ModelInstanceGroup"],
-        "default_model_filename": "string",
-        "cc_model_filenames": ["message"],
-        "metric_tags": ["message"],
         "parameters": ["ParametersEntry"],
-        "model_warmup": ["message"],
-        "model_operations": OPAQUE,
-        "model_transaction_policy": OPAQUE,
-        "model_repository_agents": OPAQUE,
-        "response_cache": OPAQUE,
-        "model_metrics": OPAQUE,
+        **{key: [OPAQUE] for key in ("output", "batch_input", "batch_output", "cc_model_filenames")},
+        **{key: [OPAQUE] for key in ("metric_tags", "model_warmup")},
+        **dict.fromkeys(("optimization", "sequence_batching", "model_operations", "model_metrics"), OPAQUE),
+        **dict.fromkeys(("model_transaction_policy", "model_repository_agents", "response_cache"), OPAQUE),
     },
     "ModelInput": {
         "name": "string",
@@ -65,10 +52,7 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
         "format": ("FORMAT_NONE", "FORMAT_NHWC", "FORMAT_NCHW"),
         "dims": ["int64"],
         "reshape": OPAQUE,
-        "is_shape_tensor": "bool",
-        "allow_ragged_batch": "bool",
-        "optional": "bool",
-        "is_non_linear_format_io": "bool",
+        **dict.fromkeys(("is_shape_tensor", "allow_ragged_batch", "optional", "is_non_linear_format_io"), "bool"),
     },
     "ParametersEntry": {"key": "string", "value": "ModelParameter"},
     "ModelParameter": {"string_value": "string"},
@@ -82,7 +66,7 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
         "priority_levels": "uint64",
         "default_priority_level": "uint64",
         "default_queue_policy": "ModelQueuePolicy",
-        "priority_queue_policy": ["message"],
+        "priority_queue_policy": [OPAQUE],
     },
     "ModelQueuePolicy": {
         "timeout_action": ("REJECT", "DELAY"),
@@ -94,8 +78,8 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
     "Step": {
         "model_name": "string",
         "model_version": "int64",
-        "input_map": ["message"],
-        "output_map": ["message"],
+        "input_map": [OPAQUE],
+        "output_map": [OPAQUE],
         "model_namespace": "string",
     },
     "ModelInstanceGroup": {
@@ -104,7 +88,7 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
         "count": "int32",
         "rate_limiter": "ModelRateLimiter",
         "gpus": ["int32"],
-        "secondary_devices": ["message"],
+        "secondary_devices": [OPAQUE],
         "profile": ["string"],
         "passive": "bool",
         "host_policy": "string",
@@ -184,10 +168,8 @@ class TritonConfig:
 
 def read_config(path: Path) -> TritonConfig:
     """Contents of a `config.pbtxt`; InputError, in one line with its place, where it cannot be read."""
-    try:
+    with named(path, "Mend the file"):
         text = read_text(path, MAX_BYTES)
-    except FileError as error:
-        raise InputError(f"{path}: {error}. Mend the file.") from None
     return of_message(checked(parse(text, str(path)), "ModelConfig"))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from calibrate.io.files import FileError, quoted, read_bytes
+from calibrate.io.files import named, quoted, read_bytes
 from planner.io.traces.columns import (
     MOST_COUNTS,
     Body,
@@ -64,10 +64,8 @@ def read_counts(path: Path, column: str) -> tuple[int, ...]:
 
 def whole(path: Path, rows_max: int, of: str) -> bytes:
     """All that is in a recording; TraceError where that is too much."""
-    try:
+    with named(path, f"Name a whole CSV file with {of}", TraceError):
         raw = read_bytes(path)
-    except FileError as error:
-        raise TraceError(f"{path}: {error}. Name a whole CSV file with {of}.") from None
     if max(raw.count(b"\n"), raw.count(b"\r")) > rows_max:
         raise TraceError(f"{path}: holds more than {rows_max:,} rows. Cut it into parts.")
     return raw

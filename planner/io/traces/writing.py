@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibrate.io.files import MADE, FileError, demand_ours, printable, replacing_named, unwritable
+from calibrate.io.files import MADE, demand_ours, named, printable, replacing_named
 from planner.io.traces.reading import read_trace
 from planner.io.traces.table import DIGITS, LONGEST_S, RESOLUTION_S, TraceError, TraceTable, enough
 
@@ -43,10 +43,8 @@ def import_trace(
     """
     if target.exists() and source.exists() and target.samefile(source):
         raise TraceError(f"{target}: is the recording itself. Name another file with -o.")
-    try:
+    with named(target, "Name another file with -o, or remove this one", TraceError):
         demand_ours(target, "recording")
-    except FileError as error:
-        raise TraceError(f"{target}: {error}. Name another file with -o, or remove this one.") from None
     table = read_trace(source, column, function)
     if rate_rps is not None:
         table = rescaled(table, rate_rps)
@@ -57,11 +55,6 @@ def import_trace(
     said = f"# {table.times_s.size} arrivals from {printable(source.name)}, {MADE}"
     lines = [said, f"# from 0 s, lasts {lasts} s", "arrival_s"]
     lines.extend(f"{time_s:.{DIGITS}f}" for time_s in table.times_s.tolist())
-    try:
-        with replacing_named(target) as file:
-            file.writelines(f"{line}\n".encode() for line in lines)
-    except OSError as error:
-        raise TraceError(
-            f"{target}: cannot be written: {unwritable(target, error)}. Name a file in a folder you own."
-        ) from None
+    with replacing_named(target, "Name a file in a folder you own", TraceError) as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
     return table

@@ -13,11 +13,11 @@ from support.timers import ReplayTimer
 from calibrate.devices.timer import (
     CpuTimer,
     Sample,
-    Stop,
     StopRule,
     enough,
     median_interval,
     repeat,
+    warm_up,
     warmed_up,
 )
 
@@ -56,16 +56,17 @@ def test_the_interval_holds_the_sample_median_and_is_of_samples(samples: list[fl
 
 def test_stops_when_narrow_when_time_is_up_or_when_there_are_enough() -> None:
     steady, wild = [1.0] * 10, [1.0, 2.0] * 20
-    assert enough(steady, 0.1, RULE) is Stop.NARROW
-    assert enough(steady[:9], 0.1, RULE) is None, "fewer than at_least"
-    assert enough(wild[:12], 0.1, RULE) is None
-    assert enough(wild[:12], 2.0, RULE) is Stop.TIME
-    assert enough(wild[:1], 2.0, RULE) is Stop.TIME, "one slow run is better than a budget broken many times over"
-    assert enough(wild, 0.1, RULE) is Stop.COUNT
+    assert enough(steady, 0.1, RULE)
+    assert not enough(steady[:9], 0.1, RULE), "fewer than at_least"
+    assert not enough(wild[:12], 0.1, RULE)
+    assert enough(wild[:12], 2.0, RULE)
+    assert enough(wild[:1], 2.0, RULE), "one slow run is better than a budget broken many times over"
+    assert enough(wild, 0.1, RULE)
+    assert not enough(wild[:-1], 0.1, RULE)
 
 
 def test_looks_at_growing_distances_only() -> None:
-    looks = [n for n in range(1, 40) if enough([1.0] * n, 0.0, RULE) is Stop.NARROW]
+    looks = [n for n in range(1, 40) if enough([1.0] * n, 0.0, RULE)]
     assert looks == [10, 12, 14, 16, 19, 22, 26, 31, 37]
 
 
@@ -81,9 +82,7 @@ def test_warm_when_the_last_runs_are_as_fast_as_those_before() -> None:
 def test_a_recording_is_warmed_up_and_sampled_like_a_device() -> None:
     recorded = [9.0, 0.05, 0.03, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, *[0.02 + i * 1e-5 for i in range(10)]]
     repeats = repeat(ReplayTimer(recorded), lambda: None, RULE)
-    assert [taken.wall_s for taken in repeats.warm_up] == recorded[:8], "stable from the third on, the first apart"
-    assert list(repeats.wall_s) == recorded[8:18]
-    assert repeats.stop is Stop.NARROW
+    assert list(repeats.wall_s) == recorded[8:18], "stable from the third on, the first apart"
     assert repeats.device_s == ()
 
 
@@ -99,8 +98,9 @@ def test_time_on_the_device_is_kept_apart() -> None:
 
 
 def test_a_slow_run_is_not_repeated_for_ever() -> None:
-    repeats = repeat(ReplayTimer([30.0] * 4), lambda: None, RULE)
-    assert (len(repeats.warm_up), len(repeats.samples), repeats.stop) == (2, 1, Stop.TIME)
+    timer = ReplayTimer([30.0] * 4)
+    assert len(repeat(timer, lambda: None, RULE).samples) == 1
+    assert timer.now_s() == 3 * 30.0
 
 
 def test_a_recording_that_ends_says_so() -> None:
@@ -114,7 +114,8 @@ def test_nothing_is_dropped_or_made_up(recorded: list[float]) -> None:
         repeats = repeat(ReplayTimer(recorded), lambda: None, RULE)
     except EOFError:
         return
-    taken = [run.wall_s for run in (*repeats.warm_up, *repeats.samples)]
+    before = [run.wall_s for run in warm_up(ReplayTimer(recorded), lambda: None, RULE)]
+    taken = [*before, *repeats.wall_s]
     assert taken == recorded[: len(taken)]
 
 

@@ -703,7 +703,7 @@ BAD_FITS = {
     "samples": (FOUR | {"measured": []}, "measured: must be a mapping, got a list. Write a mapping"),
     "layers": (
         FOUR | {"measured": {"layers": {"a": 1}}},
-        "measured.layers: must be a list of layers, got a mapping. Leave it as the planner wrote it",
+        "measured.layers: must be a list of mappings, got a mapping. Leave it as the planner wrote it",
     ),
     "layer": (
         FOUR | {"measured": {"layers": ["conv"]}},

@@ -25,14 +25,14 @@ from calibrate.devices.device import FIRST_OPENING, Cuda, find_device
 from calibrate.devices.doctor import Health, diagnose
 from calibrate.devices.timer import StopRule
 from calibrate.devices.watch import Watch
-from calibrate.io.points import Point, PointOutcome, Settings, Status, What
+from calibrate.io.points import Figures, Point, PointOutcome, Settings, Status, What
 from calibrate.layers import tracing
 from calibrate.library.hosts import beside_host
 from calibrate.library.lookup import find_profiles
 from calibrate.serving.after_load import swap_times
 from calibrate.sweep import assemble, probes
 from calibrate.sweep.journal import Header, read_journal
-from calibrate.sweep.measure import Figures, MeasuredModel, measure, on_device
+from calibrate.sweep.measure import MeasuredModel, measure, on_device
 from calibrate.sweep.short_training import ShortTraining, train
 from calibrate.zoo.built import Built, Hooks, ZooTask
 from calibrate.zoo.networks import Opaque

@@ -12,9 +12,9 @@ from torch import nn
 
 from calibrate.devices.device import Cpu, DeviceError, find_device, peak_bytes, process_bytes
 from calibrate.devices.timer import StopRule, sample
-from calibrate.io.points import Point, Settings, What
+from calibrate.io.points import Figures, Point, Settings, What
 from calibrate.sweep.loads import _cache_bytes, cooler
-from calibrate.sweep.measure import Figures, measure
+from calibrate.sweep.measure import measure
 from calibrate.zoo.built import Built, ZooTask
 from calibrate.zoo.zoo import build
 

@@ -13,10 +13,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrate.io.points import Figures
 from calibrate.library.fit import fit_load
 from calibrate.sweep import probes
 from calibrate.sweep.agenda import probe_names
-from calibrate.sweep.probes import EndlessPictures, Result
+from calibrate.sweep.probes import EndlessPictures
 
 ON_CPU = probe_names("cpu")
 
@@ -30,7 +31,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def found(one_thread: None) -> dict[str, Result]:
+def found(one_thread: None) -> dict[str, Figures]:
     """All probes of a CPU, each in as little time as it can do with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("calibrate.devices.host.CLIP_FRAMES", 5)
@@ -44,7 +45,7 @@ def test_which_probes_there_are() -> None:
 
 
 @pytest.mark.parametrize("name", ON_CPU)
-def test_every_figure_is_positive_and_names_its_unit(found: dict[str, Result], name: str) -> None:
+def test_every_figure_is_positive_and_names_its_unit(found: dict[str, Figures], name: str) -> None:
     values, samples, _ = found[name]
     assert values
     assert all(math.isfinite(value) and value >= 0 for value in values.values())
@@ -54,7 +55,7 @@ def test_every_figure_is_positive_and_names_its_unit(found: dict[str, Result], n
     assert json.loads(json.dumps(found[name]._asdict(), allow_nan=False)) == found[name]._asdict()
 
 
-def test_copies_are_of_several_sizes_and_larger_ones_take_longer(found: dict[str, Result]) -> None:
+def test_copies_are_of_several_sizes_and_larger_ones_take_longer(found: dict[str, Figures]) -> None:
     copies = found["copy"]
     medians = {int(key.split("_")[1]): median(taken) for key, taken in copies.samples.items()}
     assert list(medians) == list(probes.COPIED_BYTES[: len(medians)])
@@ -63,7 +64,7 @@ def test_copies_are_of_several_sizes_and_larger_ones_take_longer(found: dict[str
     assert copies.values["host_bytes_per_s"] == fit_load(medians.items()).load.bytes_per_s
 
 
-def test_memory_is_about_as_fast_as_numpy_finds_it(found: dict[str, Result]) -> None:
+def test_memory_is_about_as_fast_as_numpy_finds_it(found: dict[str, Figures]) -> None:
     # Within a factor of 30 only: others use this machine's memory meanwhile. A wrong unit is off by 1000.
     size = 1 << 28
     source, target, taken = (
@@ -80,12 +81,12 @@ def test_memory_is_about_as_fast_as_numpy_finds_it(found: dict[str, Result]) -> 
     assert rate / 30 < found["copy"].values["host_bytes_per_s"] < rate * 30
 
 
-def test_memory_traffic_counts_reads_and_writes(found: dict[str, Result]) -> None:
+def test_memory_traffic_counts_reads_and_writes(found: dict[str, Figures]) -> None:
     values, samples, _ = found["device_copy"]
     assert values["bytes_per_s"] == 2 * (1 << 28) / median(samples["copy_s"])
 
 
-def test_arithmetic_is_what_a_processor_can_do(found: dict[str, Result]) -> None:
+def test_arithmetic_is_what_a_processor_can_do(found: dict[str, Figures]) -> None:
     # At most two units of 16 multiply-adds on each core, at 6 GHz.
     assert 1e8 < found["matmul"].values["fp32_flops"] < (os.cpu_count() or 1) * 2 * 16 * 2 * 6e9
     rates = {key: 2 * int(key.split("_")[1]) ** 3 / median(t) for key, t in found["matmul"].samples.items()}
@@ -101,11 +102,11 @@ def test_products_leave_the_precision_as_it_was() -> None:
     assert torch.get_float32_matmul_precision() == before
 
 
-def test_the_smallest_operation_takes_microseconds(found: dict[str, Result]) -> None:
+def test_the_smallest_operation_takes_microseconds(found: dict[str, Figures]) -> None:
     assert 1e-8 < found["launch"].values["queued_s"] < 1e-3
 
 
-def test_data_is_loaded_by_none_one_and_more_workers_up_to_the_cores(found: dict[str, Result]) -> None:
+def test_data_is_loaded_by_none_one_and_more_workers_up_to_the_cores(found: dict[str, Figures]) -> None:
     counts = [int(key.split("_")[1]) for key in found["loader"].values]
     assert counts == sorted(counts)
     assert counts[:2] == [0, 1]
@@ -123,7 +124,7 @@ def test_pictures_with_and_without_pillow_are_alike() -> None:
     assert not torch.equal(decoded[0], decoded[1])
 
 
-def test_a_process_without_a_model_holds_what_torch_holds(found: dict[str, Result]) -> None:
+def test_a_process_without_a_model_holds_what_torch_holds(found: dict[str, Figures]) -> None:
     # This process has the same torch and more.
     with open("/proc/self/statm", encoding="utf-8") as file:
         own_bytes = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -25,7 +25,7 @@ from calibrate.library.lookup import SHIPPED, find_profiles, read_profile
 from planner.catalog.catalog import load_catalog
 from planner.imports.measurements import plain_csv
 from planner.imports.measurements.formats import read_measurements
-from planner.imports.measurements.record import Said
+from planner.imports.texts import TextFile
 from simulator.world.profile import Evidence
 
 DATA = paths.DATA / "imports"
@@ -622,7 +622,7 @@ def test_exported_profiles_that_were_damaged_are_refused(tmp_path: Path, column:
 def test_every_shipped_profile_comes_back(tmp_path: Path) -> None:
     for path in sorted(set(SHIPPED.rglob("*.json")) - set(SHIPPED.rglob("device.json"))):
         raw = {key: value for key, value in json.loads(path.read_text()).items() if key != "measured"}
-        said = Said("x.csv", plain_csv.text_of(raw))
+        said = TextFile("x.csv", plain_csv.text_of(raw))
         (again := tmp_path / "again.json").write_text(lines_json(plain_csv.profile_json(said)))
         (before := tmp_path / "before.json").write_text(lines_json(raw))
         assert read_profile(again, CATALOG.gpus) == read_profile(before, CATALOG.gpus), path

@@ -171,7 +171,7 @@ def test_gpuhunt_leaves_capacity_that_is_booked_ahead(tmp_path: Path) -> None:
     ("name", "raw", "said"),
     [
         ("x.csv", b"instance;gpu;gpu_count;usd_per_hour\na;T4;1;0,5\n", "x.csv:1: separates columns by ';'. Save it"),
-        ("x.csv", b"instance,gpu,gpu_count,usd_per_hour\na,T4,1,0,5\n", "x.csv:2: is not as long as the first line"),
+        ("x.csv", b"instance,gpu,gpu_count,usd_per_hour\na,T4,1,0,5\n", "x.csv:2: has 5 values below 4 columns"),
         ("x.csv", b"instance,gpu,gpu_count,usd_per_hour\na,T4,1,nan\n", "x.csv:2: a price must be a number above 0"),
         ("x.csv", "instance,gpu\né".encode("latin-1"), "x.csv: is no text in UTF-8: byte 0xe9"),
         ("x.json", '{"Items": []}'.encode("utf-16-le"), "x.json: is no text in UTF-8: byte 0x00"),

@@ -309,7 +309,7 @@ def test_a_model_of_an_unknown_name_is_its_file(tmp_path):
     unbatched = of_one.replace("[ 3, 224, 224 ]", "[ 1, 3, 320, 320 ]").replace('name: "mine"', 'name: "theirs"')
     of_eight = RESNET.replace('name: "resnet50"', 'name: "mine"')
     found = read_repository(repository(tmp_path / "repo", mine=of_eight, theirs=unbatched))
-    assert {model.name: model.input for model in found.models} == {"mine": "3x224x224", "theirs": "3x320x320"}
+    assert {model.name: model.input for model in found.models} == {"mine": (3, 224, 224), "theirs": (3, 320, 320)}
     out = tmp_path / "s.yaml"
     assert run("from-triton", tmp_path / "repo", "-o", out, "--rate", "10 rps", "--slo", "200 ms")[0] == 0
     models = {m.name: m for m in load_scenario(out).scenario.models}
