@@ -9,6 +9,7 @@ from planner.api import modelling
 from planner.console.options import Catalogs, FormNoCsv, GpuKind, Profiles
 from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN
 from planner.units.writing import Format
+from simulator.world.precision import WEIGHT_BYTES
 
 
 def profile(
@@ -20,7 +21,7 @@ def profile(
     ],
     gpu: GpuKind = None,
     batch: Annotated[int, typer.Option(metavar="N", min=1, max=BATCH_MAX, help="Batch size.")] = 1,
-    precision: Annotated[str, typer.Option(metavar="P", help="fp32, tf32, amp, fp16, bf16 or int8.")] = "fp32",
+    precision: Annotated[str, typer.Option(metavar="P", help=f"{', '.join(WEIGHT_BYTES)}.")] = "fp32",
     shape: Annotated[
         str | None, typer.Option("--input", metavar="SHAPE", help="One sample of your own model, e.g. 3x224x224.")
     ] = None,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate.devices.nvml import Nvml, counter_power_w, find, mean_power_w, others, reasons
+from calibrate.devices.nvml import REASONS, Nvml, counter_power_w, find, mean_power_w, others, reasons
 
 READINGS = [
     name
@@ -77,6 +77,42 @@ def test_what_a_gpu_tells_is_in_si_units() -> None:
     assert nvml.slow_reasons() == ("sw_power_cap", "sw_thermal")
     assert nvml.uuid_hash() not in (None, "GPU-6f1c")
     assert nvml.temperature_c() is None, "not in this release of the binding"
+
+
+def test_reasons_have_the_bits_that_nvidias_binding_gives_them() -> None:
+    theirs = vars(pytest.importorskip("pynvml"))
+    for name, words in {
+        "idle": "GpuIdle",
+        "application_clocks": "ApplicationsClocksSetting",
+        "sw_power_cap": "SwPowerCap",
+        "hw_slowdown": "HwSlowdown",
+        "sync_boost": "SyncBoost",
+        "sw_thermal": "SwThermalSlowdown",
+        "hw_thermal": "HwThermalSlowdown",
+        "hw_power_brake": "HwPowerBrakeSlowdown",
+        "display_clocks": "DisplayClockSetting",
+    }.items():
+        assert reasons(theirs[f"nvmlClocksEventReason{words}"]) == (name,)
+    assert reasons(theirs["nvmlClocksEventReasonAll"]) == tuple(REASONS.values())
+
+
+def test_every_function_that_is_asked_is_one_of_nvidias_binding() -> None:
+    theirs = pytest.importorskip("pynvml")
+    asked = []
+
+    class Asked:
+        NVMLError = theirs.NVMLError
+
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            if name.isupper():
+                return getattr(theirs, name)
+            raise self.NVMLError(theirs.NVML_ERROR_NOT_SUPPORTED)
+
+    for name in [*READINGS, "other_processes"]:
+        getattr(Nvml(Asked(), handle=1), name)()
+    assert len(set(asked)) > 10
+    assert [name for name in asked if not hasattr(theirs, name)] == []
 
 
 def test_a_field_the_gpu_lacks_is_none() -> None:

@@ -2,9 +2,11 @@
 
 from math import sqrt
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.interpolate import make_interp_spline
 
 from simulator.world.curves import FORMS, Interpolated, Joined, SmoothMaximum, StraightLine, curve_of
 
@@ -74,3 +76,12 @@ def test_a_form_through_all_points_is_exact_at_them(y):
 
 def test_interpolation_is_told_by_no_parameters():
     assert curve_of("interpolation", X, Y, {}) == Interpolated(X, Y)
+
+
+@given(y=st.lists(sizes, min_size=2, max_size=9), at=st.floats(0, 3))
+def test_straight_lines_between_points_are_those_of_numpy_and_past_them_those_of_scipy(y, at):
+    x = tuple(float(2**i) for i in range(len(y)))
+    curve = Interpolated(x, tuple(y))
+    within, past = at * (x[-1] - 1) / 3, x[-1] * (1 + at)
+    assert curve(within) == pytest.approx(np.interp(within, x, y))
+    assert curve(past) == pytest.approx(float(make_interp_spline(x[-2:], y[-2:], k=1)(past)), rel=1e-6, abs=1e-6)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from planner.exports.checking import check_slo
 from planner.exports.checking.check_slo import arrivals, interval, judge, quantile
@@ -229,10 +230,12 @@ def test_jitter_only_delays_and_by_as_much_as_in_the_simulator() -> None:
     assert late_s.std() == pytest.approx(simulated_s.std(), rel=0.05)
 
 
-def test_figures_agree_with_numpy() -> None:
+def test_figures_agree_with_numpy_and_scipy() -> None:
     values = sorted(random.Random(2).random() for _ in range(101))
     assert quantile(values, 0.99) == pytest.approx(np.quantile(values, 0.99))
-    assert interval(99, 100) == pytest.approx((0.9455, 0.9982), abs=1e-4)  # Wilson (1927)
+    for hits, count in ((99, 100), (0, 7), (7, 7), (480, 1000)):
+        theirs = binomtest(hits, count).proportion_ci(0.95, method="wilson")
+        assert interval(hits, count) == pytest.approx((theirs.low, theirs.high), abs=2e-5)
     record = [
         check_slo.RequestOutcome(0.0, 0.0, 0.1),
         check_slo.RequestOutcome(1.0, 1.0, 1.2),
