@@ -62,7 +62,9 @@ export-check: .venv/plan.stamp .venv-export/stamp ## Check exports by SkyPilot a
 	@.venv-export/bin/python tests/support/export_check.py build/export
 
 wheel-check: .venv/dev.stamp ## Build wheel and sdist, install the wheel alone, run what README shows
-	@rm -rf dist build/wheel && $(BIN)/python -m hatchling build
+	@rm -rf dist build/wheel build/sdist && $(BIN)/python -m hatchling build
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/sdist dist/*.tar.gz
+	@cmp dist/*.whl build/sdist/*.whl # what is installed of the sdist is the same to the byte
 	@$(PYTHON) -m venv build/wheel
 	@build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[fast]"
 	@build/wheel/bin/python -P tests/support/wheel_check.py README.md
