@@ -6,7 +6,7 @@ the batches, loads of weights, pipeline stages and shared links. A queue that is
 small batches drains all the same; one that grows by a little a minute does not, however short the replay.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -15,27 +15,22 @@ import numpy as np
 
 from simulator.clock.metrics import outstanding
 from simulator.clock.records import Requests
-from simulator.clock.run import World, stages
+from simulator.clock.replays.backlog import BACKLOG, Backlog, phase, watched_s
+from simulator.clock.replays.places import plain_gpus
+from simulator.clock.run import Compiled, World, stages
 from simulator.flow.rates import held_up, service_rates_rps, station_loads
 from simulator.world.deployment import Deployment, Drop, Service
 from simulator.world.workload import Demand, Workload, draw, scaled
 
-BACKLOG = 8
-"""Full batches of every replica that wait at the start: enough that a batch more or less at the end says nothing."""
-ROUNDS = 200
-"""Rounds of full batches that are watched: at 99 % load a quarter of the backlog is gone by then."""
-REQUESTS_MAX = 150_000
-"""Requests after which fewer rounds must do: a fraction of a second."""
-ROUNDS_MIN = 40
 SHRINKS = 0.98
 """Backlog at the end over that at half-time, above which it does not shrink."""
 LOAD_MAX = 64.0
 NEAR = 1.006
 """Loads closer to each other by this factor are one."""
+KNOWN_BACKLOGS = 4
+"""Deployments of which it is kept how machine code sees them: each is asked again and again at other rates."""
 KNOWN_DRAINS = 256
 """Answers that are kept: a kilobyte each, beside deployments that the search holds anyway."""
-GOLDEN = 0.6180339887
-"""Spreads the first requests of the models: multiples of it, without the whole part, never fall together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +67,27 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
     """The same, in bursts where there is traffic."""
     if not deployment.services:
         return Drain(tuple(held_up(deployment, rates_rps, ())), 0.0)
-    calm, frames_rps = calmed(deployment), rates_rps
-    rates_rps = service_rates_rps(deployment, rates_rps)
+    frames_rps, rates_rps = rates_rps, service_rates_rps(deployment, rates_rps)
+    backlog = _backlog(deployment, tuple(rates_rps)) if traffic is None and Compiled.is_worth_it() else None
+    if backlog:
+        growing, duration_s = backlog.growing(rates_rps)
+    else:
+        growing, duration_s = _watched_on_the_clock(deployment, rates_rps, traffic)
+    return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
+
+
+@lru_cache(maxsize=KNOWN_BACKLOGS)
+def _backlog(deployment: Deployment, models: Sequence[str]) -> Backlog | None:
+    """Looks into it by machine code, where that pays and is the same."""
+    gpus = plain_gpus(calmed(deployment), 1.0)
+    return Backlog(gpus, models) if gpus and not gpus.swapping else None
+
+
+def _watched_on_the_clock(
+    deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None
+) -> tuple[tuple[str, ...], float]:
+    """Models whose backlog grows, and the time that was watched."""
+    calm = calmed(deployment)
     waiting = {s.model: BACKLOG * sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
     duration_s = watched_s(longest_round_s(calm), rates_rps)
     demand = in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None else {}
@@ -84,19 +98,8 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
     }
     world = World(calm, demand, duration_s, seed=0)
     world.run()
-    growing = [model for model in demand if _grows(world.requests(model), waiting[model], duration_s)]
-    return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
-
-
-def watched_s(round_s: float, rates_rps: Mapping[str, float]) -> float:
-    """Time that is watched of a deployment with such rounds."""
-    rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
-    return rounds * round_s
-
-
-def phase(place: int) -> float:
-    """Of the first request of a model, in gaps between two."""
-    return (place * GOLDEN) % 1.0
+    growing = (model for model in demand if _grows(world.requests(model), waiting[model], duration_s))
+    return tuple(growing), duration_s
 
 
 def _is_cut(deployment: Deployment) -> bool:

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import worlds
+from support.random_worlds import world
 
-from simulator.clock.stability import drain, longest_round_s, offered_load
+from simulator.clock import run, stability
+from simulator.clock.stability import compute_load, drain, longest_round_s, offered_load
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Routing, Scheduling, SwapPolicy
 from simulator.world.model import Layer
 
@@ -111,3 +113,24 @@ def test_more_demand_never_drains_where_less_did_not(rate_rps: float, factor: fl
     given, less = turns(prefetch), {"m0": rate_rps, "m1": rate_rps / 2}
     if drain(given, less).growing:
         assert drain(given, {model: factor * rate for model, rate in less.items()}).growing
+
+
+def test_machine_code_finds_the_same_to_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(run.Compiled, "worth_requests", -1)
+    kept = {"none": 0, "some": 0, "all": 0}
+    for number in range(60):
+        deployment, workload = world(number)
+        rates_rps = dict.fromkeys((one.model for one in deployment.services), 0.0) | dict(workload.rates_rps())
+        usual = compute_load(deployment, rates_rps)
+        for load in (0.6, 0.97, 1.03):
+            asked = {model: rate * load / usual for model, rate in rates_rps.items()}
+            seen = []
+            for installed in (True, False):
+                monkeypatch.setattr(run.Compiled, "installed", installed)
+                stability._known.cache_clear()
+                seen.append(drain(deployment, asked))
+            assert seen[0] == seen[1], f"world {number} at {load:g}"
+            growing = len(seen[0].growing)
+            kept["none" if not growing else "all" if growing == len(asked) else "some"] += 1
+    assert min(kept.values()) > 5

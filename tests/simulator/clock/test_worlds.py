@@ -10,7 +10,8 @@ from support.random_worlds import doubted, in_turns, world
 from simulator.clock import run, stability
 from simulator.clock.metrics import finished_latency_s, summarise
 from simulator.clock.records import SimulationResult
-from simulator.clock.worlds import Arrivals, WorldFigures, Worlds
+from simulator.clock.replays.arrivals import Arrivals
+from simulator.clock.worlds import WorldFigures, Worlds
 from simulator.rules.latencies import counts_of
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames_each

@@ -1,0 +1,61 @@
+"""A backlog of requests: for how long it is watched, and by machine code what becomes of it where GPUs are plain."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simulator.clock.replays.places import PlainGpus, Room
+from simulator.world.workload import Floats
+
+BACKLOG = 8
+"""Full batches of every replica that wait at the start: enough that a batch more or less at the end says nothing."""
+ROUNDS = 200
+"""Rounds of full batches that are watched: at 99 % load a quarter of the backlog is gone by then."""
+REQUESTS_MAX = 150_000
+"""Requests after which fewer rounds must do: a fraction of a second."""
+ROUNDS_MIN = 40
+GOLDEN = 0.6180339887
+"""Spreads the first requests of the models: multiples of it, without the whole part, never fall together."""
+
+
+def watched_s(round_s: float, rates_rps: Mapping[str, float]) -> float:
+    """Time that is watched of a deployment with such rounds."""
+    rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
+    return rounds * round_s
+
+
+def phase(place: int) -> float:
+    """Of the first request of a model, in gaps between two."""
+    return (place * GOLDEN) % 1.0
+
+
+class Backlog:
+    """What becomes of a backlog, at one rate after another or in one world after another."""
+
+    def __init__(self, plain: PlainGpus, models: Sequence[str]) -> None:
+        self.plain, self.models = plain, models
+        caps = [sum(plain.queues[number].cap for number in plain.by_model[model]) for model in models]
+        self.waiting = BACKLOG * np.array(caps, dtype=np.int64)
+        self.phases = np.array([phase(place) for place in range(len(models))])
+        self.room = Room(plain, models)
+
+    def growing(self, rates_rps: Mapping[str, float], service_s: Floats | None = None) -> tuple[tuple[str, ...], float]:
+        """Models whose backlog does not shrink where batches take so long, or as long as is known; and the time that
+        was watched."""
+        plain = self.plain
+        if service_s is None:
+            service_s = plain.service_s
+        rounds_s = np.bincount(plain.places, service_s[plain.in_order, plain.caps] + plain.load_s[plain.in_order])
+        end_s = watched_s(float(rounds_s.max()), rates_rps)
+        by_model_rps = np.array([rates_rps[model] for model in self.models])
+        wanted = self.waiting + np.ceil(end_s * by_model_rps).astype(np.int64)
+        place = self.room.places(wanted, 1)[0]
+        grows = np.zeros(len(self.models), dtype=np.bool_)
+        backlog = plain.adding.Backlog(self.waiting, by_model_rps, self.phases, grows)
+        calm = place.columns._replace(
+            service_s=service_s,
+            drop=np.zeros(len(plain.queues), dtype=np.int64),
+            used=np.full(len(plain.queues), -1),
+        )
+        plain.adding.grow(self.room.layout, backlog, place.requests, calm, place.sums.room, plain.rule, end_s)
+        return tuple(model for model, one in zip(self.models, grows.tolist(), strict=True) if one), end_s

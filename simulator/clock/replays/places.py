@@ -1,0 +1,147 @@
+"""The queues of a deployment whose GPUs nobody disturbs, as machine code has them, and places to replay them in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from simulator.clock.run import TURNS, World
+from simulator.clock.serving import ServingGpu
+from simulator.rules.latencies import Counts
+from simulator.rules.routing import split
+from simulator.world.deployment import Deployment, Routing
+from simulator.world.workload import Floats
+
+SPARE = 1.1
+"""Room for requests over those of the first world: arrivals are random."""
+
+
+def plain_gpus(deployment: Deployment, duration_s: float) -> "PlainGpus | None":
+    """All GPUs of a deployment; None where somebody can disturb one of them, or a router decides."""
+    dealt = all(s.routing is Routing.ROUND_ROBIN or len(s.replicas) == 1 for s in deployment.services)
+    if deployment.failures is not None or deployment.pipelines or not dealt:
+        return None
+    template = World(deployment, {}, duration_s, seed=0)
+    plain = all((gpu.self_contained and _is_compiled(gpu)) or not gpu.queues for gpu in template.gpus.values())
+    return PlainGpus(deployment, template) if plain else None
+
+
+def _is_compiled(gpu: ServingGpu) -> bool:
+    """Whether there is machine code for it, or should be made."""
+    return not gpu.swaps or (TURNS.pays and import_module("simulator.clock.swapping").compiles(gpu))
+
+
+@dataclass
+class Place:
+    """Where one world at a time is replayed: another thread needs another place."""
+
+    columns: Any
+    sums: Any
+    requests: Any
+    turns: dict[int, Any]
+    """Of GPUs whose models take turns in memory, by number."""
+
+
+class PlainGpus:
+    """GPUs that nobody disturbs, and their queues one after another."""
+
+    def __init__(self, deployment: Deployment, template: World) -> None:
+        self.code: Any = import_module("simulator.clock.compiled")
+        self.adding: Any = import_module("simulator.clock.adding_up")
+        self.gpus = list(template.gpus.values())
+        self.queues = [queue for gpu in self.gpus for queue in gpu.queues]
+        numbers = {id(queue): number for number, queue in enumerate(self.queues)}
+        self.by_model = {
+            model: [numbers[id(chain[0])] for chain in chains] for model, chains in template.queues.items()
+        }
+        """The queues of each model, in the order of its replicas."""
+        every = [(self.by_model[service.model], service.replicas) for service in deployment.services]
+        replicas = {number: one for own, those in every for number, one in zip(own, those, strict=True)}
+        self.replicas = [replicas[number] for number in range(len(self.queues))]
+        """By queue."""
+        self.rule = self.code.rule_of(self.gpus[0])
+        self.swapping = [number for number, gpu in enumerate(self.gpus) if gpu.queues and gpu.swaps]
+        self.turning: Any = import_module("simulator.clock.swapping") if self.swapping else None
+        links = {host.id: host.pcie_root_bytes_per_s for host in deployment.hosts}
+        self.links = [links[gpu.device.host] for gpu in self.gpus]
+        self.service_s: Floats = self.code.columns(self.queues, 0).service_s
+        """By queue and batch size, as it is known."""
+        self.load_s = np.array([queue.stage.load_s(queue.stage.weight_bytes) for queue in self.queues])
+        """Of all its weights, by queue."""
+        self.gpu_begin = begins([len(gpu.queues) for gpu in self.gpus])
+        """Where the queues of each GPU begin, and where the last one's end."""
+        self.in_order = np.array([number for own in self.by_model.values() for number in own], dtype=np.int64)
+        """Queues by model and replica, and of these:"""
+        self.caps = np.array([self.queues[number].cap for number in self.in_order.tolist()], dtype=np.int64)
+        self.places = np.searchsorted(self.gpu_begin, self.in_order, side="right") - 1
+        """Their GPUs."""
+
+
+class Room:
+    """Places for replaying worlds, and which queues are whose there: larger ones where a world has more requests."""
+
+    def __init__(self, plain: PlainGpus, models: Sequence[str]) -> None:
+        self.plain = plain
+        self.by_model = [plain.by_model[model] for model in models]
+        self.most = np.full(len(models), -1)
+        """Requests of each model for which there is room."""
+        self.dealt: Counts
+        """As `simulator.clock.compiled.WorldRequests.place`."""
+        self.layout: Any
+        self._places: list[Place] = []
+
+    def places(self, wanted: Counts, count: int) -> list[Place]:
+        """So many, with room for so many requests of each model."""
+        if (wanted > self.most).any():
+            self.most, self._places = (SPARE * wanted).astype(np.int64) + 1, []
+            self._lay_out()
+        while len(self._places) < count:
+            self._places.append(self._place())
+        return self._places
+
+    def _lay_out(self) -> None:
+        """Deal so many requests of each model to its queues."""
+        plain = self.plain
+        dealt: dict[int, Counts] = {}
+        for most, own in zip(self.most.tolist(), self.by_model, strict=True):
+            dealt |= zip(own, split(most, [plain.replicas[number].share for number in own]), strict=True)
+        nobody = np.empty(0, dtype=np.int64)
+        parts = [dealt.get(number, nobody) for number in range(len(plain.queues))]
+        self.dealt = np.concatenate([nobody, *parts])
+        self.layout = plain.code.Layout(
+            gpu_begin=plain.gpu_begin,
+            replica=np.array([number for own in self.by_model for number in own], dtype=np.int64),
+            replica_begin=begins(list(map(len, self.by_model))),
+            room_begin=begins(list(map(len, parts))),
+        )
+
+    def _place(self) -> Place:
+        """For one thread."""
+        plain, room = self.plain, len(self.dealt)
+        columns = plain.code.columns(plain.queues, room)
+        turns = {n: plain.turning.turns_of(plain.gpus[n], plain.links[n], 0) for n in plain.swapping}
+        if turns:
+            shared = plain.turning.logs_for(room)  # one GPU after another is served in a place
+            turns = {number: one._replace(**shared) for number, one in turns.items()}
+        largest = columns.service_s.shape[1] - 1
+        return Place(
+            columns,
+            plain.adding.sums(len(plain.queues), largest, len(self.by_model), room),
+            plain.code.WorldRequests(
+                arrival_s=np.empty(room),
+                begin=np.zeros(len(self.by_model) + 1, dtype=np.int64),
+                slo_s=np.array([plain.queues[own[0]].slo_s for own in self.by_model]),
+                place=self.dealt,
+                start_s=np.empty(room),
+                gone_s=np.empty(room),
+            ),
+            turns,
+        )
+
+
+def begins(lengths: Sequence[int]) -> Counts:
+    """Where each of several runs begins, and where the last ends."""
+    return np.array([0, *accumulate(lengths)], dtype=np.int64)
