@@ -16,7 +16,7 @@ from calibrate.devices.regime import in_regime
 from calibrate.serving.executor import Executor, RealGpu, Stopwatch, WaitingLine, lent
 from calibrate.serving.pictures import Pictures
 from calibrate.serving.serve import Bench, Runner, ServingJob, Source, opened, recorded, requests, serve_on
-from calibrate.serving.served import CROP, Actions, Notes, Scene, Served, ServeError
+from calibrate.serving.served import CROP, FOLLOW, WAKE, Actions, Notes, Scene, Served, ServeError
 from calibrate.zoo import zoo
 from simulator.clock.records import Requests, SimulationResult, StationUse, settled
 from simulator.clock.run import settled_frames
@@ -291,15 +291,16 @@ class RealStation:
     def serve(self) -> None:
         """One item after another, until the run is over."""
         torch.set_num_threads(1)
-        executor = self.executor
+        executor, free_s = self.executor, 0.0
         with executor.turn:
             while not executor.closing:
                 if self.waiting:
-                    self._work(*self.waiting.popleft())
+                    free_s = self._work(*self.waiting.popleft(), free_s)
                 else:
                     executor.turn.wait(NAP_S)
 
-    def _work(self, stage: RealStationStage, place: int) -> None:
+    def _work(self, stage: RealStationStage, place: int, free_s: float) -> float:
+        """Work on one item by a thread that is free since `free_s`. When it was done."""
         executor, item = self.executor, stage.items[place]
         start_s = stage.start_s[place] = executor.clock.now
         with lent(executor.turn):
@@ -308,8 +309,12 @@ class RealStation:
         self.start_s.append(start_s)
         self.finish_s.append(finish_s)
         name = f"{executor.flow.pipeline.name}.{stage.name}"
+        came_s = stage.came_s[place]
+        could_s = max(came_s, free_s)
+        self.notes.add(WAKE if came_s > free_s else FOLLOW, name, could_s, 1, 0.0, start_s - could_s)
         self.notes.add("work", name, start_s, 1, stage.work.service_s, finish_s - start_s)
         stage.answer([place], finish_s)
+        return finish_s
 
 
 class PipelineExecutor(Executor):

@@ -71,7 +71,8 @@ class Replay:
     screened: bool = False
     """Whether these are a few replications to choose by, which others are to confirm."""
     overloaded: tuple[str, ...] = ()
-    """Models whose queues grow without end at the full demand, by `simulator.clock.stability`."""
+    """Models whose queues grow without end at the full demand, by `simulator.clock.stability`; empty where speeds are
+    drawn."""
     overloads: tuple[tuple[str, ...], ...] = ()
     """Models whose queues grow without end in the world of each replication; empty where speeds are known."""
     recorded: bool = False

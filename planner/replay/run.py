@@ -199,7 +199,10 @@ def _is_enough(so_far: Replay, *, screen: bool) -> bool:
 def _not_begun(
     scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, *, screen: bool
 ) -> Replay:
-    """What is known before the first replication: how long each is, how many there may be, and what is overloaded."""
+    """What is known before the first replication: how long each is, how many there may be, and what is overloaded.
+
+    Where speeds are drawn, each world says which of its queues grow (`Replay.overloads`), and their share decides.
+    """
     asked = judged(needs)
     rates_rps = {model: need.needed_rps for model, need in asked.items()}
     load = 0.0 if screen else measured_load(deployment, rates_rps, workload)
@@ -219,7 +222,7 @@ def _not_begun(
         draws=draws_asked(scenario, workload, doubted),
         noisy=not (fixed or only_draws),
         screened=screen,
-        overloaded=drain(deployment, rates_rps, workload).growing if load > CALM_LOAD else (),
+        overloaded=drain(deployment, rates_rps, workload).growing if load > CALM_LOAD and not doubted else (),
         recorded=workload.longest_recording_s > 0,
     )
 

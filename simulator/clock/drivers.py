@@ -1,7 +1,6 @@
 """Two clocks that drive a serving GPU: SimPy's events, and a number that runs ahead of them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from math import inf, nextafter
 
@@ -10,7 +9,8 @@ from simpy.events import NORMAL, EventPriority
 
 from simulator.clock.link import Link
 from simulator.clock.serving import Driver, Number, ServingGpu, Steps, size_bytes
-from simulator.rules.queues import Queue, Stage
+from simulator.flow.stations import OpenStation
+from simulator.rules.queues import Delays, Queue, Stage
 from simulator.world.model import Layer
 
 
@@ -176,16 +176,6 @@ class Ahead(Driver):
 # Whoever serves takes time too
 
 
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """Times (s) that whoever serves takes between batches, one after another. Plans leave them out."""
-
-    wake: Iterator[float]
-    """From the moment a batch could run on an idle GPU until it is started."""
-    follow: Iterator[float]
-    """From the end of a batch until the next could be started."""
-
-
 class DelayedAhead(Ahead):
     """The same, and whoever serves takes time."""
 
@@ -203,14 +193,33 @@ class DelayedAhead(Ahead):
 class DelayedClocked(Clocked):
     """The same, and whoever serves takes time."""
 
-    def __init__(self, env: simpy.Environment, gpu: ServingGpu, link: Link, delays: Delays) -> None:
+    def __init__(
+        self, env: simpy.Environment, gpu: ServingGpu, link: Link, delays: Delays, stations: Sequence[OpenStation]
+    ) -> None:
         super().__init__(env, gpu, link)
         self.delays = delays
+        self.stations = stations
+        self.waking = False
 
     def idle(self, until_s: float) -> simpy.Event:
         return super().idle(until_s + next(self.delays.wake))
 
+    def ring(self) -> None:
+        """Wake the GPU if it sleeps, which takes a while: what comes meanwhile finds it awake."""
+        if self.waking or self.asleep is None or self.asleep.triggered:
+            return
+        self.waking = True
+        self.env.timeout(next(self.delays.wake)).callbacks.append(self._awake)
+
+    def _awake(self, _: simpy.Event) -> None:
+        self.waking = False
+        super().ring()
+
     def run(self, queue: Queue, count: int, service_s: float) -> simpy.Event:
+        now_s = self.env.now
+        work_s = max((one.free_s[0] for one in self.stations), default=0.0) - now_s
+        service_s *= self.delays.beside(min(max(work_s / service_s, 0.0), 1.0))
+        queue.log.finish_s[-1] = now_s + service_s
         return super().run(queue, count, service_s + next(self.delays.follow))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simulator.clock.drivers import Ahead, Clocked, DelayedAhead, DelayedClocked, Delays
+from simulator.clock.drivers import Ahead, Clocked, DelayedAhead, DelayedClocked
 from simulator.clock.link import Link
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult, StationUse, settled
 from simulator.clock.serving import ServingGpu
@@ -27,7 +27,7 @@ from simulator.flow.compiled import replaying
 from simulator.flow.flow import Flow, OpenPipeline
 from simulator.flow.stages import OpenStage, StationStage
 from simulator.machine_code import MadeOnce
-from simulator.rules.queues import FormedQueue, Outage, Queue, Stage
+from simulator.rules.queues import Delays, FormedQueue, Outage, Queue, Stage
 from simulator.rules.routing import Entrance, StreamEntrance
 from simulator.world.curves import by_size
 from simulator.world.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
@@ -90,7 +90,7 @@ def simulate(
 
     The same seed gives the same arrivals for every deployment and the same result for the same one. Where speeds are
     known only so well, it stands for one world of those that may be: the result's deployment is as it is there.
-    `delays`: by device, times that whoever serves takes for itself; a plan has none.
+    `delays`: by device, and by stage at stations, times that whoever serves takes for itself; a plan has none.
     Raises DeploymentError where models, devices or memory do not fit together.
     """
     check(deployment, workload)
@@ -395,7 +395,7 @@ class World:
             clocked = [gpu for gpu in gpus if gpu.clocked]
             replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s)
         else:
-            self.flow.start()
+            self.flow.start(delays)
             self.env.run(until=self.duration_s)
         for gpu in gpus:
             gpu.end_stall()
@@ -411,7 +411,9 @@ class World:
     def _driver(self, gpu: ServingGpu, link: Link, delays: Delays | None) -> Ahead | Clocked:
         if delays is None:
             return Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
-        return DelayedClocked(self.env, gpu, link, delays) if gpu.clocked else DelayedAhead(gpu, link, delays)
+        if gpu.clocked:
+            return DelayedClocked(self.env, gpu, link, delays, self.flow.stations)
+        return DelayedAhead(gpu, link, delays)
 
     def _settle_places(self) -> None:
         """Which requests each replica got, and what came to stages."""

@@ -11,7 +11,7 @@ from simulator.flow.frames import Frames
 from simulator.flow.items import StageItems, draw_items, draw_work_s
 from simulator.flow.stages import Join, ModelStage, OpenStage, StationStage, Way
 from simulator.flow.stations import OpenStation, homes
-from simulator.rules.queues import Outage
+from simulator.rules.queues import Delays, Outage
 from simulator.world.deployment import Deployment
 from simulator.world.pipelines import ENGINES, ModelWork, Pipeline, PipelineStage, StationWork
 from simulator.world.workload import Demand
@@ -69,8 +69,11 @@ class Flow:
         """Items of all stages that may come."""
         return sum(len(stage.drawn.frame) for stage in self.stages.values())
 
-    def start(self) -> None:
+    def start(self, delays: Mapping[str, Delays]) -> None:
         """Let frames come. Stages that are models know theirs already."""
+        for name, stage in self.stages.items():
+            if isinstance(stage, StationStage):
+                stage.delays = delays.get(name)
         for one in self.pipelines.values():
             first = [stage for stage in one.first.values() if isinstance(stage, StationStage)]
             if first:

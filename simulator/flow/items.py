@@ -50,9 +50,11 @@ def draw_items(pipeline: Pipeline, demand: Demand, seed: int) -> dict[str, Stage
 
 def draw_work_s(pipeline: Pipeline, stage: PipelineStage, work: StationWork, count: int, seed: int) -> Floats:
     """Times of so many items at a station of speed 1."""
-    if not work.cv:
+    if not work.varies:
         return np.full(count, work.service_s)
     rng = _rng(seed, TIMES, pipeline.name_of(stage))
+    if work.factors:
+        return work.service_s * rng.choice(work.factors, count)
     return rng.gamma(work.cv**-2, work.service_s * work.cv**2, count)
 
 

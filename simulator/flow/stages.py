@@ -18,7 +18,7 @@ from simulator.flow.frames import Frames
 from simulator.flow.items import Counts, StageItems, item_counts
 from simulator.flow.stations import OpenStation, least_busy
 from simulator.rules.batching import EPSILON_S
-from simulator.rules.queues import Queue, SharedQueue, Stage
+from simulator.rules.queues import Delays, Queue, SharedQueue, Stage
 from simulator.rules.routing import Entrance, Router, split
 from simulator.world.deployment import BatchingPolicy, Drop
 from simulator.world.workload import Demand, Floats
@@ -151,6 +151,8 @@ class StationStage(OpenStage):
         self.homes = homes
         """By source: the station where it stays; empty: each item goes where least is outstanding."""
         self.env = env
+        self.delays: Delays | None = None
+        """Times that whoever serves takes before each item."""
         self.start_s = array("d")
         """By place."""
         self.finish_s = array("d")
@@ -174,7 +176,7 @@ class StationStage(OpenStage):
         for place in range(first, len(items)):
             item = items[place]
             station = home[item] if home else least_busy(self.stations, now_s)
-            start_s, finish_s = station.take(now_s, work_s[item])
+            start_s, finish_s = station.take(now_s, work_s[item], self.delays)
             self.start_s.append(start_s)
             self.finish_s.append(finish_s)
             ends.setdefault(finish_s, []).append((place, station))

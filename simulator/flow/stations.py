@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from heapq import heapreplace
 from operator import attrgetter
 
-from simulator.rules.queues import Outage
+from simulator.rules.queues import Delays, Outage
 from simulator.rules.routing import split
 from simulator.world.pipelines import Station
 
@@ -29,12 +29,14 @@ class OpenStation:
         self.start_s = array("d")
         self.finish_s = array("d")
 
-    def take(self, now_s: float, work_s: float) -> tuple[float, float]:
+    def take(self, now_s: float, work_s: float, delays: Delays | None = None) -> tuple[float, float]:
         """Take an item that came now; when it begins and ends is known at once, for nobody overtakes.
 
         One that an outage cuts short is done again, whole: it begins when the host is back.
         """
         start_s = max(now_s, self.free_s[0])
+        if delays:
+            start_s += next(delays.follow if self.free_s[0] > now_s else delays.wake)
         finish_s = start_s + work_s / self.speed
         for outage in self.outages:
             if finish_s > outage.start_s and start_s < outage.finish_s:

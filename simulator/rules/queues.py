@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
 
@@ -12,6 +12,25 @@ from simulator.rules.batching import arrived, close_at, first_kept
 from simulator.world.deployment import BatchingPolicy, Drop
 from simulator.world.model import Layer
 from simulator.world.workload import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Times (s) that whoever serves takes between batches, or items of a station, one after another. Plans leave them
+    out."""
+
+    wake: Iterator[float]
+    """From the moment a batch could run on an idle GPU until it is started."""
+    follow: Iterator[float]
+    """From the end of a batch until the next could be started."""
+    slowdown: float = 1.0
+    """A batch takes so many times as long while a station of pipelines works: they share caches and memory."""
+    usual_share: float = 0.0
+    """Share of a batch's time in which one works, where it takes as long as its profile says."""
+
+    def beside(self, share: float) -> float:
+        """Time of a batch beside which stations work for a share of it. 1.2 times, usually 50 %: 1 x 1.2 / 1.1."""
+        return (1 + (self.slowdown - 1) * share) / (1 + (self.slowdown - 1) * self.usual_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

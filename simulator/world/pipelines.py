@@ -91,6 +91,13 @@ class StationWork:
     """Mean time of one item, at a station of speed 1."""
     cv: float = 0.0
     """Coefficient of variation of that time, Gamma: exponential at 1."""
+    factors: tuple[float, ...] = ()
+    """Equally likely factors on that time, of mean 1, where it was seen how it spreads; `cv` then says nothing."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether one item takes longer than another."""
+        return max(self.factors) > min(self.factors) if self.factors else self.cv > 0
 
 
 Work = ModelWork | StationWork
@@ -116,7 +123,7 @@ class PipelineStage:
     @property
     def is_fixed(self) -> bool:
         """Whether neither the number of its items nor, at a station, their time is random."""
-        varies = isinstance(self.work, StationWork) and self.work.cv > 0
+        varies = isinstance(self.work, StationWork) and self.work.varies
         return not varies and all(edge.is_fixed for edge in self.after)
 
 

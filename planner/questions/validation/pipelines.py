@@ -118,15 +118,19 @@ def frame_s(pipeline: Pipeline, run_s: Mapping[str, float], slower: Mapping[str,
     return whole_s
 
 
-def at_pace(deployment: Deployment, slower: Mapping[str, float], cv: Mapping[str, float] | None = None) -> Deployment:
-    """The same deployment with times at stations, by stage, times a factor; `cv`: their spread instead of none."""
-    spread = cv or {}
+def at_pace(
+    deployment: Deployment, slower: Mapping[str, float], spread: Mapping[str, tuple[float, ...]] | None = None
+) -> Deployment:
+    """The same deployment with times at stations, by stage, times a factor; `spread`: factors of single items, drawn
+    from."""
+    spread = spread or {}
 
     def stage(pipeline: Pipeline, one: PipelineStage) -> PipelineStage:
         if isinstance(one.work, ModelWork):
             return one
         name = pipeline.name_of(one)
-        work = replace(one.work, service_s=one.work.service_s * slower.get(name, 1.0), cv=spread.get(name, one.work.cv))
+        service_s = one.work.service_s * slower.get(name, 1.0)
+        work = replace(one.work, service_s=service_s, factors=spread.get(name, one.work.factors))
         return replace(one, work=work)
 
     pipelines = [

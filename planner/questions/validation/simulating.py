@@ -67,7 +67,7 @@ def simulated(recording: Recording, basis: Basis, replications: int, changes: Ot
         results = []
         for (deployment, speed, workload), lasts_s in zip(takes, recording.lasts_s, strict=True):
             drawn = deployment if changes.certain else disturbed(deployment, recording, speed, rng)
-            results.append(simulate(drawn, workload, lasts_s, number, basis.harness.delays(rng)))
+            results.append(simulate(drawn, workload, lasts_s, number, basis.harness.delays(rng, speed.beside_core)))
         summaries.append(summarise(in_sequence(results), recording.warmup_s))
     return summaries
 
@@ -96,7 +96,7 @@ def as_rehearsed(
     """
     deployment = stretched(recording.result.deployment, speed.run, speed.load, speed.cv)
     deployment = uneven(stretched(deployment, changes.run, changes.load), changes.cv)
-    deployment = at_pace(at_pace(deployment, speed.work, speed.work_cv), changes.work)
+    deployment = at_pace(at_pace(deployment, speed.work, speed.work_spread), changes.work)
     if not speed.slowdown:
         return deployment
     slowed = deployment

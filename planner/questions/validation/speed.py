@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrate.serving.served import FOLLOW, WAKE, Actions, launches
 from planner.questions.validation.recording import Recording
-from simulator.clock.drivers import Delays
+from simulator.rules.queues import Delays
 from simulator.world.workload import Floats
 
 ByModel = Mapping[str, float]
@@ -45,10 +45,22 @@ class RehearsedSpeed:
     """Coefficient of variation of one batch's run time."""
     work: ByModel = field(default_factory=dict)
     """Times of a core by stage of a pipeline, the mean of both rehearsals."""
-    work_cv: ByModel = field(default_factory=dict)
-    """Spread of one item's time on a core, by stage."""
+    work_spread: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Times of single items on a core over their mean, by stage: most crops take a third of the mean, a few that were
+    interrupted ten times as much, and no distribution of two parameters has both."""
     slowdown: ByModel = field(default_factory=dict)
     """By device, where several processes share one: run times while the others run too, over those alone."""
+    beside_core: Mapping[str, "Company"] = field(default_factory=dict)
+    """By device, where a core works for a pipeline too."""
+
+
+class Company(NamedTuple):
+    """What a device loses beside a core."""
+
+    slowdown: float
+    """Run times while the core works, over those alone."""
+    usual_share: float
+    """Share of a batch's time in which it worked."""
 
 
 def speeds_of(rehearsals: Sequence[Sequence[Actions]], takes: int) -> tuple[RehearsedSpeed, ...]:
@@ -74,7 +86,7 @@ class TimedAction(NamedTuple):
     expected_s: float
     actual_s: float
     overlap: float
-    """Share of its time in which other processes ran a batch."""
+    """Share of its time in which other processes ran a batch, or a core worked."""
 
     @property
     def kind(self) -> KindOfBatch:
@@ -105,7 +117,7 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
         run=by_size(usual_ratios(alone)),
         load={model: ratio for (model, _), ratio in usual_ratios(loads).items()},
         work={stage: ratio for (stage, _), ratio in usual_ratios(works).items()},
-        work_cv={stage: pooled_cv([one for one in works if one.model == stage]) for stage in stages_of(works)},
+        work_spread=spread_by_stage(works),
         before=levels[0],
         after=levels[1] if len(levels) > 1 else None,
         drift=drift_of(alone),
@@ -113,12 +125,17 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
         load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
         cv=spread,
         slowdown=slowdown,
+        beside_core=companies(rehearsals) if works else {},
     )
 
 
-def stages_of(works: Sequence[TimedAction]) -> list[str]:
-    """Stages that a core worked on."""
-    return list(dict.fromkeys(work.model for work in works))
+def spread_by_stage(works: Sequence[TimedAction]) -> dict[str, tuple[float, ...]]:
+    """Times of single items over the mean of their rehearsal, by stage, the least first."""
+    factors: dict[str, list[float]] = {}
+    for group in grouped(works):
+        mean_s = fmean(work.actual_s for work in group)
+        factors.setdefault(group[0].model, []).extend(work.actual_s / mean_s for work in group)
+    return {stage: tuple(sorted(found)) for stage, found in factors.items()}
 
 
 def mean_errors(actions: Sequence[TimedAction], spread: float) -> dict[KindOfBatch, float]:
@@ -130,17 +147,17 @@ def mean_errors(actions: Sequence[TimedAction], spread: float) -> dict[KindOfBat
 # Actions one by one
 
 
-def all_timed(rehearsals: Sequence[Sequence[Actions]], kind: str) -> list[TimedAction]:
-    """Actions of a kind in all rehearsals."""
-    return [action for number, rehearsal in enumerate(rehearsals) for action in timed(number, rehearsal, kind)]
+def all_timed(rehearsals: Sequence[Sequence[Actions]], kind: str, beside: str = "run") -> list[TimedAction]:
+    """Actions of a kind in all rehearsals, beside those of a kind elsewhere."""
+    return [action for number, rehearsal in enumerate(rehearsals) for action in timed(number, rehearsal, kind, beside)]
 
 
-def timed(number: int, rehearsal: Sequence[Actions], kind: str) -> Iterator[TimedAction]:
+def timed(number: int, rehearsal: Sequence[Actions], kind: str, beside: str) -> Iterator[TimedAction]:
     """Actions of a kind in a rehearsal, one by one."""
     for actions in rehearsal:
         if actions.kind != kind:
             continue
-        others = [other for other in rehearsal if other.kind == "run" and other.device != actions.device]
+        others = [other for other in rehearsal if other.kind == beside and other.device != actions.device]
         columns = (actions.start_s, actions.batch.tolist(), actions.expected_s, actions.actual_s)
         for start_s, size, expected_s, actual_s in zip(*columns, strict=True):
             if not expected_s:
@@ -298,6 +315,15 @@ def slowdowns(runs: Sequence[TimedAction]) -> dict[str, float]:
     }
 
 
+def companies(rehearsals: Sequence[Sequence[Actions]]) -> dict[str, Company]:
+    """By device: what it loses beside a core, as processes do beside each other."""
+    runs = comparable(all_timed(rehearsals, "run", beside="work"))
+    by_device = {device: [run for run in runs if run.device == device] for device in {run.device for run in runs}}
+    return {
+        device: Company(steepness(mine, 2), fmean(run.overlap for run in mine)) for device, mine in by_device.items()
+    }
+
+
 def steepness(runs: Sequence[TimedAction], processes: int) -> float:
     """The slowdown of one device."""
     groups = grouped(runs)
@@ -336,6 +362,8 @@ def load_errors(recording: Recording, speed: RehearsedSpeed) -> ByModel:
     return dict.fromkeys(speed.load, hypot(speed.drift, speed.load_error))
 
 
+ALONE = Company(1.0, 0.0)
+
 # Harness: the time that serving for real takes between batches. No plan has it, so it is measured and allowed for.
 
 DRAWN = 1024
@@ -355,17 +383,22 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class Harness:
-    """Times (s) from the moment a batch could run until it was started, by device."""
+    """Times (s) from the moment a batch or an item could run until it was started, by device, of a core by stage."""
 
     wake: Mapping[str, Floats] = field(default_factory=dict)
     """Of batches that found the device idle: a sleep that ends late is part of it."""
     follow: Mapping[str, Floats] = field(default_factory=dict)
     """Of batches that waited for the one before."""
 
-    def delays(self, rng: np.random.Generator) -> dict[str, Delays]:
-        """By device: times drawn from those seen, with repetition."""
-        names = dict.fromkeys([*self.wake, *self.follow])
-        return {name: Delays(drawn(self.wake.get(name), rng), drawn(self.follow.get(name), rng)) for name in names}
+    def delays(self, rng: np.random.Generator, beside_core: Mapping[str, Company]) -> dict[str, Delays]:
+        """Times drawn from those seen, with repetition; and what a device loses beside a core."""
+        names = dict.fromkeys([*self.wake, *self.follow, *beside_core])
+        return {
+            name: Delays(
+                drawn(self.wake.get(name), rng), drawn(self.follow.get(name), rng), *beside_core.get(name, ALONE)
+            )
+            for name in names
+        }
 
 
 def drawn(seen_s: Floats | None, rng: np.random.Generator) -> Iterator[float]:
@@ -377,16 +410,17 @@ def drawn(seen_s: Floats | None, rng: np.random.Generator) -> Iterator[float]:
 
 def of_actions(actions: Sequence[Actions]) -> Harness:
     """The harness as it was while these actions happened."""
-    return Harness(by_device(actions, WAKE), by_device(actions, FOLLOW))
+    return Harness(by_server(actions, WAKE), by_server(actions, FOLLOW))
 
 
-def by_device(actions: Sequence[Actions], kind: str) -> dict[str, Floats]:
-    """Times of one kind of action."""
-    names = dict.fromkeys(one.device for one in actions if one.kind == kind)
-    return {
-        name: np.concatenate([one.actual_s for one in actions if one.kind == kind and one.device == name])
-        for name in names
-    }
+def by_server(actions: Sequence[Actions], kind: str) -> dict[str, Floats]:
+    """Times of one kind of action, by device, of a core by stage: a frame that comes wakes two threads, a crop one."""
+    cores = {one.device for one in actions if one.kind == "work"}
+    times_s: dict[str, list[Floats]] = {}
+    for one in actions:
+        if one.kind == kind:
+            times_s.setdefault(one.model if one.device in cores else one.device, []).append(one.actual_s)
+    return {name: np.concatenate(found) for name, found in times_s.items()}
 
 
 def harness_of(recording: Recording) -> Harness:
@@ -395,8 +429,10 @@ def harness_of(recording: Recording) -> Harness:
 
 
 def rehearsed(recording: Recording) -> list[Actions]:
-    """What the harness took in the rehearsals; none in recordings that did not keep it."""
-    return [one for rehearsal in recording.rehearsals for one in rehearsal if one.kind in (WAKE, FOLLOW)]
+    """What the harness took in the rehearsals, beside the work that tells cores; none in recordings that did not keep
+    it."""
+    actions = list(chain.from_iterable(recording.rehearsals))
+    return actions if any(one.kind in (WAKE, FOLLOW) for one in actions) else []
 
 
 def overhead(recording: Recording) -> Overhead:

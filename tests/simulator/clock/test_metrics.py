@@ -12,7 +12,6 @@ from scipy import stats
 from support import worlds
 
 from benchmarks.coverage import SENT, coverage
-from simulator.clock.drivers import Delays
 from simulator.clock.metrics import (
     accuracy,
     at_best,
@@ -26,7 +25,7 @@ from simulator.clock.metrics import (
 )
 from simulator.clock.records import Batches, Load, MemoryUse, Outcome, Requests, SimulationResult, Stall
 from simulator.clock.run import World, draw_outages, simulate
-from simulator.rules.queues import Outage
+from simulator.rules.queues import Delays, Outage
 from simulator.world.curves import LoadTime
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Routing, SwapPolicy
 from simulator.world.model import Layer

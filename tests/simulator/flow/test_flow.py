@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -16,8 +17,18 @@ from simulator.clock.worlds import Worlds
 from simulator.errors import DeploymentError
 from simulator.flow.frames import in_turn_s
 from simulator.flow.items import draw_items, fan_outs
+from simulator.rules.queues import Delays
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Failures
-from simulator.world.pipelines import ENGINES, FanOut, FanOutKind, Pipeline, PipelineStage, Station, in_order
+from simulator.world.pipelines import (
+    ENGINES,
+    FanOut,
+    FanOutKind,
+    Pipeline,
+    PipelineStage,
+    Station,
+    StationWork,
+    in_order,
+)
 from simulator.world.workload import Demand, FixedRate, Poisson, Stream, Workload
 
 CAMERA = Workload((Stream("p", FixedRate(10.0, 0.0)),))
@@ -239,6 +250,45 @@ def test_host_work_goes_where_least_is_outstanding_for_what_it_can_do() -> None:
     result = seen(pipelines.deployment(asked, stations=hosts), Workload((Stream("p", Poisson(70.0)),)), 60.0)
     done = [len(result.stations[f"host-{i}"].start_s) for i in (0, 1)]
     assert 2.5 <= done[0] / done[1] <= 3.5
+
+
+def test_times_that_were_seen_are_drawn_from() -> None:
+    """Half of a frame's work takes half of its mean and half of it half as much again, and nothing between."""
+    one = work("host", 0.02)
+    assert isinstance(one.work, StationWork)
+    seen_before = replace(one, work=replace(one.work, factors=(0.5, 1.5)))
+    asked = pipelines.deployment(pipelines.pipeline(seen_before), stations=(station("host"),))
+    items = seen(asked, duration_s=100.0).requests["p.host"]
+    took_ms = np.round(1e3 * (items.finish_s - items.start_s)[:990]).tolist()
+    assert set(took_ms) == {10, 30}
+    assert abs(took_ms.count(10) - 495) < 5 * 990**0.5 / 2
+    assert not asked.is_fixed
+
+
+def test_who_serves_takes_time_before_each_item() -> None:
+    """Two items of 20 ms of each frame: the first waits 5 ms until somebody wakes, the second 1 ms more."""
+    asked = pipelines.pipeline(work("a", 0.0), work("host", 0.02, after("a", 2)))
+    delays = {"p.host": Delays(repeat(0.005), repeat(0.001))}
+    found = simulate(pipelines.deployment(asked, stations=(station("a"), station("host"))), CAMERA, 1.0, 1, delays)
+    items = found.requests["p.host"]
+    starts_ms = 1e3 * (items.start_s - items.arrival_s)[:18]
+    assert starts_ms == pytest.approx([5, 5 + 20 + 1] * 9)
+
+
+def test_a_gpu_that_items_wake_takes_time_for_it_and_is_slower_beside_a_core() -> None:
+    """A frame has two items of 20 ms at a station. The GPU wakes 5 ms after the first is done and runs it for 12 ms
+    beside the second, then that one alone for 10 ms: by its profile 10 ms, 1.2 times as long beside a core."""
+    asked = pipelines.pipeline(work("a", 0.0), work("host", 0.02, after("a", 2)), model("look", "host"))
+    service = worlds.service(worlds.profile("p.look", 0.01))
+    made = pipelines.deployment(asked, service, stations=(station("a"), station("host")))
+    (device,) = made.devices
+    nothing = Delays(repeat(0.0), repeat(0.0))
+    delays = {device.id: Delays(repeat(0.005), repeat(0.0), slowdown=1.2), "p.a": nothing, "p.host": nothing}
+    found = simulate(made, CAMERA, 1.0, 1, delays).requests["p.look"]
+    starts_ms = 1e3 * (found.start_s - found.arrival_s)[:18]
+    took_ms = 1e3 * (found.finish_s - found.start_s)[:18]
+    assert starts_ms == pytest.approx([5] * 18)
+    assert took_ms == pytest.approx([12, 10] * 9)
 
 
 def test_what_an_outage_cuts_short_is_done_again() -> None:

@@ -42,11 +42,11 @@ from planner.show.text.validation import (
     spoilt_by,
 )
 from planner.units.writing import Format, Screen
-from simulator.clock.drivers import Delays
 from simulator.clock.metrics import summarise
 from simulator.clock.records import Outcome, SimulationResult
 from simulator.clock.run import simulate
 from simulator.errors import DeploymentError
+from simulator.rules.queues import Delays
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Scheduling
 from simulator.world.model import Layer
@@ -918,11 +918,10 @@ def test_profiles_of_three_sessions_joined_hold_on_a_quiet_processor() -> None:
 
 
 def test_the_run_of_a_pipeline_is_as_near_as_was_aimed_at() -> None:
-    """Frames: p50 within 10 %, p95 within 15 %, loss within a point. Of stages so too, but for the median of decoding:
-    its times are no Gamma distribution."""
+    """Of frames, and of every stage: p50 within 10 %, p95 within 15 %, loss within a point."""
     (found,) = machine("epyc-2-cores-pipeline").rehearsed
     for row in found.models:
-        assert abs(row.error["p50_s"]) < 0.10 or row.name == "road.decode"
+        assert abs(row.error["p50_s"]) < 0.10
         assert abs(row.error["p95_s"]) < 0.15
         assert abs(row.error["processed_fraction"]) < 0.01
 
