@@ -141,6 +141,23 @@ class Rows(Generic[T]):
 
         return self.figures(title, text, key, page_only=page_only, total=total)
 
+    def worked(
+        self,
+        title: str,
+        value: Callable[[T], float | None],
+        show: Callable[[float], str],
+        key: str = "",
+        *,
+        total: Cell | None = None,
+    ) -> Column:
+        """Figures that are worked out, each by itself. `-` where there is none."""
+
+        def text(item: T) -> str:
+            figure = value(item)
+            return "-" if figure is None else show(figure)
+
+        return self.figures(title, text, key, value=value, total=total)
+
     def figures(
         self,
         title: str,

@@ -56,26 +56,18 @@ def _columns(rows: Sequence[ModelCost], batches: Sequence[int]) -> list[Column]:
         of.shown("load", "load_s", seconds),
     ]
     if any(row.pageable_s for row in rows):
-        columns.append(of.figures("pageable", lambda r: seconds(r.pageable_s) if r.pageable_s else "-", "pageable_s"))
+        columns.append(of.shown("pageable", "pageable_s", seconds))
     if any(row.context_bytes is not None for row in rows):
-        columns.append(of.figures("context", lambda r: "-" if r.context_bytes is None else gigabytes(r.context_bytes)))
+        columns.append(of.shown("context", "context_bytes", gigabytes))
     return [*columns, *(column for batch in batches for column in _run_columns(rows, batch))]
 
 
 def _run_columns(rows: Sequence[ModelCost], batch: int) -> Iterator[Column]:
     runs = Rows([row.at(batch) for row in rows])
-    yield runs.figures(f"memory at {batch}", _memory, value=lambda r: r.memory_bytes if r else None)
+    yield runs.worked(f"memory at {batch}", lambda r: r.memory_bytes if r else None, gigabytes)
     yield runs.figures(f"time at {batch}", _time, value=lambda r: r.time_s if r else None)
     if any(run and run.beside_load_s for run in runs.items):
-        yield runs.figures(
-            f"beside a load at {batch}",
-            lambda r: seconds(r.beside_load_s) if r and r.beside_load_s else "-",
-            value=lambda r: r.beside_load_s if r else None,
-        )
-
-
-def _memory(run: RunCost | None) -> str:
-    return gigabytes(run.memory_bytes) if run else "-"
+        yield runs.worked(f"beside a load at {batch}", lambda r: r.beside_load_s if r else None, seconds)
 
 
 def _time(run: RunCost | None) -> str:
@@ -101,9 +93,9 @@ def _benchmarked(costs: ModelCosts) -> list[Column]:
         rows.words("GPU", lambda r: r[0].gpu),
         rows.words("precision", lambda r: r[0].precision),
         rows.figures("batch", lambda r: str(r[1])),
-        rows.figures("off", lambda r: seconds(r[2]), value=lambda r: r[2]),
-        rows.figures("on", lambda r: seconds(r[3]), value=lambda r: r[3]),
-        rows.figures("on / off", lambda r: f"{r[3] / r[2]:.2f}", value=lambda r: r[3] / r[2]),
+        rows.worked("off", lambda r: r[2], seconds),
+        rows.worked("on", lambda r: r[3], seconds),
+        rows.worked("on / off", lambda r: r[3] / r[2], "{:.2f}".format),
     ]
 
 

@@ -71,25 +71,15 @@ def columns(horizon: Horizon) -> list[Column]:
     rows = Rows.at("strategies", horizon.strategies)
     ranged = any(s.cost_usd_range.low != s.cost_usd_range.high for s in horizon.strategies)
     spans = [rows.figures("from - to", lambda s: prose.span_of(s.cost_usd_range), value=lambda s: s.cost_usd_range.low)]
-    hour = rows.figures(
-        "worst hour %",
-        lambda s: percent(min(p.worst_hour for p in s.slos)),
-        value=lambda s: min(p.worst_hour for p in s.slos),
-    )
-    minute = rows.figures(
-        "minute %",
-        lambda s: percent(min(p.worst_minute for p in s.slos)),
-        value=lambda s: min(p.worst_minute for p in s.slos),
-    )
     return [
         rows.words("way", lambda s: f"{s.way} *" if s.way == horizon.best else s.way),
         rows.shown("cost", "cost_usd", dollars),
         *(spans if ranged else []),
         rows.shown("a month", "cost_usd_per_month", dollars),
         rows.shown("a million", "usd_per_million_requests", dollars),
-        rows.figures("in time %", lambda s: percent(prose.on_time(s)), value=prose.on_time),
-        hour,
-        minute,
+        rows.worked("in time %", prose.on_time, percent),
+        rows.worked("worst hour %", lambda s: min(p.worst_hour for p in s.slos), percent),
+        rows.worked("minute %", lambda s: min(p.worst_minute for p in s.slos), percent),
         rows.words("kept", lambda s: "yes" if s.met else "no"),
         rows.figures("GPU-hours", lambda s: f"{s.gpu_hours:,.0f}", "gpu_hours"),
         rows.figures("wasted", lambda s: f"{s.wasted_gpu_hours:,.0f}", "wasted_gpu_hours"),

@@ -1,6 +1,7 @@
 """Plans as documents: the answer first, then what it costs, does, depends on and rests on."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import isfinite
 
 from planner.model.choices import PriceKind
@@ -173,9 +174,9 @@ def bill(best: Recommendation) -> list[Block]:
         *spares(best),
         rows.shown("$/h each", "usd_per_hour", dollars),
         rows.words("price as of", lambda one: one.price_as_of or "-"),
-        rows.figures("$/h", lambda one: dollars(sum_usd(one)), value=sum_usd, total=hourly),
+        rows.worked("$/h", sum_usd, dollars, total=hourly),
         rows.figures("hours", lambda _: f"{HOURS_PER_MONTH:g}", value=lambda _: HOURS_PER_MONTH),
-        rows.figures("$/month", lambda one: dollars(month_usd(one)), value=month_usd, total=monthly),
+        rows.worked("$/month", month_usd, dollars, total=monthly),
     ]
     return [Table(columns, stacked=True), Text(NOT_PRICED, Tone.NOTE)]
 
@@ -217,35 +218,18 @@ def kind_columns(plan: Plan) -> list[Column]:
     """A row for each kind of GPU."""
     rows = Rows.at("by_gpu", plan.by_gpu)
 
-    def at_price(kind: PriceKind) -> Column:
-        key = f"usd_per_hour_by_price.{kind.value}"
-
-        def usd(one: OfOneKind) -> float | None:
-            return one.usd_per_hour_by_price.get(kind.value)
-
-        def text(one: OfOneKind) -> str:
-            return "-" if usd(one) is None else dollars(one.usd_per_hour_by_price[kind.value])
-
-        return rows.figures(PRICE_TITLES[kind], text, key, value=usd)
-
-    other_prices = [(one, *price) for one in plan.by_gpu for price in one.usd_per_hour_by_price.items()]
-    sold_at = {kind for one, kind, usd in other_prices if usd != one.cost_usd_per_hour}
     return [
         rows.words("GPU", "gpu"),
         rows.shown("GPUs", "gpu_count"),
         rows.shown("$/h", "cost_usd_per_hour", dollars),
-        rows.figures("$/month", lambda one: dollars(one.cost_usd_per_hour * HOURS_PER_MONTH), value=month_of),
-        *(at_price(kind) for kind in PRICE_TITLES if kind.value in sold_at),
+        rows.worked("$/month", lambda one: one.cost_usd_per_hour * HOURS_PER_MONTH, dollars),
+        *other_prices(rows),
         *dates(rows),
         rows.shown("busy", "utilization", share),
         rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
         rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
         rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence)),
-        *(
-            rows.words(key, key)
-            for key in ("precision", "runtime")
-            if len({getattr(one, key) for one in rows.items}) > 1
-        ),
+        *differing(rows),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
     ]
 
@@ -256,9 +240,24 @@ def dates(rows: Rows[OfOneKind]) -> Iterator[Column]:
         yield rows.words("prices of", lambda one: one.prices_as_of or "-")
 
 
-def month_of(one: OfOneKind) -> float:
-    """Dollars a month."""
-    return one.cost_usd_per_hour * HOURS_PER_MONTH
+def other_prices(rows: Rows[OfOneKind]) -> Iterator[Column]:
+    """Each other kind of price at which some fleet costs another sum."""
+    for kind, title in PRICE_TITLES.items():
+        get = partial(price_of, kind.value)
+        if any(get(one) not in (None, one.cost_usd_per_hour) for one in rows.items):
+            yield rows.worked(title, get, dollars, f"usd_per_hour_by_price.{kind.value}")
+
+
+def price_of(kind: str, one: OfOneKind) -> float | None:
+    """Dollars an hour of its fleet at a kind of price; None where it is not sold so."""
+    return one.usd_per_hour_by_price.get(kind)
+
+
+def differing(rows: Rows[OfOneKind]) -> Iterator[Column]:
+    """Precision and runtime, where they differ."""
+    for key in ("precision", "runtime"):
+        if len({getattr(one, key) for one in rows.items}) > 1:
+            yield rows.words(key, key)
 
 
 def held(one: OfOneKind) -> str:

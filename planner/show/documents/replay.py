@@ -108,7 +108,7 @@ def model_columns(
         rows.figures("on time / SLO", beside_target, "slo_attainment.mean"),
     ]
     if any(m.draws_kept for m in models):
-        columns.append(rows.figures("draws kept", prose.draws_kept, value=drawn))
+        columns.append(rows.worked("draws kept", drawn, lambda kept: f"{percent(kept)} %"))
     if prose.told_apart(models, policies):
         columns.append(rows.figures("accuracy", lambda m: f"{percent(m.accuracy.under(policies))} %"))
     return [

@@ -177,7 +177,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     chosen_columns += [
         rows.words("price", "priced"),
         rows.figures("batch", lambda o: f"{o.global_batch:,}", "global_batch"),
-        rows.figures("GB a GPU", lambda o: f"{o.memory_bytes / 1e9:.1f}", value=lambda o: o.memory_bytes),
+        rows.worked("GB a GPU", lambda o: o.memory_bytes, lambda size: f"{size / 1e9:.1f}"),
         rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes)),
         rows.shown("step", "step_s", prose.step),
         rows.figures("time", lambda o: prose.between(o.time_s), "time_s.mid"),

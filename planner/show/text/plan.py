@@ -110,11 +110,6 @@ def on_time(model: ModelAnswer) -> str:
     return f"{percent(a.mean)} [{percent(a.low)}, {percent(a.high, up=True)}]"
 
 
-def draws_kept(model: ModelAnswer) -> str:
-    """`98.12 %` of the draws of the cameras' phases."""
-    return f"{percent(model.draws_kept.mean)} %" if model.draws_kept else "-"
-
-
 def batches(model: ModelAnswer) -> str:
     """`32`; of a pipeline `18, 32, 28`, the stages that run models in their order, where these differ."""
     each = [stage.batch_size for stage in model.stages if stage.replicas]

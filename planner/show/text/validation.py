@@ -295,8 +295,8 @@ def memory_columns(answer: Validation) -> list[Column]:
     rows = Rows(answer.memory)
     return [
         rows.words("part", "kind"),
-        rows.figures("planned", lambda p: "-" if p.planned_bytes is None else exact_gigabytes(p.planned_bytes)),
-        rows.figures("held", lambda p: "-" if p.held_bytes is None else exact_gigabytes(p.held_bytes)),
+        rows.shown("planned", "planned_bytes", exact_gigabytes),
+        rows.shown("held", "held_bytes", exact_gigabytes),
     ]
 
 

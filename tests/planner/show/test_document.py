@@ -138,3 +138,9 @@ def everything(document):
     for block in found:
         found += block.blocks if isinstance(block, Section) else []
     return found
+
+
+def test_a_figure_that_is_worked_out_is_shown_and_sorted_by_the_same_number() -> None:
+    column = Rows([1.0, None]).worked("twice", lambda known: None if known is None else 2 * known, "{:.1f}".format)
+    assert column.texts == ["2.0", "-"]
+    assert [cell.value for cell in column.rows] == [2.0, None]
