@@ -44,6 +44,7 @@ class Code(StrEnum):
     NO_ENCODER = "no-encoder"
     NOT_ENCODED = "not-encoded"
     NO_ENCODE_RATE = "no-encode-rate"
+    NO_DECODE_RATE = "no-decode-rate"
     TOO_MANY_ENCODED = "too-many-encoded"
     TOO_MANY_STREAMS = "too-many-streams"
     # What would help

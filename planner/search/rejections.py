@@ -471,7 +471,7 @@ def no_engine(unable: Unable, able: Sequence[str]) -> Rejection:
 
 def _lacking(unable: Unable) -> Code:
     if unable.kind == DECODE:
-        return Code.NO_DECODER
+        return Code.NO_DECODE_RATE if unable.unpublished else Code.NO_DECODER
     if engine_count(unable.gpu, ENCODE) == 0:
         return Code.NO_ENCODER
     return Code.NO_ENCODE_RATE if unable.unpublished else Code.NOT_ENCODED

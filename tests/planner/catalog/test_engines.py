@@ -6,7 +6,7 @@ import pytest
 from support.paths import PUBLIC
 
 from planner.catalog.catalog import load_catalog
-from planner.catalog.engines import SURFACES, engine_rate, engine_rates, stream_bytes
+from planner.catalog.engines import SURFACES, codes, engine_rate, engine_rates, stream_bytes
 from planner.model.choices import Codec, Preset
 from planner.model.parts.coding import Coding
 from simulator.world.profile import Evidence
@@ -76,6 +76,30 @@ def test_decoding_limits_agree_with_the_published_table(gpu):
         assert rate.fps == count * float(row["value"])
         assert rate.streams(30) == pytest.approx(count * float(row["streams_1080p30"]), abs=1)
     assert len(list(engine_rates(GPUS[gpu], "decode"))) == len(rows)
+
+
+def test_every_kind_with_engines_is_known_to_decode_and_encode_something():
+    """With or without a rate: else a plan says that it cannot. A K80 is older than NVIDIA's tables."""
+    unknown = {
+        (name, kind)
+        for name, gpu in GPUS.items()
+        for kind in ("decode", "encode")
+        if (gpu.decoders if kind == "decode" else gpu.encoders)
+        and not all(codes(gpu, Coding(kind=kind, codec=codec)) for codec in (Codec.H264, Codec.HEVC))
+    }
+    assert unknown == {("K80", "decode"), ("K80", "encode")}
+
+
+def test_an_orin_decodes_av1_at_a_rate_that_somebody_states():
+    """Its engine does, says Jetson Linux; a Xavier's does not. Nobody published how fast."""
+    orin = GPUS["Jetson-AGX-Orin-64GB"]
+    asked = Coding(kind="decode", codec=Codec.AV1)
+    assert codes(orin, asked)
+    assert not codes(GPUS["Jetson-AGX-Xavier"], asked)
+    assert engine_rate(orin, asked) is None
+    stated = engine_rate(orin, Coding(kind="decode", codec=Codec.AV1, engine_fps=150.0))
+    assert stated is not None
+    assert (stated.fps, stated.evidence) == (300.0, Evidence.ASSUMED)
 
 
 def test_a_t4_decodes_51_streams_and_no_av1():

@@ -375,6 +375,20 @@ def test_a_fleet_that_cannot_decode_is_refused() -> None:
     )
 
 
+def test_a_decoder_whose_rate_nobody_published_is_said_to_be_one() -> None:
+    asked = decoding(10, buy=BuySpec(own=(OwnMachine(name="orin", gpu="Jetson-AGX-Orin-64GB", price=0.1),)))
+    (pipeline,) = asked.pipelines
+    stages = (StageSpec(name="decode", decode="av1"), *pipeline.stages[1:])
+    av1 = replace(asked, pipelines=(replace(pipeline, stages=stages),))
+    orin = CATALOG.gpus["Jetson-AGX-Orin-64GB"]
+    found = planned(av1, shelf(profile("detector", orin, 0.001, 0.001)))
+    refusal = next(no for no in found.rejections if no.bottleneck is Bottleneck.DECODE)
+    assert rejection_line(refusal) == (
+        "Jetson-AGX-Orin-64GB: nobody published how fast it decodes av1. Remedy: what one engine does, as the stage's "
+        "`engine_rate`, e.g. `engine_rate: 200 fps`, or a codec that it decodes (h264, hevc), or another kind of GPU."
+    )
+
+
 def test_cores_decide_how_many_machines_there_are() -> None:
     """40 frames a second of 60 ms keep 2.4 cores busy, and 3.6 of 4 may be: twice as many cameras need two machines."""
     stages = (
