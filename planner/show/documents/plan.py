@@ -228,7 +228,7 @@ def kind_columns(plan: Plan) -> list[Column]:
         rows.shown("busy", "utilization", share),
         rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
         rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
-        rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence)),
+        rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence), once="evidence {}"),
         *differing(rows),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
     ]
@@ -237,7 +237,7 @@ def kind_columns(plan: Plan) -> list[Column]:
 def dates(rows: Rows[OfOneKind]) -> Iterator[Column]:
     """Of when prices are, but of machines of one's own."""
     if any(one.prices_as_of for one in rows.items):
-        yield rows.words("prices of", lambda one: one.prices_as_of or "-")
+        yield rows.words("prices of", lambda one: one.prices_as_of or "-", once="prices of {}")
 
 
 def other_prices(rows: Rows[OfOneKind]) -> Iterator[Column]:
