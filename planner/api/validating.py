@@ -1,18 +1,10 @@
 """The call that serves a scenario for real, and compares."""
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.asking import (
-    File,
-    Question,
-    Texts,
-    load,
-    now,
-    unheard,
-)
+from planner.api.asking import File, Note, Question, Texts, load, now, unheard
 from planner.catalog.knowledge import Files, paths
 from simulator.errors import InputError
 
@@ -40,15 +32,14 @@ def validate(
     Without `duration_s` it lasts as long as the scenario's `horizon`, or 30 s. `record` keeps the run; a warning
     says where it cannot be kept. `by_profiles` simulates as a plan would, at the speed of the profiles.
     """
-    answer, unkept = run_validation(
-        scenario, replay, device, duration_s, record, overrides, catalog, profiles, seed, by_profiles
-    )
+    recording = recorded(scenario, replay, device, duration_s, record, overrides, catalog, profiles, seed)
+    answer, unkept = compared(recording, record if replay is None else None, by_profiles)
     if unkept:
         warnings.warn(str(unkept), stacklevel=2)
     return answer
 
 
-def run_validation(
+def recorded(
     scenario: "Question | None",
     replay: File | None,
     device: str,
@@ -58,46 +49,19 @@ def run_validation(
     catalog: Files,
     profiles: Files,
     seed: int | None,
-    by_profiles: bool,
-    note: Callable[[str], None] = unheard,
-) -> "tuple[Validation, InputError | None]":
-    """The comparison, and why its run could not be kept: what was served is worth it even then."""
-    from planner.io.store import StoreError
-    from planner.questions.validation.comparison import validate as compare
-    from planner.questions.validation.recording import read_recording, write_recording
-
-    if (scenario is None) == (replay is None):
-        raise InputError("name either scenario or replay.")
-    if replay is not None:
-        return compare(read_recording(Path(replay)), by_profiles=by_profiles), None
-    assert scenario is not None
-    recording = serve(scenario, device, duration_s, record, overrides, catalog, profiles, seed, note)
-    unkept: InputError | None = None
-    if record is not None:
-        try:
-            write_recording(recording, Path(record))
-        except StoreError as error:
-            unkept = error
-    return compare(recording, by_profiles=by_profiles), unkept
-
-
-def serve(
-    scenario: Question,
-    device: str,
-    duration_s: float | None,
-    record: File | None,
-    overrides: Texts,
-    catalog: Files,
-    profiles: Files,
-    seed: int | None,
-    note: Callable[[str], None],
+    note: Note = unheard,
 ) -> "Recording":
     """The run that is compared. `record` is where it will be kept: an InputError comes before it is served."""
     from planner.catalog.catalog import load_catalog
     from planner.questions.validation.bench import DURATION_S, LONGEST_S, ValidationBench
     from planner.questions.validation.bench import record as served
-    from planner.questions.validation.recording import check_target
+    from planner.questions.validation.recording import check_target, read_recording
 
+    if (scenario is None) == (replay is None):
+        raise InputError("name either scenario or replay.")
+    if replay is not None:
+        return read_recording(Path(replay))
+    assert scenario is not None
     if record is not None:
         check_target(Path(record), Path(scenario) if isinstance(scenario, File) else Path())
     loaded = load(scenario, overrides, seed)
@@ -106,3 +70,18 @@ def serve(
         raise InputError(f"duration_s: must be above 0, and a day at most, got {lasts_s:g}.")
     bench = ValidationBench(device=device, catalog=load_catalog(paths(catalog)), directories=tuple(paths(profiles)))
     return served(loaded, bench, lasts_s, now(), note)
+
+
+def compared(recording: "Recording", record: File | None, by_profiles: bool) -> "tuple[Validation, InputError | None]":
+    """The comparison, and why its run could not be kept: what was served is worth it even then."""
+    from planner.io.store import StoreError
+    from planner.questions.validation.comparison import validate as compare
+    from planner.questions.validation.recording import write_recording
+
+    unkept: InputError | None = None
+    if record is not None:
+        try:
+            write_recording(recording, Path(record))
+        except StoreError as error:
+            unkept = error
+    return compare(recording, by_profiles=by_profiles), unkept

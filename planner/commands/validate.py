@@ -50,7 +50,7 @@ def validate(
     if replay:
         as_it_was(record, duration, seed, overrides or None)
     comment = asking.unheard if quiet else note
-    answer, unkept = validating.run_validation(
+    recording = validating.recorded(
         scenario,
         replay,
         device,
@@ -60,9 +60,9 @@ def validate(
         catalog,
         profiles or [Path("profiles")],
         seed,
-        by_profiles,
         comment,
     )
+    answer, unkept = validating.compared(recording, record, by_profiles)
     if record and not unkept:
         comment(f"Kept in {record}. Compare it again: planner validate --replay {record}")
     emit(render(answer, form, stdout_screen()))
