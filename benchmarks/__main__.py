@@ -104,9 +104,10 @@ def speed() -> None:
 
 
 def loop() -> None:
-    """The same beside a loop in C, which notes nothing."""
-    maker, _ = bare_loop()
-    columns = ["load", "requests", "batches", "loop", "replayed", "loop x", "at most", "speed", "simulated", "loop x"]
+    """The same beside a loop in C, which notes nothing, or what an answer needs."""
+    maker, *_ = bare_loop()
+    columns = ["load", "requests", "batches", "loop", "with answer", "replayed", "loop x", "at most", "speed"]
+    columns += ["answer x", "simulated", "loop x"]
     title = f"Requests a second of processor time beside a bare loop in {maker} over the same queues"
     show(f"{title}; replayed as plans do, and with arrivals drawn and all records", columns, loop_rows())
 
@@ -121,10 +122,12 @@ def loop_rows() -> Iterable[list[str]]:
             f"{one.requests:,}",
             f"{one.batches:,}",
             f"{one.requests / one.loop_s:,.0f}",
+            f"{one.requests / one.answer_s:,.0f}",
             f"{one.requests / one.replay_s:,.0f}",
             f"{one.replay_s / one.loop_s:.1f}",
             f"{limit:g}",
             verdict(one.replay_s <= limit * one.loop_s),
+            f"{one.replay_s / one.answer_s:.1f}",
             f"{one.requests / one.simulate_s:,.0f}",
             f"{one.simulate_s / one.loop_s:.1f}",
         ]

@@ -44,6 +44,11 @@ class Load:
         """All requests together."""
         return BUSY * self.gpu_count * self.batch_size_max / run_s(self.batch_size_max)
 
+    @property
+    def slo_s(self) -> float:
+        """Two rounds of batches of 8."""
+        return 2 * self.model_count * run_s(8)
+
     def workload(self) -> Workload:
         """The same rate for every model."""
         return Workload(tuple(Stream(name, Poisson(self.rate_rps / self.model_count)) for name in self._models()))
@@ -68,7 +73,7 @@ class Load:
     def _service(self, name: str, devices: tuple[Device, ...]) -> Service:
         batching = BatchingPolicy(self.batch_size_max)
         replicas = tuple(Replica(profile=profile(name), devices=(d.id,), batching=batching) for d in devices)
-        return Service(model=name, slo=SLO(2 * self.model_count * run_s(8)), drop=self.drop, replicas=replicas)
+        return Service(model=name, slo=SLO(self.slo_s), drop=self.drop, replicas=replicas)
 
 
 def profile(name: str) -> Profile:
