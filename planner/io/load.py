@@ -17,7 +17,7 @@ from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read
 from planner.io.traces.reading import read_counts, read_trace
 from planner.io.traces.table import TraceError, TraceTable
 from planner.model.checked import adapter, described, written
-from planner.model.parts.pipelines import EdgeSpec, FanOutSpec
+from planner.model.parts.pipelines import FanOutSpec
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.model.scenario import Scenario
@@ -83,14 +83,13 @@ def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
     reader = ScenarioReader(no_answer(parsed(text, path), path))
     for override in overrides:
         reader.override(override)
-    scenario = reader.counted(path.parent, reader.scenario())
-    traces = reader.traces(path.parent, scenario) if scenario else {}
-    if scenario and not reader.problems:
-        reader.check_demand(Loaded(scenario, "", path, traces))
-    if scenario is None or reader.problems:
+    loaded = reader.loaded(path, {})
+    if loaded:
+        reader.check_demand(loaded)
+    if loaded is None or reader.problems:
         raise refusal(path, reader.problems)
     sha256 = hashlib.sha256("\n--set ".join([text, *overrides]).encode())
-    return Loaded(scenario, sha256.hexdigest(), path, traces, text, tuple(overrides))
+    return replace(loaded, sha256=sha256.hexdigest(), text=text, overrides=tuple(overrides))
 
 
 def read_yaml(path: Path) -> tuple[str, YamlDocument]:
@@ -211,6 +210,8 @@ def schema(kind: type = Scenario) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described(kind)
 
 
+Recording = tuple[Callable[[Path, Any], object], str, Any]
+"""What reads a recording, its file, and the column in it."""
 Rules = Callable[[dict[str, Any]], Iterable[Wrong]]
 """Says what is wrong between the parts of a document that is a mapping."""
 DOCUMENTS = {
@@ -358,67 +359,51 @@ class ScenarioReader:
             why = f"a warm-up of {early_s:g} s and the longest latency, {late_s:g} s"
             self.report(("horizon",), f"must be longer than {why}, got {horizon_s:g} s. Make it longer.")
 
-    def counted(self, directory: Path, scenario: Scenario | None) -> Scenario | None:
-        """The same with the counts of recorded fan-outs in the place of the files that hold them."""
-        if scenario is None or self.problems:  # a part that is wrong cannot be made anew
-            self.check_files(directory)
-            return scenario
-        pipelines = list(scenario.pipelines)
-        for i, pipeline in enumerate(pipelines):
-            named = [k for k, stage in enumerate(pipeline.stages) if any(edge.fan_out.trace for edge in stage.after)]
-            stages = list(pipeline.stages)
-            for k in named:
-                edges = enumerate(stages[k].after)
-                place = ("pipelines", i, "stages", k, "after")
-                stages[k] = replace(stages[k], after=tuple(self.edge(directory, place, *edge) for edge in edges))
-            if named:
-                pipelines[i] = replace(pipeline, stages=tuple(stages))
-        return replace(scenario, pipelines=tuple(pipelines))
+    def loaded(self, path: Path, known: dict[Recording, Any]) -> Loaded | None:
+        """The scenario in the file at `path` with its recordings, read once for all that share `known`; None, and
+        problems, where something is wrong: all is said in one go."""
+        scenario, found = self.scenario(), self.recorded(path.parent, known)
+        if scenario is None or self.problems:
+            return None
+        traces = {i: found["streams", i, "trace", "file"] for i, one in enumerate(scenario.streams) if one.trace}
+        return Loaded(counted(scenario, found) if found else scenario, "", path, traces)
 
-    def check_files(self, directory: Path) -> None:
-        """Notes recordings that cannot be read, of a document that is wrong in more: all is said in one go."""
+    def recorded(self, folder: Path, known: dict[Recording, Any]) -> dict[Steps, Any]:
+        """What the recordings hold that the document names, by place; notes those that cannot be read."""
         data = self.document.data if isinstance(self.document.data, dict) else {}
         named = [one for key in ("streams", "pipelines") for one in recordings((key,), data.get(key))]
-        for path, file, column, read in named:
+        found: dict[Steps, Any] = {}
+        for where, one in named:
             try:
-                read(directory / file, column)
+                if one not in known:
+                    read, file, column = one
+                    known[one] = read(folder / file, column)
+                found[where] = known[one]
             except TraceError as error:
-                self.report(path, str(error))
-
-    def edge(self, directory: Path, place: Steps, number: int, edge: EdgeSpec) -> EdgeSpec:
-        """A way to a stage, with its counts where a file holds them."""
-        trace, column = edge.fan_out.trace, edge.fan_out.column
-        if trace is None or column is None:
-            return edge
-        try:
-            return replace(edge, fan_out=FanOutSpec(counts=read_counts(directory / trace, column)))
-        except TraceError as error:
-            listed = (*place, number) in self.document.places
-            self.report((*place, *([number] * listed), "fan_out", "trace"), str(error))
-            return edge
-
-    def traces(self, directory: Path, scenario: Scenario) -> dict[int, TraceTable]:
-        """Recorded arrivals of the streams that have a trace."""
-        tables = {}
-        for i, stream in enumerate(scenario.streams):
-            if stream.trace:
-                try:
-                    tables[i] = read_trace(directory / stream.trace.file, stream.trace.column)
-                except TraceError as error:
-                    self.report(("streams", i, "trace", "file"), str(error))
-        return tables
+                self.report(where, str(error))
+        return found
 
 
-Recorded = tuple[Steps, str, Any, Callable[[Path, Any], object]]
+def counted(scenario: Scenario, found: Mapping[Steps, Any]) -> Scenario:
+    """The same with the counts of recorded fan-outs in the place of the files that hold them."""
+    stages = [list(pipeline.stages) for pipeline in scenario.pipelines]
+    for where, counts in found.items():
+        match where:
+            case ("pipelines", int(i), "stages", int(k), "after", *number, "fan_out", "trace"):
+                stage, n = stages[i][k], int(number[0]) if number else 0  # one way alone needs no list
+                edge = replace(stage.after[n], fan_out=FanOutSpec(counts=counts))
+                stages[i][k] = replace(stage, after=(*stage.after[:n], edge, *stage.after[n + 1 :]))
+    pipelines = zip(scenario.pipelines, stages, strict=True)
+    return replace(scenario, pipelines=tuple(replace(one, stages=tuple(made)) for one, made in pipelines))
 
 
-def recordings(path: Steps, data: Any) -> Iterator[Recorded]:
-    """Files of recordings that a document names: the place, the file, its column, and what reads it."""
+def recordings(path: Steps, data: Any) -> Iterator[tuple[Steps, Recording]]:
+    """Files of recordings that a document names, by place."""
     match data:
         case {"trace": str(file), "column": str(column)}:
-            yield (*path, "trace"), file, column, read_counts
-        case {"trace": {"file": str(file), **others}}:
-            yield (*path, "trace", "file"), file, others.get("column"), read_trace
+            yield (*path, "trace"), (read_counts, file, column)
+        case {"trace": {"file": str(file), **others}} if isinstance(others.get("column"), str | None):
+            yield (*path, "trace", "file"), (read_trace, file, others.get("column"))
     inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for step, below in inside:
         yield from recordings((*path, step), below)

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from planner.io.demand import with_load
-from planner.io.load import Loaded, ScenarioReader, read_yaml
+from planner.io.load import Loaded, Recording, ScenarioReader, read_yaml
 from planner.io.overrides import child
 from planner.io.strict_yaml import Problem, YamlDocument
-from planner.io.traces.reading import read_trace
-from planner.io.traces.table import TraceError, TraceTable
 from planner.model.parts.merging import Merging
 from planner.model.scenario import Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
@@ -66,8 +64,8 @@ class Base:
     path: Path
     document: YamlDocument
     training: bool
-    tables: dict[tuple[Path, str | None], TraceTable] = field(default_factory=dict)
-    """Recordings by file and column: read once for all points."""
+    recorded: dict[Recording, Any] = field(default_factory=dict)
+    """Content of recordings: read once for all points."""
     stated: dict[Path, Any] = field(default_factory=dict)
     """Content of files on merged models, by file."""
 
@@ -90,17 +88,10 @@ class Base:
 
     def served(self, reader: ScenarioReader, factor: float) -> Loaded | None:
         """A scenario of serving with its recordings, its rates times a factor; None, or problems, where it is none."""
-        scenario = reader.counted(self.path.parent, reader.scenario())
-        if scenario is None or reader.problems:
+        loaded = reader.loaded(self.path, self.recorded)
+        if loaded is None:
             return None
-        found = {}
-        for i, stream in enumerate(scenario.streams):
-            if stream.trace:
-                try:
-                    found[i] = self.table(stream.trace.file, stream.trace.column)
-                except TraceError as error:
-                    reader.report(("streams", i, "trace", "file"), str(error))
-        loaded = self.known(reader, Loaded(scenario, "", self.path, found))
+        loaded = self.known(reader, loaded)
         if not reader.problems:
             try:
                 loaded = with_load(loaded, factor)
@@ -129,12 +120,6 @@ class Base:
         """A scenario of training; None, or problems, where it is none."""
         scenario = training_of(reader)
         return None if scenario is None else LoadedTraining(scenario, self.path, tuple(odd(scenario)))
-
-    def table(self, file: Path, column: str | None) -> TraceTable:
-        """A recording."""
-        if (file, column) not in self.tables:
-            self.tables[file, column] = read_trace(self.path.parent / file, column)
-        return self.tables[file, column]
 
     def factor(self, reader: ScenarioReader, changes: Sequence[ChangedValue]) -> float:
         """The last change of the load; 1 where there is none, and a problem where it is no factor."""
