@@ -43,7 +43,7 @@ def profile_of(
     gpu = gpus[facts["gpu"]]
     times_s = {batch: point.latency_s for batch, point in points.items()}
     doubts = doubts_of(facts, known, gpu, times_s, _named(read))
-    spread = _widest_spread(points.values())
+    spread = max((point.spread for point in points.values() if point.spread is not None), default=None)
     profile = {
         "schema": SCHEMA,
         "model": _name(facts),
@@ -65,11 +65,6 @@ def profile_of(
         "doubts": _once(*(file.said.doubts for file in read), doubts),
     }
     return {key: value for key, value in profile.items() if value is not None}
-
-
-def _widest_spread(points: Iterable[ToolMeasurement]) -> float | None:
-    """The largest that is known; None where none is."""
-    return max((point.spread for point in points if point.spread is not None), default=None)
 
 
 def _assumptions(read: Sequence[MeasuredFile], memory: "BatchMemory", spread: float | None) -> list[str]:
@@ -153,15 +148,9 @@ def _demand_all(
     if unsaid:
         listed = ", ".join(name.replace("_", " ") for name in unsaid)
         wishes = WISHES | ({"input": f"--input {known.input}"} if known else {})
-        remedies = " ".join(_remedies(unsaid, len(read), wishes))
-        raise InputError(f"{_named(read)}: {listed} not said. {remedies}")
-
-
-def _remedies(unsaid: Sequence[str], files: int, wishes: Mapping[str, str]) -> Iterator[str]:
-    """How to say it."""
-    yield f"Add {' '.join(wishes[name] for name in unsaid)}."
-    if "batch" in unsaid and files > 1:
-        yield "Write the batch of each file, in their order: --batch 1,8."
+        each = "batch" in unsaid and len(read) > 1
+        more = " Write the batch of each file, in their order: --batch 1,8." if each else ""
+        raise InputError(f"{_named(read)}: {listed} not said. Add {' '.join(wishes[name] for name in unsaid)}.{more}")
 
 
 def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:
@@ -171,14 +160,8 @@ def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architectur
         yield "batch"
     if added.gpu_count is None and any(file.said.by_gpus for file in read):
         yield "gpu_count"
-    yield from _unsaid_bytes(points, added, known)
-
-
-def _unsaid_bytes(points: Sequence[ToolMeasurement], added: Added, known: names.Architecture | None) -> Iterator[str]:
-    """The same of weights and memory."""
     said = [*points, known]
-    weight_bytes = added.weight_bytes or _known(said, "weight_bytes", "params")
-    if not weight_bytes:
+    if not (added.weight_bytes or _known(said, "weight_bytes", "params")):
         yield "weights"
     held = _known(said, "workspace_bytes", "total_bytes") or _layers_hold(points, known)
     if added.memory_bytes is None and not held:
@@ -268,14 +251,8 @@ def _workspace(
     each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
     in_proportion = {str(batch): round(each * batch) for batch in points}
     rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
-    return BatchMemory(in_proportion, _layers_evidence(known), [rule])
-
-
-def _layers_evidence(known: names.Architecture | None) -> Evidence:
-    """What the memory of layers is worth: predicted where they were traced."""
-    if known is None:
-        return Evidence.ASSUMED
-    return Evidence.PREDICTED if known.held else held_evidence(known.name)
+    traced = Evidence.PREDICTED if known and known.held else None
+    return BatchMemory(in_proportion, traced or (held_evidence(known.name) if known else Evidence.ASSUMED), [rule])
 
 
 def _layers_hold(points: Iterable[ToolMeasurement], known: names.Architecture | None) -> float:

@@ -1,7 +1,7 @@
 """Files: what is meant of each, by what it holds and what a person adds."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -98,12 +98,8 @@ def _read(path: Path, form: MeasurementFormat | None) -> MeasuredFile:
 
 
 def measured_files(files: Sequence[Path], form: MeasurementFormat | None, added: Added) -> Sequence[MeasuredFile]:
-    """What is meant of each file, with the batch that a person says of it."""
-    return _with_batches([_chosen(_read(path, form), added) for path in files], added)
-
-
-def _with_batches(read: Sequence[MeasuredFile], added: Added) -> Sequence[MeasuredFile]:
-    """Files with the batch that a person says of each; InputError where they say other numbers of them."""
+    """What is meant of each file, with the batch that a person says of it; InputError where that is another."""
+    read = [_chosen(_read(path, form), added) for path in files]
     if not added.batches:
         return read
     if len(added.batches) != len(read):
@@ -119,15 +115,10 @@ def _of_batch(file: MeasuredFile, batch: int) -> MeasuredFile:
     return replace(file, said=replace(file.said, points=points))
 
 
-def _under(column: str | None, points: Iterable[ToolMeasurement]) -> list[ToolMeasurement]:
-    """Those of one column."""
-    return [point for point in points if point.column == column]
-
-
 def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
     """The file's points under one column, of one model at one input in one runtime."""
     columns = list(dict.fromkeys(point.column for point in file.said.points))
-    points = _under(added.column, file.said.points) or list(file.said.points)
+    points = [point for point in file.said.points if point.column == added.column] or list(file.said.points)
     for fact in ("model", "input", "runtime"):
         points = _of_one(file, points, fact, getattr(added, fact))
     left = {point.column for point in points}

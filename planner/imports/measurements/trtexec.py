@@ -126,21 +126,12 @@ def _same_average(said: TextFile, mean_ms: float) -> None:
 def _batch(said: TextFile, dimensions: Sequence[str]) -> int | None:
     """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
     bound = dimensions[0] if len(dimensions) > 1 else ""
-    found = _implicit_batch(said, bound) or _batch_of_shapes(said, bound)
-    return whole(said, found, "the batch") if found else None
-
-
-def _implicit_batch(said: TextFile, bound: str) -> str | None:
-    """The batch that stands beside the shapes; where that is 1, theirs."""
-    implicit = _first(IMPLICIT, said)
-    return (_first(ASKED, said) or bound or implicit) if implicit == "1" else implicit
-
-
-def _batch_of_shapes(said: TextFile, bound: str) -> str | None:
-    asked = _first(ASKED, said)
-    if asked and bound and asked != bound:
+    asked, implicit = _first(ASKED, said), _first(IMPLICIT, said)
+    if not implicit and asked and bound and asked != bound:
         raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
-    return asked or bound
+    beside = implicit if implicit != "1" else None  # one beside the shapes that is 1 may be any of theirs
+    found = beside or asked or bound or implicit
+    return whole(said, found, "the batch") if found else None
 
 
 def _facts(said: TextFile, command: str, dimensions: Sequence[str]) -> dict[str, str]:
@@ -161,11 +152,8 @@ def _precision(said: TextFile, command: str) -> str:
     if named or _first(LOADED, said) or not (built := _first(PRECISION, said)):
         return named
     reduced = next((name for name in ("int8", "bf16", "fp16") if name.upper() in built), "")
-    return reduced or ("tf32" if _may_use_tf32(said, command) else "fp32")
-
-
-def _may_use_tf32(said: TextFile, command: str) -> bool:
-    return int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
+    may_use_tf32 = int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
+    return reduced or ("tf32" if may_use_tf32 else "fp32")
 
 
 def _version(said: TextFile) -> str:
