@@ -19,11 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from calibrate.assembling.telling import say
 from calibrate.cluster.cluster import Cluster, ClusterError, in_one_line, reached
 from calibrate.io.files import put
 from calibrate.io.process import end_with, python
 from calibrate.sweep.request import Request
-from calibrate.sweep.sweep import check_writable, say
+from calibrate.sweep.sweep import check_writable
 
 LOOK_S = 2.0
 """How often a machine sends what it has."""

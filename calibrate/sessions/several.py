@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from calibrate.assembling.telling import say
 from calibrate.sessions.join import join
 from calibrate.sweep.request import Request
-from calibrate.sweep.sweep import say
 
 INTERRUPTED = 128
 """Exit codes above it say that a signal ended a session."""

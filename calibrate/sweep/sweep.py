@@ -3,7 +3,6 @@
 import json
 import shlex
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -14,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from types import FrameType
 
-from calibrate.assembling.figures import SIZES, TIMES, in_units
+from calibrate.assembling.telling import about, amount, doubts, headline, say, title
 from calibrate.devices.memory_log import MemoryLog, reader
 from calibrate.devices.provenance import ONE_THREAD
 from calibrate.io.points import Point, PointOutcome, Status, What
@@ -33,7 +32,6 @@ COMPILING_S = 40.0
 """To compile a model for a batch size, before its memory is measured; until it has been seen."""
 IN_ROWS_S = 1.5
 """Of a batch on a GPU back to back, with a cold cache, and apart for host and device."""
-TIMED = {What.LATENCY: "a batch", What.TRAINING: "a step", What.SOAK: "a batch under load"}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -135,20 +133,6 @@ def run(request: Request) -> int:
         with log as sweep.log:
             _measure_all(sweep)
         return _finish(sweep)
-
-
-def say(text: str, *, passing: bool = False) -> None:
-    """A line on standard error; in a terminal a `passing` one gives way to the next."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}" + ("" if passing else "\n"))
-    else:
-        sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
-
-
-def amount(points: int, seconds: float) -> str:
-    """`80 points, about 3 min`."""
-    return f"{points} points, {_about(seconds)}"
 
 
 @contextmanager
@@ -270,36 +254,9 @@ def _show(sweep: Sweep, outcome: PointOutcome) -> None:
     assert sweep.journal
     points, seconds = sweep.left()
     done = len(sweep.journal.settled)
-    what = _title(outcome.point)
-    came = _headline(outcome) if outcome.status is Status.OK else f"{outcome.status}: {outcome.message}"
-    say(f"{done}/{done + points}  {what}: {came}  ({_about(seconds)} left)", passing=outcome.status is Status.OK)
-
-
-def _headline(outcome: PointOutcome) -> str:
-    """The figure most worth seeing."""
-    if unit := TIMED.get(outcome.point.what):
-        from calibrate.assembling.runs import pace_s  # as in `_written`
-
-        each_s = pace_s(outcome)
-        return f"{in_units(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
-    if held_bytes := outcome.values.get("allocated_bytes") or outcome.values.get("device_bytes"):
-        return in_units(held_bytes, SIZES)
-    return "done"
-
-
-def _title(point: Point) -> str:
-    """`lenet fp32: memory of a training step (sgd) at batch 8`."""
-    if point.what is What.PROBE:
-        return f"device: {point.probe}"
-    step = f"training step ({point.optimizer})" if point.optimizer else "inference"
-    what = {
-        What.LAYERS: "layers",
-        What.LOAD: "loading",
-        What.MEMORY: f"memory of {step}",
-        What.SOAK: f"soak of {step}",
-    }.get(point.what, f"time of {step}")
-    at = f" at batch {point.batch}" if point.batch else ""
-    return f"{point.model}{point.settings.suffix} {point.settings.precision}, {what}{at}"
+    what = title(outcome.point)
+    came = headline(outcome) if outcome.status is Status.OK else f"{outcome.status}: {outcome.message}"
+    say(f"{done}/{done + points}  {what}: {came}  ({about(seconds)} left)", passing=outcome.status is Status.OK)
 
 
 def _finish(sweep: Sweep) -> int:
@@ -310,7 +267,7 @@ def _finish(sweep: Sweep) -> int:
         say(line)
     files = _written(sweep.journal, sweep.request.out)
     without_profile = [] if sweep.stopped else _without_profile(sweep, sweep.journal, files)
-    for line in [*_doubts(files), *without_profile]:
+    for line in [*doubts(files), *without_profile]:
         say(line)
     for path in files:
         print(f"Wrote {path}", flush=True)
@@ -397,12 +354,6 @@ def _belongs(outcome: PointOutcome, group: PointGroup) -> bool:
     return point.model == group.model and point.settings == group.settings
 
 
-def _doubts(files: Sequence[Path]) -> list[str]:
-    """Doubts about the figures, as the files hold them."""
-    kept = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in files]
-    return [f"Doubt: {path.stem}: {doubt}" for path, raw in kept for doubt in raw.get("doubts", [])]
-
-
 def check_writable(out: Path) -> None:
     """Find out before an hour of measuring rather than after it."""
     try:
@@ -412,10 +363,3 @@ def check_writable(out: Path) -> None:
     except OSError as error:
         remedy = "Name a directory that may be written with --out."
         raise JournalError(f"{out}: cannot be written ({error.strerror}). {remedy}") from None
-
-
-def _about(seconds: float) -> str:
-    """`about 40 s`, `about 3 min`, `about 2.5 h`."""
-    if seconds < 90:
-        return f"about {max(seconds, 1):.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

@@ -57,7 +57,7 @@ def diff(old: File, new: File) -> "Diff":
 
 def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | None = None) -> "tuple[Plan, Repriced]":
     """A plan at the prices in a file or folder, and what that changes. Nothing is simulated again."""
-    from planner.compare.reprice import read_prices
+    from planner.compare.price_list import read_prices
     from planner.compare.reprice import reprice as at_prices
     from planner.model.choices import PriceKind
     from planner.objects import Plan

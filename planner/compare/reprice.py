@@ -1,18 +1,17 @@
 """A plan at other prices, without simulating again: what its replayed fleets cost, and whether another is cheaper."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from math import isfinite, nan
 from operator import attrgetter
-from pathlib import Path
 
-from planner.catalog.catalog import load_prices
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import OWN, retired_machines, spot_machines
-from planner.catalog.sold import Instance, Price, stale_price
+from planner.catalog.sold import stale_price
+from planner.compare.price_list import PriceList, RepriceError
 from planner.io.demand import scenario_of
 from planner.model.candidate import Candidate, Machines
 from planner.model.choices import PriceKind
@@ -29,18 +28,13 @@ from planner.model.plan import (
 )
 from planner.model.statement import Code, Statement
 from planner.search.one_way import oldest_price, pareto
-from planner.units.reading import HOURS_PER_MONTH, did_you_mean
+from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import candidate_name
-from simulator.errors import InputError
 
 REPRICE = "planner.reprice/v2"
 USD_PER_HOUR = attrgetter("cost_usd_per_hour")
 PRICED = frozenset({Bottleneck.COST, Bottleneck.PRICE})
 """What stood in the way of a candidate only at the old prices."""
-
-
-class RepriceError(InputError):
-    """Prices that a plan cannot be given, one line for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,102 +88,6 @@ class Repriced:
     sources: tuple[str, ...]
     """Of the new prices."""
     schema: str = field(default=REPRICE)
-
-
-@dataclass(frozen=True)
-class PriceList:
-    """A file of prices, and what is asked of it."""
-
-    path: Path
-    instances: tuple[Instance, ...]
-    kind: PriceKind | None = None
-    """Instead of the kind that a plan was made with."""
-    buy: BuySpec = field(default_factory=BuySpec)
-    """What the plan's scenario lets one rent."""
-    plan: str = ""
-    """The plan's name in errors."""
-
-    @cached_property
-    def by_place(self) -> Mapping[tuple[str, str, str], Instance]:
-        """By provider, region and name."""
-        return {(i.provider, i.region, i.name): i for i in self.instances}
-
-    def listed(self, machines: Instances | Machines) -> Instance | None:
-        """The type with its prices; None where it has none here."""
-        return self.by_place.get((machines.provider, machines.region, machines.instance))
-
-    def at(self, old: Instances) -> Instances:
-        """The same machines at their new price; RepriceError where there is none. Those of one's own keep theirs."""
-        if old.provider == OWN:
-            return old
-        place = f"{old.instance}, {old.provider} {old.region}".rstrip()
-        listed = self.listed(old)
-        if listed is None:
-            hint = did_you_mean(old.instance, [i.name for i in self.instances if i.name != old.instance])
-            remedy = "Add it to `instances`, or name another file."
-            raise RepriceError(f"{self.path}: has no price of {place}.{hint} {remedy}")
-        if not has_gpus_of(listed, old):
-            there, here = f"{listed.gpu_count} x {listed.gpu}", f"{old.gpu_count} x {old.gpu}"
-            remedy = "Mend `gpu` and `gpu_count` there."
-            raise RepriceError(f"{self.path}: {place}: has {there}, and the plan {here}. {remedy}")
-        if not self.sells(listed):
-            remedy = "Plan anew, with `buy.retired: true` if you have access."
-            raise RepriceError(f"{self.path}: {place}: is no longer sold. {remedy}")
-        return self.priced(old, listed, place)
-
-    def priced(self, old: Instances, listed: Instance, place: str) -> Instances:
-        """Machines at the listed price of their kind."""
-        kinds = ", ".join(listed.prices)
-        kind = self.kind or old.price_kind
-        if kind is None:
-            wrong = f"does not say which kind of price it took for {place}"
-            raise RepriceError(f"{self.plan}: {wrong}. Name it with --price: {kinds}.")
-        if kind in listed.prices:
-            return at_price(old, listed.prices[kind], kind)
-        remedy = "leave --price out" if self.kind else "name a kind with --price"
-        raise RepriceError(f"{self.path}: has no {kind} price of {place}, only {kinds or 'none'}. Add it, or {remedy}.")
-
-    def sells(self, instance: Instance) -> bool:
-        """Whether a machine is still sold, or those that are not count too."""
-        return self.buy.retired or instance.status is not SaleStatus.RETIRED
-
-    def lets(self, instance: Instance) -> bool:
-        """Whether the scenario lets one rent there; where it names no provider or region, any will do."""
-        provider = not self.buy.providers or instance.provider in self.buy.providers
-        return provider and (not self.buy.regions or instance.region in self.buy.regions)
-
-    def elsewhere(self, old: Instances) -> Instances:
-        """The cheapest machines with the same GPUs at the same kind of price, of all that may be rented."""
-        kind = self.kind or old.price_kind
-        if old.provider == OWN or kind is None:
-            return old
-        alike = [
-            at_price(replace(old, provider=i.provider, region=i.region, instance=i.name), i.prices[kind], kind)
-            for i in self.instances
-            if has_gpus_of(i, old) and kind in i.prices and self.sells(i) and self.lets(i)
-        ]
-        return min([old, *alike], key=lambda one: one.usd_per_hour)
-
-    def sources(self, answer: Recommendation) -> list[str]:
-        """Where the prices of a fleet come from, each once."""
-        listed = [(self.listed(one), one.price_kind) for one in answer.instances]
-        prices = [machine.prices.get(kind) for machine, kind in listed if machine and kind]
-        return sorted({price.source for price in prices if price})
-
-
-def has_gpus_of(instance: Instance, old: Instances) -> bool:
-    """Whether a machine has as many of the same GPUs."""
-    return (instance.gpu, instance.gpu_count) == (old.gpu, old.gpu_count)
-
-
-def at_price(instances: Instances, price: Price, kind: PriceKind) -> Instances:
-    """The same machines at that price."""
-    return replace(instances, usd_per_hour=price.usd_per_hour, price_as_of=price.as_of, price_kind=kind)
-
-
-def read_prices(path: Path, kind: PriceKind | None = None) -> PriceList:
-    """The prices in a file like prices.yaml, or in the prices.yaml of a directory."""
-    return PriceList(path, load_prices(path), kind)
 
 
 def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, Repriced]:

@@ -12,13 +12,13 @@ from calibrate.assembling.measured import Measured
 from calibrate.assembling.memory import raise_falls
 from calibrate.assembling.points import outcomes_of, points_json
 from calibrate.assembling.profile import limits, profile_json
+from calibrate.assembling.telling import headline
 from calibrate.devices.device import SHARED_COUNT
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.sweep import assemble
 from calibrate.sweep.assemble import file_name
 from calibrate.sweep.journal import Header, JournalError
-from calibrate.sweep.sweep import _headline
 from planner.catalog.catalog import load_catalog
 from planner.questions.training.speed import measured_steps
 from simulator.clock.run import simulate
@@ -517,12 +517,12 @@ def test_the_sweep_prints_the_figure_that_the_profile_will_have():
     held_up = replace(latency(8, 0.024), samples={"wall_s": [*[0.020] * 10, *[0.028] * 9, 0.9]})
     for outcome in (held_up, in_row(16, 0.046, around(0.060)), latency(4, 0.014)):
         time_s = loaded(outcome)["latency_s"][str(outcome.point.batch)]
-        assert _headline(outcome).startswith(f"{time_s * 1e3:.3g} ms a batch, ")
+        assert headline(outcome).startswith(f"{time_s * 1e3:.3g} ms a batch, ")
     uneven = {"step_s": [0.030] * 10 + [0.034] * 9}
     for samples in (uneven, uneven | {"sustained_s": [0.027, 0.028, 0.035]}):
         step = ok(point(What.TRAINING, 2, optimizer="sgd"), samples=samples)
         (step_s,) = measured_steps(loaded(step)["measured"], "sgd").values()
-        assert _headline(step).startswith(f"{step_s * 1e3:.3g} ms a step, ")
+        assert headline(step).startswith(f"{step_s * 1e3:.3g} ms a step, ")
 
 
 def test_a_hiccup_moves_no_figure_and_is_a_doubt():

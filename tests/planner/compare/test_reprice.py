@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from planner import cli
 from planner.catalog.catalog import SHIPPED, CatalogError
 from planner.catalog.price_table import COLUMNS
-from planner.compare.reprice import RepriceError, read_prices, reprice
+from planner.compare.price_list import RepriceError, read_prices
+from planner.compare.reprice import reprice
 from planner.io.store import read_plan, write_answer
 from planner.model.candidate import Candidate, MachineType, Memory
 from planner.model.choices import PriceKind
