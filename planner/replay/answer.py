@@ -65,7 +65,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         unit_costs=unit_costs(cost, models, trial.replay.traffic),
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
         energy_w=trial.energy_w,
-        replications=len(trial.replay.summaries),
+        replications=trial.replay.replications,
         replayed=replayed(trial),
         requests=trial.replay.requests,
         models=models,
@@ -124,6 +124,7 @@ def replayed(trial: Trial) -> Replayed:
         draws_asked=seen.draws.share if seen.draws else None,
         drawn=drawn(trial),
         draws_mixed=seen.draws.mixed if seen.draws else 1,
+        draws=seen.wide.draws if seen.wide else len(seen.summaries) if seen.draws else None,
         draws_kept=seen.all_kept,
         swap=trial.deployment.swap if any(p.swapped for p in trial.packing.placed) else None,
     )

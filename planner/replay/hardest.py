@@ -1,11 +1,13 @@
 """Hardest: draws of speeds in which a deployment has most to do, which soonest show that it does not keep enough."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from planner.replay.replay import Replay
+from planner.replay.replay import Replay, WideLook
+from simulator.clock.worlds import WorldFigures
 from simulator.flow.rates import service_rates_rps
 from simulator.rules.speeds import Speeds
 from simulator.world.deployment import Deployment
@@ -15,14 +17,10 @@ SPARE_MIN = 0.05
 """Free share of a GPU below which it does not matter how little that is."""
 SIDE_BY_SIDE = 32
 """Draws whose speeds are worked out at once."""
-
-
-def hardest_first(deployment: Deployment, rates_rps: Mapping[str, float], seeds: Sequence[int]) -> list[int]:
-    """Places of the seeds, those first in whose worlds a model is strained most."""
-    strain = Strain(deployment, rates_rps)
-    parts = (seeds[place : place + SIDE_BY_SIDE] for place in range(0, len(seeds), SIDE_BY_SIDE))
-    strained = np.concatenate([strain.of(part) for part in parts])
-    return [int(place) for place in np.argsort(-strained, kind="stable")]
+CALM = 64
+"""Draws in order of strain, all of which keep every SLO, after which the easier ones are left to the first look."""
+ANY = ""
+"""Among names of models: any of them."""
 
 
 class Strain:
@@ -44,6 +42,11 @@ class Strain:
         shares = [replica.share / sum(one.share for one in service.replicas) for service, replica in every]
         rates = [asked_rps[service.model] * share for (service, _), share in zip(every, shares, strict=True)]
         self.batches_per_s = np.array(rates) / self.speeds.caps
+
+    def hardest_first(self, seeds: Sequence[int]) -> list[int]:
+        """Places of the seeds, those first in whose worlds a model is strained most."""
+        parts = (seeds[place : place + SIDE_BY_SIDE] for place in range(0, len(seeds), SIDE_BY_SIDE))
+        return [int(place) for place in np.argsort(-np.concatenate(list(map(self.of, parts))), kind="stable")]
 
     def of(self, seeds: Sequence[int]) -> Floats:
         """By world: of its most strained replica."""
@@ -75,3 +78,40 @@ def given_up(seen: Replay, numbers: Sequence[int]) -> Replay | None:
         if part.may_be_enough_at(look):
             return None
     return None
+
+
+def wide_look(
+    first: Replay,
+    order: Sequence[int],
+    replayed: Callable[[Sequence[int]], Sequence[WorldFigures]],
+    *,
+    verdict_only: bool,
+) -> WideLook:
+    """Draws from the hardest on, until `CALM` of them in order keep every SLO, or where only a verdict is wanted, until
+    so many break one that the others do not matter. For those left speak the draws among them of the first look, whose
+    numbers are the lowest."""
+    broken: Counter[str] = Counter(dict.fromkeys((*first.needs, ANY), 0))
+    at_best, end = False, 0
+    while end < len(order) and not at_best:
+        now = _broken(first, replayed(order[end : end + CALM]))
+        broken.update(now)
+        end += CALM
+        at_best = verdict_only and first.loses(broken[ANY], len(order))
+        if not now[ANY]:
+            break
+    counts = {name: float(count) for name, count in broken.items()}
+    rest = [] if at_best else order[end:]
+    sample = [number for number in rest if number < len(first.summaries)]
+    for name, count in _broken(first, replayed(sample)).items() if sample else ():
+        counts[name] += count * len(rest) / len(sample)
+    together = counts.pop(ANY)
+    return WideLook(len(order), counts, together, at_best)
+
+
+def _broken(first: Replay, figures: Sequence[WorldFigures]) -> Counter[str]:
+    """In how many draws each model breaks its SLO, and any of them."""
+    broken: Counter[str] = Counter()
+    for one in figures:
+        missed = [model for model, kept in first.kept_in(one.summary, one.growing).items() if not kept]
+        broken.update([*missed, *([ANY] if missed else [])])
+    return broken

@@ -30,6 +30,7 @@ from simulator.clock.metrics import (
     drifts,
     long_run,
     share_interval,
+    without_noise,
 )
 from simulator.rules.latencies import Counts
 from simulator.world.workload import Workload
@@ -41,6 +42,21 @@ SCREENED_DRAWS = 12
 """Draws after which a screening ends."""
 BY_CHANCE = 0.001
 """A screening refuses what breaks so many draws that a deployment which does would do so more seldom than that."""
+
+
+@dataclass(frozen=True)
+class WideLook:
+    """Draws of speeds of which the hardest were replayed, and speak with those of the first look for all."""
+
+    draws: int
+    broken: Mapping[str, float]
+    """Of these, by model, those that break its SLO."""
+    broken_together: float
+    """Those that break any."""
+    at_best: bool
+    """Whether more may break one: so many do that the others do not matter."""
+    replayed: int = 0
+    """Draws that were replayed until then."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,11 @@ class Replay:
     """Whether some demand is a recording, whose own ups and downs are no drift."""
     latencies: tuple[Mapping[str, Counts], ...] = ()
     """Of each model, by replication; empty where candidates are screened."""
+    wide: WideLook | None = None
+    """Where the first look at draws of speeds left it open: what shares of draws are of. All other figures are those of
+    the first look."""
+    ranked: bool = False
+    """Whether it is only set beside others: of draws of speeds the share of those seen at the first look decides."""
     first: Callable[[], Timeline] | None = None
     """Shows a window of the first replication; None where candidates are screened, or that one was left out."""
 
@@ -128,19 +149,26 @@ class Replay:
 
         Each end may be wrong with the part of the risk that one look has.
         """
+        if self.wide:
+            draws = self.wide.draws
+            return {m: self._share_of(draws - broken, draws) for m, broken in self.wide.broken.items()}
         return {m: self._share(kept) for m, kept in self._kept_in_draws.items()}
 
     def _share(self, kept: Sequence[bool]) -> Interval:
         if not (kept or self.unseen):
             return Interval(nan, 0.0, 1.0)
-        hits, draws = sum(kept) + self.unseen, len(kept) + self.unseen
-        return Interval(hits / draws, *share_interval(hits, draws, 1 - 2 * self.risk))
+        return self._share_of(sum(kept) + self.unseen, len(kept) + self.unseen)
+
+    def _share_of(self, kept: float, draws: int) -> Interval:
+        return Interval(kept / draws, *share_interval(kept, draws, 1 - 2 * self.risk))
 
     @cached_property
     def all_kept(self) -> Interval | None:
         """Share of the draws in which every SLO is met; None where no phases are drawn."""
         if not self.draws:
             return None
+        if self.wide:
+            return self._share_of(self.wide.draws - self.wide.broken_together, self.wide.draws)
         return self._share(self.kept_together)
 
     @cached_property
@@ -188,6 +216,25 @@ class Replay:
             return fractions
         return at_best(fractions, errors, self.unseen, target) if self.unseen else long_run(fractions, errors)
 
+    def kept_in(self, seen: Summary, growing: Sequence[str]) -> dict[str, bool]:
+        """Whether each SLO is met in one draw more, in the long run as the draws seen tell it."""
+        return {m: m not in growing and self._is_kept(m, seen.models[m], need) for m, need in self.needs.items()}
+
+    def _is_kept(self, model: str, seen: ModelMetrics, need: Need) -> bool:
+        mean, part = self._without_noise[model]
+        settled = mean + part * (seen.slo_attainment - mean) if part < 1 else seen.slo_attainment
+        return settled >= need.slo.attainment - 1e-9
+
+    @cached_property
+    def _without_noise(self) -> dict[str, tuple[float, float]]:
+        if not self.noisy:
+            return dict.fromkeys(self.needs, (nan, 1.0))
+        known = {model: [x for x in self.of(model) if x.judged] for model in self.needs}
+        return {
+            model: without_noise([x.slo_attainment for x in seen], [x.slo_attainment_error for x in seen])
+            for model, seen in known.items()
+        }
+
     def _overloaded_in(self, replication: int, model: str) -> bool:
         """Whether its queues grow without end in one world, however little that showed."""
         return model in self.overloads[replication]
@@ -215,11 +262,12 @@ class Replay:
         return True if self._enough(share) and self._mean_low(model) >= target - 1e-9 else None
 
     def _enough(self, share: Interval) -> bool:
-        """Whether so many draws keep an SLO as are asked: surely, or where the share of those seen decides, at the last
-        look too. One draw alone shows nothing."""
+        """Whether surely so many draws keep an SLO as must, or where it is only ranked, so many of the first as are
+        asked. One draw alone shows nothing."""
         assert self.draws is not None
-        at_last = len(self.summaries) + self.unseen >= self.looks[-1] > 1
-        return (share.mean if at_last and not self.draws.surely else share.low) >= self.draws.share
+        if self.ranked and len(self.summaries) + self.unseen >= self.looks[-1] > 1:
+            return share.mean >= self.draws.share
+        return share.low >= self.draws.least
 
     def _mean_low(self, model: str) -> float:
         """The mean over draws, or where it is only estimated, for noise, the low end of it (Student's t)."""
@@ -285,7 +333,8 @@ class Replay:
         margin = self.attainment[model].mean - self.needs[model].slo.attainment
         if self.draws and self.draws.mixed == 1:
             seen = self._kept_in_draws[model]
-            kept = sum(seen) / len(seen) - self.draws.share if seen else nan
+            share = self.draws_kept[model].mean if self.wide else sum(seen) / len(seen) if seen else nan
+            kept = share - self.draws.share
             return min(margin, kept) if self.draws.surely else kept
         return margin
 
@@ -298,7 +347,7 @@ class Replay:
         """
         known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
         least = min(known, default=-1.0)
-        if self.unseen and self.draws and self.all_kept:
+        if (self.unseen or self.wide) and self.draws and self.all_kept:
             least = self.all_kept.mean - self.draws.share
         return len(known) == len(self.needs), least, -self.unseen
 
@@ -331,6 +380,20 @@ class Replay:
         assert best.all_kept is not None
         return best._is_too_little(best.all_kept, at_last)
 
+    def loses(self, broken: float, look: int) -> bool:
+        """Whether so many draws that break an SLO are too many of all at a look."""
+        return self._is_too_little(self._share_of(look - broken, look), at_last=look >= self.looks[-1])
+
+    @property
+    def replications(self) -> int:
+        """All that were replayed."""
+        return self.wide.replayed if self.wide else len(self.summaries)
+
+    @property
+    def preliminary(self) -> bool:
+        """Whether others are to confirm it before it is bought."""
+        return self.screened or self.ranked
+
     def may_be_enough_at(self, look: int) -> bool:
         """Whether at a look so many draws may meet every SLO that no other follows."""
         best = self.at_best_at(look)
@@ -344,9 +407,9 @@ class Replay:
         assert self.draws is not None
         if share.mean >= 1:
             return False
-        if self.draws.surely:
-            return share.low < self.draws.share
-        return (share.mean if at_last else share.high) < self.draws.share
+        if at_last or self.draws.surely:
+            return not self._enough(share)
+        return share.high < self.draws.share
 
     @property
     def _kept_as_seen(self) -> list[bool]:

@@ -15,7 +15,7 @@ from planner.model.replications import (
 from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
-from planner.replay.hardest import given_up, hardest_first, in_order
+from planner.replay.hardest import Strain, given_up, in_order, wide_look
 from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
 from planner.replay.timeline import timeline
@@ -72,6 +72,7 @@ def replay(
     seed: int = PLANNING,
     tell: Callable[[float], None] = lambda _: None,
     verdict_only: bool = False,
+    ranked: bool = False,
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
@@ -82,22 +83,26 @@ def replay(
     after a few is left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict
     falls at one of a few looks, whose intervals are wider for it (Bonferroni): at the first that leaves no doubt.
     `tell` hears how much of the way to the next look is done.
-    `verdict_only`: where a verdict counts draws of speeds, those in which models are strained most come first, so that
-    a deployment that keeps too few is given up soon. Its figures then are what it keeps at best.
+    Where a verdict counts draws of speeds, the first look is at all of its draws, and others at the hardest of many
+    more (`planner.replay.hardest`). `verdict_only`: those in which models are strained most come first in both, so that
+    a deployment that keeps too few is given up soon. Its figures then are what it keeps at best. `ranked`: it is only
+    set beside others, by what the first look sees.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
+    is_counted = so_far.draws is not None and not so_far.draws.surely and not screen
+    if ranked and is_counted:
+        so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
     looks, stretched, rates_rps = so_far.looks, so_far.stretch, so_far.rates_rps(1.0)
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, rates_rps)
     draws = Replications(scenario, worlds, seed_at, stretched.warmup_s)
-    numbers: Sequence[int] = range(looks[-1])
-    is_counted = so_far.draws is not None and not so_far.draws.surely and not screen
+    numbers: Sequence[int] = range(looks[0] if is_counted else looks[-1])
     if verdict_only and is_counted:
-        order = hardest_first(deployment, rates_rps, [seed_at(number) for number in numbers])
+        order = Strain(deployment, rates_rps).hardest_first([seed_at(number) for number in numbers])
         if lost := _given_up(so_far, draws, order):
             return lost
-        numbers = [n for begin, end in pairwise((0, *looks)) for n in order if begin <= n < end]
+        numbers = order
     for number, one in draws.in_turn(numbers, _ends(so_far, len(numbers))):
         so_far = _with_one_more(so_far, one)
         if not (screen or number):
@@ -106,10 +111,12 @@ def replay(
         tell(count / next(look for look in looks if look >= count))
         if _is_enough(so_far, screen=screen):
             break
-    if not (verdict_only and is_counted):
+    if not is_counted:
         return so_far
     ordered = in_order(so_far, numbers)
-    return ordered.at_best if so_far.lost else ordered
+    if so_far.lost:
+        return ordered.at_best if verdict_only else ordered
+    return ordered if ordered.decided else _looked_wider(ordered, draws, Strain(deployment, rates_rps), verdict_only)
 
 
 class Replication(NamedTuple):
@@ -135,6 +142,15 @@ class Replications:
         """All of some numbers, side by side up to each end."""
         for begin, end in pairwise(ends):
             yield from zip(numbers[begin:end], self.seen(numbers[begin:end]), strict=True)
+
+    @property
+    def requests(self) -> int:
+        """All that came."""
+        return sum(one.figures.requests for one in self.known.values())
+
+    def figures(self, numbers: Sequence[int]) -> list[WorldFigures]:
+        """The figures of some numbers, replayed side by side."""
+        return [one.figures for one in self.seen(numbers)]
 
     def seen(self, numbers: Sequence[int]) -> Iterator[Replication]:
         """Those of some numbers, replayed side by side."""
@@ -162,20 +178,28 @@ class Replications:
 
 
 def _given_up(so_far: Replay, draws: Replications, order: Sequence[int]) -> Replay | None:
-    """The hardest draws up to a look, then up to the next, if they show that too few of all keep the SLOs: tried as
-    long as half of every few break one. None where they do not show it."""
-    numbers: list[int] = []
-    for look in so_far.looks:
-        left = [number for number in order if number < look and number not in draws.known]
-        for begin in range(0, len(left), LOST_EVERY):
-            few = left[begin : begin + LOST_EVERY]
-            so_far = reduce(_with_one_more, draws.seen(few), so_far)
-            numbers += few
-            if lost := given_up(so_far, numbers):
-                return lost
-            if 2 * so_far.kept_together[-len(few) :].count(False) < len(few):
-                break
+    """The hardest draws of the first look, if they show that too few of all keep the SLOs: tried as long as half of
+    every few break one. None where they do not show it."""
+    for end in range(LOST_EVERY, len(order) + LOST_EVERY, LOST_EVERY):
+        few = order[end - LOST_EVERY : end]
+        so_far = reduce(_with_one_more, draws.seen(few), so_far)
+        if lost := given_up(so_far, order[:end]):
+            return lost
+        if 2 * so_far.kept_together[-len(few) :].count(False) < len(few):
+            return None
     return None
+
+
+def _looked_wider(first: Replay, draws: Replications, strain: Strain, verdict_only: bool) -> Replay:
+    """The first look at draws of speeds, and others at the hardest of more and more draws until they decide."""
+    so_far = first
+    for look in first.looks[1:]:
+        order = strain.hardest_first([draws.seed_at(number) for number in range(look)])
+        wide = wide_look(first, order, draws.figures, verdict_only=verdict_only)
+        so_far = replace(first, wide=replace(wide, replayed=len(draws.known)), requests=draws.requests)
+        if so_far.decided or wide.at_best:
+            break
+    return so_far
 
 
 def _ends(so_far: Replay, most: int) -> list[int]:

@@ -63,7 +63,7 @@ class Trial:
     @property
     def stands(self) -> bool:
         """Whether replays that had no part in choosing it met every SLO, within the headroom."""
-        return not self.overloaded and not self.replay.screened and self.replay.met
+        return not self.overloaded and not self.replay.preliminary and self.replay.met
 
     @property
     def met(self) -> bool:

@@ -255,7 +255,7 @@ class _Ways:
         for seen in ([one.tried for one in self.searches], [one.glanced for one in self.searches]):
             if ready := _ready(zip(self.searches, seen, strict=True)):
                 search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
-                return search, BestFound(None if best.replay.screened else best, best, [], [], interrupted=True)
+                return search, BestFound(None if best.replay.preliminary else best, best, [], [], interrupted=True)
         missed = [(trial.nearness, i, trial) for i, one in enumerate(self.searches) for trial, _ in one.misses]
         if missed:
             _, place, nearest = max(missed, key=lambda one: one[:2])

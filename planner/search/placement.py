@@ -73,6 +73,8 @@ class OnFleet:
     tell: Tell
     verdict_only: bool = True
     """Whether of a fleet that does not do no figures are wanted but what it keeps at best."""
+    ranked: bool = False
+    """Whether it is only set beside others: then the first look at draws of speeds is enough."""
     missed: list[Trial] = field(default_factory=list)
     """What was replayed and did not do, in order."""
     unreplayed: list[Miss] = field(default_factory=list)
@@ -406,6 +408,7 @@ class OnFleet:
             screen=False,
             tell=self.tell("confirming"),
             verdict_only=self.verdict_only,
+            ranked=self.ranked,
         )
         return replace(trial, replay=seen)
 

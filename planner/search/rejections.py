@@ -241,7 +241,7 @@ def _observed(trial: Trial, model: str, bottleneck: Bottleneck) -> tuple[float, 
     """The share of requests in time and the SLO; where draws were left out, the share of draws kept at best and the
     share that is asked."""
     seen = trial.replay
-    if seen.unseen and seen.draws and seen.all_kept:
+    if seen.draws and seen.all_kept and (seen.unseen or (seen.wide and seen.wide.at_best)):
         return seen.all_kept.mean, seen.draws.share
     share = seen.attainment[model]
     return share.low if bottleneck is Bottleneck.EVIDENCE else share.mean, seen.needs[model].slo.attainment
@@ -254,7 +254,10 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     figures: dict[str, float] = {"mean": seen.mean, "low": seen.low, "high": seen.high}
     if not judged:
         return Statement(code=Code.NOT_JUDGED, subjects=(model,))
-    draws, unseen = trial.replay.draws, trial.replay.unseen
+    draws, unseen, wide = trial.replay.draws, trial.replay.unseen, trial.replay.wide
+    if draws and wide and wide.at_best:
+        broken = {"broken": wide.broken_together, "draws": wide.draws, "asked": draws.share}
+        return Statement(code=Code.MISSED_AT_BEST, subjects=(model,), figures=broken)
     if draws and unseen:
         together = trial.replay.kept_together
         broken = {"broken": together.count(False), "draws": len(together) + unseen, "asked": draws.share}

@@ -77,6 +77,8 @@ class Effort:
     thorough: bool = True
     """Whether a fleet that looks good is confirmed, and one that misses is packed again and again, and said to have
     missed."""
+    ranked: bool = False
+    """Whether fleets are only set beside others, by the first look at draws of speeds."""
     growth_max: float = inf
     """No fleet is tried that must carry more times the work."""
 
@@ -85,11 +87,11 @@ PROOF = Effort(first=12, halvings=4)
 """Where an answer among the first fleets is proven to be the cheapest."""
 ESTIMATE = Effort(first=4, halvings=4)
 """Where times are predicted, so that a proof would be one of the predictions."""
-ALTERNATIVE = Effort(first=3, halvings=0, growth_max=3.0)
+ALTERNATIVE = Effort(first=3, halvings=0, ranked=True, growth_max=3.0)
 """For the next best, of which nothing is proven."""
-GLANCE = Effort(first=1, halvings=0, thorough=False, growth_max=1.5)
+GLANCE = Effort(first=1, halvings=0, thorough=False, ranked=True, growth_max=1.5)
 """For kinds of GPU that are only set side by side."""
-DEARER = Effort(first=1, halvings=0, thorough=False, growth_max=3.0)
+DEARER = Effort(first=1, halvings=0, thorough=False, ranked=True, growth_max=3.0)
 """For such kinds where all fleets were tried that cost little enough to be an alternative."""
 
 
@@ -235,24 +237,24 @@ class FleetSearch:
         if key not in known:
             self.trying = machines_name(machines_of(*key, self.question.offers))
             self.progress(f"trying {self.trying}", 0.0)
-            known[key] = self._try(*key) if effort.thorough else self._glance(*key)
+            known[key] = self._try(*key, ranked=effort.ranked) if effort.thorough else self._glance(*key)
         return known[key]
 
     def _glance(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
         for swap in self.question.policies:
-            ways = list(self._on(offered, fleet, swap))
+            ways = list(self._on(offered, fleet, swap, ranked=True))
             if trial := next(filter(None, (one.glance() for one in ways)), None):
                 return trial
             if not any(one.short_of_memory for one in ways):
                 break
         return None
 
-    def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+    def _try(self, offered: tuple[Offer, ...], fleet: Fleet, *, ranked: bool) -> Trial | None:
         gpus = gpus_of(offered, fleet)
         if gpus in self.missed_gpus:
             return None
         for swap in self.question.policies:
-            found = self._find(offered, fleet, swap)
+            found = self._find(offered, fleet, swap, ranked=ranked)
             if isinstance(found, Trial):
                 return found
             self.rejections.append(found.rejection)
@@ -265,10 +267,10 @@ class FleetSearch:
                 break
         return None
 
-    def _find(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | Miss:
+    def _find(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool) -> Trial | Miss:
         """The first way to split the SLOs of pipelines under which all are met; else the nearest miss."""
         misses: list[Miss] = []
-        for one in self._on(offered, fleet, swap):
+        for one in self._on(offered, fleet, swap, ranked=ranked):
             match one.find():
                 case Trial() as trial:
                     return trial
@@ -277,11 +279,11 @@ class FleetSearch:
         near = [(miss.nearest.nearness, miss) for miss in misses if miss.nearest]
         return max(near, key=lambda one: one[0])[1] if near else unreplayed_at_best(misses)
 
-    def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Iterator[OnFleet]:
+    def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool = False) -> Iterator[OnFleet]:
         """The fleet with each way to split the SLOs of pipelines; once where there are none."""
         name = machines_name(machines_of(offered, fleet, self.question.offers))
         for question in with_budgets(self.question, devices_of(offered, fleet)):
-            yield OnFleet(question, offered, fleet, swap, lambda doing: self._tell(doing, name))
+            yield OnFleet(question, offered, fleet, swap, lambda doing: self._tell(doing, name), ranked=ranked)
 
     def _on_fleet(self, trial: Trial) -> OnFleet:
         return next(self._on(trial.offers, trial.fleet, swap=True))
@@ -341,7 +343,7 @@ class FleetSearch:
         while True:
             ready = self.spares.ready([best, *alone])
             trial = min(ready, key=lambda one: goal_of(self.question.scenario.objective, one))
-            trial = self._confirmed(trial) if trial.replay.screened else trial
+            trial = self._confirmed(trial) if trial.replay.preliminary else trial
             if trial.stands:
                 return trial, alone
             alone = [one for one in alone if one.candidate != trial.candidate]
@@ -461,7 +463,7 @@ class FleetSearch:
         """The models placed on machines that are left of a fleet, where replays confirm that every SLO is met; the rule
         by which a plan survives."""
         trial = self.try_fleet(offered, fleet, GLANCE)
-        if trial and trial.replay.screened:
+        if trial and trial.replay.preliminary:
             confirmed = replace(self._on_fleet(trial), verdict_only=False).confirmed(trial)
             trial = self.glanced[_bought(offered, fleet)] = confirmed if confirmed.stands else None
         return trial

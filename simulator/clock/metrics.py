@@ -561,13 +561,18 @@ def long_run(fractions: Sequence[float], errors: Sequence[float]) -> list[float]
     tell. Each draw moves towards the mean by the root of the first one's part of it, so that the long runs vary as they
     should (Louis, JASA 79, 1984). Without noise nothing moves; where all is noise, all draws are the mean.
     """
+    mean, part = without_noise(fractions, errors)
+    return [mean + part * (float(f) - mean) if part < 1 else float(f) for f in fractions]
+
+
+def without_noise(fractions: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
+    """The mean over draws, and the part of its distance from it that each keeps in the long run: 1 without noise."""
     data = np.asarray(fractions, dtype=float)
     seen = float(np.var(data, ddof=1)) if len(data) > 1 else 0.0
-    if not seen:
-        return list(map(float, data))
-    noise = float(np.nanmean(np.square(errors))) if not np.all(np.isnan(errors)) else 0.0
-    mean = float(np.mean(data))
-    return [float(f) for f in mean + max(0.0, 1 - noise / seen) ** 0.5 * (data - mean)]
+    mean = float(np.mean(data)) if len(data) else float("nan")
+    if not seen or np.all(np.isnan(errors)):
+        return mean, 1.0
+    return mean, max(0.0, 1 - float(np.nanmean(np.square(errors))) / seen) ** 0.5
 
 
 def at_best(fractions: Sequence[float], errors: Sequence[float], unseen: int, target: float) -> list[float]:

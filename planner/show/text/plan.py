@@ -20,7 +20,7 @@ from planner.model.plan import (
     Replayed,
     Searched,
 )
-from planner.model.replications import RISK_SHARE
+from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import saving
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
@@ -173,7 +173,7 @@ def too_few_draws(replayed: Replayed) -> bool:
     together, asked = replayed.draws_kept, replayed.draws_asked
     if together is None or asked is None or replayed.draws_mixed > 1:
         return False
-    return (together.mean if Drawn.SPEEDS in replayed.drawn else together.low) < asked
+    return together.low < (least_share(asked) if Drawn.SPEEDS in replayed.drawn else asked)
 
 
 DRAWN = {Drawn.PHASES: "the cameras' phases", Drawn.SPEEDS: "speeds"}
@@ -192,12 +192,14 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
     if seen.draws_mixed > 1:
         return [f"Cameras: clocks drift, so each SLO counts over {seen.draws_mixed:,} draws of their phases."]
     kept = seen.draws_kept
-    count = round(kept.mean * answer.replications) if math.isfinite(kept.mean) else 0
+    draws = seen.draws or answer.replications
+    count = round(kept.mean * draws) if math.isfinite(kept.mean) else 0
     if Drawn.SPEEDS in seen.drawn:
+        hardest = f", of which the hardest {answer.replications:,} were replayed" if draws > answer.replications else ""
         return [
             f"Probability that every SLO holds for good: {percent(kept.mean)} % [{percent(kept.low)}, "
-            f"{percent(kept.high, up=True)}], {exact(seen.draws_asked)} are asked. Of {answer.replications:,} "
-            f"{draws_of(seen)} {count} meet every SLO."
+            f"{percent(kept.high, up=True)}], {exact(seen.draws_asked)} are asked. Of {draws:,} "
+            f"{draws_of(seen)}{hardest} {count:,} meet every SLO."
         ]
     return [
         f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} meet "

@@ -11,7 +11,7 @@ from support.random_worlds import doubted, world
 
 from planner.model.parts.streams import StreamSpec
 from planner.placing.packing.packed import Packing
-from planner.replay.hardest import SPARE_MIN, Strain, given_up, hardest_first
+from planner.replay.hardest import SPARE_MIN, Strain, given_up
 from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.trial import Trial
@@ -63,7 +63,9 @@ def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:
     as_seen = one.summaries[0].models["detector"]
     told = [as_seen._replace(slo_attainment=float(share), slo_attainment_error=error) for share in shares]
     summaries = tuple(Summary({"detector": figures}, {}) for figures in told)
-    return replace(one, summaries=summaries, overloads=((),) * len(shares), looks=(len(shares),), noisy=True)
+    return replace(
+        one, summaries=summaries, overloads=((),) * len(shares), looks=(len(shares),), noisy=True, ranked=True
+    )
 
 
 @pytest.mark.parametrize("is_random", [False, True])
@@ -145,7 +147,7 @@ def test_what_breaks_an_slo_often_is_found_out_by_the_first_draws() -> None:
 def test_the_slowest_worlds_are_the_hardest() -> None:
     deployment, seeds = screened(asked(0.02)).deployment, list(range(100))
     slow_s = [drawn(deployment, seed).services[0].replicas[0].profile.latency(1.0) for seed in seeds]
-    order = hardest_first(deployment, {"detector": CAMERAS * FPS}, seeds)
+    order = Strain(deployment, {"detector": CAMERAS * FPS}).hardest_first(seeds)
     assert order == sorted(seeds, key=lambda seed: -slow_s[seed])
 
 
