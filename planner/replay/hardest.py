@@ -50,7 +50,7 @@ class Strain:
 
     def of(self, seeds: Sequence[int]) -> Floats:
         """By world: of its most strained replica."""
-        full_s = self.speeds.costs(seeds).service_s[:, np.arange(len(self.slo_s)), self.speeds.caps]
+        full_s = self.speeds.full_s(seeds)
         loads = np.add.reduceat(self.batches_per_s * full_s, self.gpu_begin, axis=1)
         free = np.maximum(1 - loads[:, self.gpu_of], SPARE_MIN)
         return np.asarray((full_s / self.slo_s / free).max(axis=1))

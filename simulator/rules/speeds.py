@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simulator.world.curves import Curve, Interpolated, by_size
 from simulator.world.deployment import Replica
-from simulator.world.doubt import DrawnSpeeds
+from simulator.world.doubt import DrawnTogether
 from simulator.world.hardware import GPU
 from simulator.world.power import SHORTEST_S, watts_at
 from simulator.world.profile import Doubt, Profile
@@ -46,7 +46,10 @@ class Speeds:
         doubts = list(map(_doubt_of, profiles, self.here))
         self.doubts = list(dict.fromkeys(doubts))
         doubt = np.array([self.doubts.index(one) for one in doubts])
-        self.errs = _Factors(doubt[self.row], _flat(map(by_size, errors, caps)))
+        errors_sd = _flat(map(by_size, errors, caps))
+        self.errs = _Factors(doubt[self.row], errors_sd)
+        self.full = np.cumsum(self.caps) - 1
+        self.full_errs = _Factors(doubt, errors_sd[self.full])
         # The best pace is that of one of the points that a curve was measured at.
         points = [latency.x for latency in latencies]
         self.point_size = _flat(points)
@@ -87,12 +90,18 @@ class Speeds:
             service_s[:, row, 1 : self.caps[row]] = service_s[:, row, self.caps[row], None]
         return Costs(service_s, watts)
 
+    def full_s(self, seeds: Sequence[int]) -> Floats:
+        """By world and replica: the time of a full batch, as `costs` has it."""
+        errors, session = self._drawn(seeds)
+        full_s: Floats = self.run_s[self.full] * self.full_errs.of(errors) * session
+        return full_s
+
     def _drawn(self, seeds: Sequence[int]) -> tuple[Floats, Floats]:
         """By world: deviations by which each prediction errs, and by replica the factor of its GPU's session."""
-        draws = list(map(DrawnSpeeds, seeds))
-        errors = [[draw.error(*pair) if pair else 0.0 for pair in self.doubts] for draw in draws]
-        sessions = [[exp(draw.session(*one)) if one else 1.0 for one in self.sessions] for draw in draws]
-        return np.array(errors), np.array(sessions)[:, self.session]
+        draws = DrawnTogether(seeds)
+        errors = [draws.error(*pair) if pair else np.zeros(len(seeds)) for pair in self.doubts]
+        sessions = [_exp(draws.session(*one)) if one else np.ones(len(seeds)) for one in self.sessions]
+        return np.array(errors).T, np.array(sessions).T[:, self.session]
 
 
 class _Factors:

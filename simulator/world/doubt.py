@@ -1,10 +1,12 @@
 """Doubt: speeds that are known only so well. A deployment is replayed as one of the worlds that may be."""
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log1p, sqrt
 from statistics import NormalDist
+from typing import Generic, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -12,6 +14,9 @@ import numpy as np
 from simulator.world.curves import Erring, Interpolated
 from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.profile import Doubt
+from simulator.world.workload import Floats
+
+Amount = TypeVar("Amount", float, Floats)
 
 ONE = Interpolated((1.0,), (1.0,))
 STRATA = 32
@@ -22,29 +27,49 @@ LEAST = 1e-9
 """No share is 0 or 1, whose normal draw is infinite."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnSpeeds:
-    """How far the times of one world are off, the same for its whole length.
+class Draws(ABC, Generic[Amount]):
+    """How far the times of a world are off, the same for its whole length.
 
     Those of a GPU or a model depend on the seed and its name alone, so that all deployments meet the same worlds.
     """
 
-    seed: int
-
-    def session(self, cv: float, device: str) -> float:
+    def session(self, cv: float, device: str) -> Amount:
         """Logarithm of a GPU's factor in a session, the same for all its models: lognormal, of mean 1."""
         variance = log1p(cv**2)
         return sqrt(variance) * self._normal("session", device) - variance / 2
 
-    def error(self, doubt: Doubt, model: str, kind: str) -> float:
+    def error(self, doubt: Doubt, model: str, kind: str) -> Amount:
         """Standard deviations by which a prediction errs here; all models on a kind of GPU have a part in common."""
         together = sqrt(doubt.shared) * self._normal("kind", kind)
         alone = sqrt(1 - doubt.shared) * self._normal("pair", kind, model)
         return together + alone - doubt.quantile
 
+    @abstractmethod
+    def _normal(self, *names: str) -> Amount:
+        """A standard normal draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSpeeds(Draws[float]):
+    """Of one world."""
+
+    seed: int
+
     def _normal(self, *names: str) -> float:
         block, place = divmod(self.seed, STRATA)
         return _normals(block, names)[place]
+
+
+class DrawnTogether(Draws[Floats]):
+    """Of many worlds."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.places = [divmod(seed, STRATA) for seed in seeds]
+        self.blocks = {block for block, _ in self.places}
+
+    def _normal(self, *names: str) -> Floats:
+        normals = {block: _normals(block, names) for block in self.blocks}
+        return np.array([normals[block][place] for block, place in self.places])
 
 
 @lru_cache(maxsize=10_000)
