@@ -1,5 +1,18 @@
 """`python -m planner` is `planner`."""
 
-from planner.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line. Ctrl-C while it is still imported is a line too."""
+    try:
+        from planner.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted before there was an answer.\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,11 +4,13 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from planner.commands.answers.diff import diff
 from planner.commands.answers.explain import explain
@@ -31,7 +33,32 @@ from planner.commands.validate import validate
 from planner.commands.whatif import whatif
 from planner.console.output import PLAIN, ExitCode, emit, note, shortened
 
-app = typer.Typer(**PLAIN)
+
+@contextmanager
+def ended_in_a_line() -> Iterator[None]:
+    """Ctrl-C before a command has anything to say ends it so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("Interrupted before there was an answer.")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+class Interruptible(TyperGroup):
+    """Commands that say so where Ctrl-C ends them before they have anything to say."""
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """Read what is asked for."""
+        with ended_in_a_line():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is asked for."""
+        with ended_in_a_line():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(cls=Interruptible, **PLAIN)
 
 
 def print_version(wanted: bool) -> None:

@@ -51,7 +51,7 @@ def study(
     quiet: Quiet = False,
 ) -> None:
     """Answer one question at many points; say what matters most."""
-    from planner.console.output import check_plot, emit, note
+    from planner.console.output import ExitCode, check_plot, emit, note
     from planner.questions.studies.journal import FILE
     from planner.questions.studies.results import write
     from planner.show.kept import render
@@ -67,7 +67,7 @@ def study(
     except KeyboardInterrupt:
         if not quiet:
             note(f"Interrupted. What is finished is in {directory / FILE}; go on with --resume.")
-        raise
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     written = write(ran.answer, directory)
     emit(render(ran.answer, form, stdout_screen()))
     if not quiet:

@@ -127,6 +127,7 @@ def weigh(
             tried.append(MergingWay(option, question, stop.plan))
             raise
 
+    questions: list[tuple[Option, Loaded, Question]] = []
     try:
         for option in options(loaded, library):
             nothing_shared = option.merging is not option.way
@@ -135,6 +136,8 @@ def weigh(
                 continue
             own = option.of(loaded)
             question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
+            questions.append((option, own, question))
+        for option, own, question in questions:
             least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
             pays = not question.served or best_rank(question, option) < least
             if pays and needs_no_room(tried):
@@ -144,7 +147,7 @@ def weigh(
         best = min(tried, key=lambda way: way.rank(objective))
         return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
     except KeyboardInterrupt as stop:
-        raise until_then(stop, tried, objective) from None
+        raise until_then(stop, tried, objective, [question for _, _, question in questions]) from None
 
 
 def needs_no_room(tried: Sequence[MergingWay]) -> bool:
@@ -173,15 +176,24 @@ def holds_all(offer: Offer, models: Sequence[Sized], from_disk: bool) -> bool:
     return weights_bytes <= host_bytes and weights_bytes + workspace_bytes + context_bytes <= offer.memory_bytes
 
 
-def until_then(stop: KeyboardInterrupt, tried: Sequence[MergingWay], objective: Objective) -> KeyboardInterrupt:
-    """The same with the best plan of the ways that were tried until then, where one is feasible."""
+def until_then(
+    stop: KeyboardInterrupt, tried: Sequence[MergingWay], objective: Objective, questions: Sequence[Question]
+) -> KeyboardInterrupt:
+    """The same with the best plan of the ways that were tried until then, where one is feasible; and the bound on the
+    cost of all ways, tried or not."""
+    bound = min((question.lower_bound_usd_per_hour() for question in questions), default=nan)
     best = min(tried, key=lambda way: way.rank(objective), default=None)
     if best is None or best.plan is None or not best.feasible:
-        return stop
-    answer = named(best.plan.recommendation, best.option)
+        return InterruptedSearch(bounded(stop.plan, bound)) if isinstance(stop, InterruptedSearch) else stop
+    answer = replace(named(best.plan.recommendation, best.option), lower_bound_usd_per_hour=bound)
     said = tuple(PlanWarning(what=Statement(code=code)) for code in (Code.INTERRUPTED, Code.WAYS_NOT_COMPARED))
     warnings = (*said, *(one for one in best.plan.warnings if one not in said))
     return InterruptedSearch(replace(best.plan, recommendation=answer, warnings=warnings))
+
+
+def bounded(plan: Plan, usd_per_hour: float) -> Plan:
+    """A plan with another bound on its cost."""
+    return replace(plan, recommendation=replace(plan.recommendation, lower_bound_usd_per_hour=usd_per_hour))
 
 
 def joined(

@@ -21,6 +21,7 @@ from support.answers import BEST, INFEASIBLE, PLAN
 from support.paths import ROOT
 from support.shown import SHOWN, chains
 
+from planner import __main__ as entry
 from planner import cli
 from planner.compare.gate import crossed, parse_condition, weak
 from planner.io.store import read_plan, write_answer
@@ -681,3 +682,21 @@ def test_a_misspelt_model_has_its_hint_whatever_its_runtime(planner, tmp_path):
     code, _, err = planner("plan", file)
     assert (code, err.count("\n")) == (2, 1)
     assert "Did you mean `hf:bert-base-uncased`?" in err
+
+
+def test_ctrl_c_before_there_is_anything_to_say_is_a_line(planner, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.api.serving.plan", stopped)
+    assert planner("plan", "video", "-q") == (130, "", "Interrupted before there was an answer.\n")
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_a_line(monkeypatch, capsys):
+    def stopped():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.cli.main", stopped)
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert (end.value.code, capsys.readouterr().err) == (130, "Interrupted before there was an answer.\n")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from support.answers import PLAN
@@ -92,9 +93,9 @@ def test_it_has_its_spares() -> None:
 
 def test_ways_that_were_weighed_before_are_not_lost() -> None:
     stop = KeyboardInterrupt()
-    assert until_then(stop, [], Objective.COST) is stop
+    assert until_then(stop, [], Objective.COST, []) is stop
     way = MergingWay(option=NOTHING_MERGED, question=None, plan=PLAN)  # type: ignore[arg-type]
-    kept = until_then(stop, [way], Objective.COST)
+    kept = until_then(stop, [way], Objective.COST, [])
     assert isinstance(kept, InterruptedSearch)
     assert kept.plan.interrupted
     assert kept.plan.recommendation.instances == PLAN.recommendation.instances
@@ -104,6 +105,25 @@ def costing(usd_per_hour: float) -> Plan:
     """The plan of tests at another price."""
     costs = {"cost_usd_per_hour": usd_per_hour, "cost_usd_per_month": usd_per_hour * HOURS_PER_MONTH}
     return replace(PLAN, recommendation=replace(PLAN.recommendation, **costs))
+
+
+class Bounded(NamedTuple):
+    """A question of which only the bound is asked."""
+
+    usd_per_hour: float
+
+    def lower_bound_usd_per_hour(self) -> float:
+        return self.usd_per_hour
+
+
+@pytest.mark.parametrize("feasible", [True, False])
+def test_the_bound_is_that_of_all_ways_tried_or_not(feasible: bool) -> None:
+    """Merged, which was not tried yet, half the money might do."""
+    tried = [MergingWay(NOTHING_MERGED, None, PLAN)] if feasible else []  # type: ignore[arg-type]
+    stop = InterruptedSearch(replace(PLAN, warnings=(INTERRUPTED,)))
+    kept = until_then(stop, tried, Objective.COST, [Bounded(2.0), Bounded(1.0)])  # type: ignore[list-item]
+    assert isinstance(kept, InterruptedSearch)
+    assert kept.plan.recommendation.lower_bound_usd_per_hour == 1.0
 
 
 @pytest.mark.parametrize("second_usd", [2.0, 4.0])
