@@ -199,7 +199,9 @@ duration = Quantity(
     ("100 ms", "2 s"),
     {unit: Decimal(value) for unit, value in SECONDS.items()} | dict.fromkeys(("day", "days"), Decimal(86400)),
     most=1e10,
-    words=spelled(ms="millisecond milliseconds", s="second seconds sec", min="minute minutes", h="hour hours hr hrs"),
+    words=spelled(
+        ms="millisecond milliseconds", s="second seconds sec secs", min="minute minutes mins", h="hour hours hr hrs"
+    ),
 )
 delay = replace(duration, bare=(0, 9, "ms"))
 latency = replace(delay, zero=False)
@@ -210,7 +212,8 @@ rate = Quantity(
     dict.fromkeys(("fps", "rps", "qps", "Hz", "/s"), ONE) | {"/min": ONE / 60, "/h": ONE / 3600},
     zero=False,
     most=1e9,
-    words={f"{per}{word}": f"/{unit}" for word, unit in PERIODS.items() for per in ("/", "per ")},
+    words={f"{per}{word}": f"/{unit}" for word, unit in PERIODS.items() for per in ("/", "per ")}
+    | spelled(fps="fps frames/s", rps="rps req/s requests/s", qps="qps queries/s", Hz="hz"),
 )
 seldom = replace(rate, examples=("0.1 /h", "1 /min"))
 memory = Quantity(
@@ -218,6 +221,7 @@ memory = Quantity(
     ("16 GB", "16 GiB"),
     {unit: Decimal(ByteSize.byte_sizes[unit.lower()]) for unit in MEMORY},
     most=1e18,
+    words=spelled(kB="kilobyte kilobytes", MB="megabyte megabytes", GB="gigabyte gigabytes", TB="terabyte terabytes"),
     bare=(10_000, math.inf, "MB"),
 )
 machines = Quantity(
