@@ -265,7 +265,7 @@ def studies() -> None:
 
 def scale(sizes: tuple[tuple[int, int], ...] = SIZES) -> None:
     """How plans take longer with models, cameras and GPUs."""
-    columns = ["models x cameras", "GPUs", "processor s", "x first", "ms a camera", "gap"]
+    columns = ["models x cameras", "GPUs", "processor s", "x first", "ms a camera", "MB", "gap"]
     show("Plans that grow", columns, scale_rows(sizes))
 
 
@@ -280,6 +280,7 @@ def scale_rows(sizes: tuple[tuple[int, int], ...]) -> Iterable[list[str]]:
             f"{one.took_s:.1f}",
             f"{one.took_s / first_s:.1f}",
             f"{one.took_s / one.streams * 1e3:.0f}",
+            f"{one.memory_bytes / 1e6:.0f}",
             f"{one.gap:.1%}",
         ]
 

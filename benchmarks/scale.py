@@ -1,19 +1,22 @@
-"""Scale: plans for more and more models, cameras and GPUs, with profiles that are made up."""
+"""Scale: plans for more and more models, cameras and GPUs, with profiles that are made up.
+
+Each in a process of its own, as `planner plan` runs, so that its memory is its own.
+"""
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os import wait4, waitstatus_to_exitcode
 from pathlib import Path
 from random import Random
+from subprocess import DEVNULL, Popen
 from tempfile import TemporaryDirectory
-from time import process_time
-
-from planner.api import serving
 
 SIZES = ((5, 50), (20, 200), (50, 1000))
-"""Models and cameras; the last takes half a minute."""
-LARGE = (*SIZES, (200, 5000))
-"""The same with one more, which takes a minute or two."""
+"""Models and cameras: a few seconds each."""
+LARGE = (*SIZES, (200, 5000), (1000, 50_000))
+"""The same with two more: half a minute, and ten."""
 SPEEDS = {"T4": 1.0, "L4": 0.55}
 """Run times over those on a T4."""
 BATCHES = (1, 2, 4, 8, 16)
@@ -28,6 +31,8 @@ class Scaled:
     gpus: int
     took_s: float
     """Processor time."""
+    memory_bytes: int
+    """Held at most."""
     gap: float
     """Share of the cost that could still be saved at most."""
 
@@ -41,12 +46,16 @@ def scaled(sizes: tuple[tuple[int, int], ...]) -> Iterator[Scaled]:
 
 
 def _planned(folder: Path, models: int, streams: int) -> Scaled:
-    scenario = _written(folder, models, streams)
-    began_s = process_time()
-    answer = serving.plan(scenario, profiles=(folder / "profiles",)).recommendation
-    took_s = process_time() - began_s
-    gap = 1 - answer.lower_bound_usd_per_hour / answer.cost_usd_per_hour
-    return Scaled(models, streams, answer.gpu_count, took_s, gap)
+    scenario, kept = _written(folder, models, streams), folder / "plan.json"
+    command = [str(Path(sys.executable).parent / "planner"), "plan", str(scenario), "--no-cache", "-q"]
+    with Popen([*command, "--profiles", str(folder / "profiles"), "-o", str(kept)], stdout=DEVNULL) as child:
+        _, status, usage = wait4(child.pid, 0)
+        child.returncode = waitstatus_to_exitcode(status)
+    assert status == 0, f"{scenario.name} ended with {child.returncode}"
+    answer = json.loads(kept.read_text(encoding="utf-8"))["recommendation"]
+    gap = 1 - answer["lower_bound_usd_per_hour"] / answer["cost_usd_per_hour"]
+    took_s = usage.ru_utime + usage.ru_stime
+    return Scaled(models, streams, answer["gpu_count"], took_s, usage.ru_maxrss * 1024, gap)
 
 
 def _written(folder: Path, models: int, streams: int) -> Path:
@@ -63,7 +72,7 @@ def _written(folder: Path, models: int, streams: int) -> Path:
         lines.append(f"  - {{name: m{model}, slo: {{latency: {slo_ms} ms, attainment: 95 %}}}}")
     lines.append("streams:")
     lines += [f"  - {{model: m{stream % models}, count: 1, rate: 10 fps}}" for stream in range(streams)]
-    lines += ["buy: {gpus: [T4, L4], providers: [aws], max_gpus: 1000}"]
+    lines += ["buy: {gpus: [T4, L4], providers: [aws], max_gpus: 10000}"]
     path = folder / f"{models}x{streams}.yaml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

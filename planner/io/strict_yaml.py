@@ -13,7 +13,8 @@ from calibrate.io import files
 from calibrate.io.files import Fault, FileError
 from planner.units.errors import Steps
 
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
+"""A scenario of 50,000 streams has 2 MB."""
 WAYS_OUT = {
     Fault.MISSING: "`planner init FILE` writes one to start from.",
     Fault.DIRECTORY: "Name a YAML file in it.",
@@ -98,7 +99,7 @@ class YamlDocument:
 
 
 def read_text(path: Path) -> str:
-    """Text of a small UTF-8 file; ValueError says in one sentence what is wrong. Never reads more than 1 MiB."""
+    """Text of a small UTF-8 file; ValueError says in one sentence what is wrong. Never reads more than 4 MiB."""
     try:
         return files.read_text(path, MAX_BYTES)
     except FileError as error:

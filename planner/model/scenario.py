@@ -57,7 +57,7 @@ class Scenario:
     """The models to serve; may be left out where there are `pipelines`."""
     pipelines: Annotated[tuple[PipelineSpec, ...], Field(max_length=100)] = ()
     """Stages that frames go through - decode, detect, classify -, asked by streams as models are."""
-    streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1, max_length=10_000)]
+    streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1, max_length=100_000)]
     """Who asks them, and how often."""
     buy: BuySpec = BuySpec()
     """Machines that may be rented or used."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Machines
@@ -285,7 +286,14 @@ class FleetProgram:
         rows.add(lower=1, n={o: 1.0 for o, most in taken.items() if most >= max(self.encoded)})
 
     def _pairs_of(self, model: str) -> list[int]:
-        return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]
+        return self._pairs_by_model[model]
+
+    @cached_property
+    def _pairs_by_model(self) -> dict[str, list[int]]:
+        by_model: dict[str, list[int]] = {}
+        for i, (s, _) in enumerate(self._pairs):
+            by_model.setdefault(s.model, []).append(i)
+        return by_model
 
     def _pairs_on(self, kind: Kind) -> dict[int, Sized]:
         return {i: s for i, (s, k) in enumerate(self._pairs) if k == kind}
@@ -346,9 +354,12 @@ class _Rows:
     def solve(self, weights: NDArray[np.float64], count_max: Sequence[int]) -> Solution | None:
         """The best counts and the proven bound on the weights' sum; None where surely nothing is feasible."""
         width = sum(self.widths.values())
-        matrix = np.zeros((len(self.rows), width))
-        for row, (columns, _, _) in zip(matrix, self.rows, strict=True):
-            row[list(columns)] = list(columns.values())
+        cells = [
+            (row, column, value) for row, (columns, _, _) in enumerate(self.rows) for column, value in columns.items()
+        ]
+        row, column, value = zip(*cells, strict=True)
+        matrix = coo_array((value, (row, column)), (len(self.rows), width)).tocsc()
+        matrix.eliminate_zeros()
         most = {"x": 1.0, "y": inf, "z": 1.0, "s": 1.0}
         upper = np.concatenate([count_max, *(np.full(self.widths[block], limit) for block, limit in most.items())])
         whole = np.ones(width, dtype=np.int8)

@@ -94,7 +94,8 @@ class Replay:
     recorded: bool = False
     """Whether some demand is a recording, whose own ups and downs are no drift."""
     latencies: tuple[Mapping[str, Counts], ...] = ()
-    """Of each model, by replication; empty where candidates are screened."""
+    """Of each model, by replication where speeds are drawn, else of all together: a large fleet has a thousand models;
+    empty where candidates are screened."""
     wide: WideLook | None = None
     """Where the first look at draws of speeds left it open: what shares of draws are of. All other figures are those of
     the first look."""
@@ -326,6 +327,13 @@ class Replay:
         if not short and not self.met:  # each SLO is met in enough draws, but not all of them together
             short = {m: self.margin(m) for m in self.needs}
         return sorted(short, key=lambda m: (not short[m] < 0, self.attainment[m].low - self.needs[m].slo.attainment, m))
+
+    @property
+    def broken(self) -> list[str]:
+        """Models whose SLO was broken in some draw that was seen, those in most draws first: a few draws leave every
+        SLO unproven, so that all would count as missed."""
+        times = {model: kept.count(False) for model, kept in self._kept_in_draws.items()}
+        return sorted((model for model, n in times.items() if n), key=lambda model: -times[model])
 
     def margin(self, model: str) -> float:
         """Mean attainment over its target, below zero where missed; NaN where no request was judged. Where phases are

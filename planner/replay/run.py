@@ -270,7 +270,10 @@ def _with_one_more(so_far: Replay, one: Replication) -> Replay:
     )
     if so_far.screened:
         return more
-    return replace(more, latencies=(*so_far.latencies, seen.latency_counts))
+    if so_far.draws and not so_far.draws.surely:  # a part of them may be what is shown
+        return replace(more, latencies=(*so_far.latencies, seen.latency_counts))
+    before = so_far.latencies[0] if so_far.latencies else dict.fromkeys(seen.latency_counts, 0)
+    return replace(more, latencies=({m: before[m] + counts for m, counts in seen.latency_counts.items()},))
 
 
 def _screened(so_far: Replay) -> bool:

@@ -112,8 +112,9 @@ class Trial:
 
     @cached_property
     def short(self) -> list[str]:
-        """Models that run for what missed its SLO, in the order of the misses."""
-        return list(dict.fromkeys(p.portion.sized.model for missed in self.replay.missed for p in self.placed(missed)))
+        """Models that run for what broke its SLO in some draw, else for what missed it, in the order of the misses."""
+        short = self.replay.broken or self.replay.missed
+        return list(dict.fromkeys(p.portion.sized.model for missed in short for p in self.placed(missed)))
 
 
 def candidate_of(offers: Sequence[Offer], fleet: Fleet, swapped: bool, among: Sequence[Offer] = ()) -> Candidate:

@@ -40,6 +40,11 @@ MOVES_REQUESTS_MAX = 5e5
 """Requests after which no more of them are: a second or a few."""
 LOAD_MAX = 0.98
 """Load above which queues would take for ever to forget."""
+ROOM = 1.04
+"""Room for all models of a large fleet beyond what their SLOs ask: a GPU that runs small batches beside full ones is
+then strained from 96 % of its time on, where queues still drain, and not only where they grow for good."""
+LARGE_GPUS = 64
+"""GPUs of a large fleet: one more is under 1.6 % of them, so that it costs less than what else could be tried here."""
 GPUS_MOVED_MAX = 6
 """GPUs of a fleet above which only batches are changed after a miss: a model moved is then one change of very many."""
 
@@ -83,6 +88,7 @@ class OnFleet:
     def __post_init__(self) -> None:
         self.devices = devices_of(self.offered, self.fleet)
         self.models = list(self.question.needs)
+        self.is_large = len(self.devices) >= LARGE_GPUS
         self.too_few = False
 
     def find(self) -> Trial | Miss:
@@ -165,6 +171,10 @@ class OnFleet:
 
         Where even replicas on all GPUs miss, models that always missed get GPUs of their own.
         """
+        doubted = any(sized.profile.doubt for sized in self.question.sized.values())
+        if self.is_large and not doubted:
+            yield from self._in_large()
+            return
         first = self._replayed_if_new(self._packer({}, None).pack(self.devices))
         if first:
             yield first
@@ -176,6 +186,20 @@ class OnFleet:
         if even and even.replay.short and (apart := self._apart()):
             yield apart
         yield from self._tighter(first)
+
+    def _in_large(self) -> Iterator[Trial]:
+        """Of a large fleet: with room for all models, then with more for what missed; then the usual packing, and one
+        with replicas on all GPUs."""
+        if roomy := self._roomy():
+            yield roomy
+            yield from islice(self._tighter(roomy), 1)
+        for packing in (self._packer({}, None).pack(self.devices), self._evenly()):
+            if trial := self._replayed_if_new(packing):
+                yield trial
+
+    def _roomy(self) -> Trial | None:
+        """Packed with a little more room for all models."""
+        return self._replayed_if_new(self._packer(dict.fromkeys(self.models, ROOM), None).pack(self.devices))
 
     def _tighter(self, trial: Trial) -> Iterator[Trial]:
         """Packed again and again, with ever more room for what missed."""
@@ -277,6 +301,8 @@ class OnFleet:
     def _near_misses(self) -> Trial | None:
         """Steps from what came nearest, each a little better than the last, until one meets every SLO."""
         if not self.missed or self.missed[-1].deployment.doubted:  # no move mends what the speeds break
+            return None
+        if self.is_large:
             return None
         nearest, tried, requests = self._nearest(), 0, 0
         steps = self._steps(nearest)

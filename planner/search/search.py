@@ -34,7 +34,7 @@ from planner.replay.trial import Trial
 from planner.replay.warnings import streams_of_assumed_size, warnings_of
 from planner.search.budgets import with_budgets
 from planner.search.even import force
-from planner.search.placement import Miss, OnFleet, unreplayed_at_best, within_headroom
+from planner.search.placement import LARGE_GPUS, Miss, OnFleet, unreplayed_at_best, within_headroom
 from planner.search.question import Question
 from planner.search.rejections import (
     KIND_TOO_DEAR,
@@ -59,8 +59,6 @@ KINDS_ALONE_MAX = 3
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
 
-LARGE_GPUS = 64
-"""GPUs of a large fleet: one more is under 1.6 % of them, so that fleets in order would be tried by the dozen."""
 STEPS_DOWN = 16
 """Of a fleet that does, such a part is left out at a time: one instance where there are fewer than twice as many."""
 
@@ -204,7 +202,7 @@ class FleetSearch:
         return solution and solution.fleet
 
     def with_fewest(self, trial: Trial, offer: Offer, effort: Effort) -> Trial:
-        """As few instances of an offer as will do beside the others.
+        """As few instances of an offer as will do beside the others; of alternatives in large fleets to 1.6 %.
 
         A few less at a time until that misses; then half-way to what missed, again and again.
         """
@@ -213,7 +211,8 @@ class FleetSearch:
         count, least = fleet[place], int(len(offered) == 1)
         missed = self._most_missed(offered, fleet, place)
         step = max(1, count // STEPS_DOWN)
-        while count > least and (missed is None or count - missed > 1):
+        exact = 1 if effort.halvings else max(1, count // LARGE_GPUS)
+        while count > least and (missed is None or count - missed > exact):
             fewer = max(least, count - step) if missed is None else (count + missed) // 2
             smaller = self.try_fleet(offered, (*fleet[:place], fewer, *fleet[place + 1 :]), effort)
             if smaller:

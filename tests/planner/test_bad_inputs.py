@@ -45,7 +45,7 @@ TABLE = {
     "not UTF-8": (b"name: caf\xe9\n", ["s.yaml: is not UTF-8: byte 0xe9 at offset 9. Save the file as UTF-8."]),
     "UTF-16": (GOOD.encode("utf-16"), ["s.yaml: is not UTF-8: byte 0xff at offset 0."]),
     "binary": (b"\x00\x01\x02", ["s.yaml: is not YAML: ", "control characters are not allowed"]),
-    "200 MB": (None, ["s.yaml: holds more than 1 MB. Move recorded arrivals to a CSV file"]),
+    "200 MB": (None, ["s.yaml: holds more than 4 MB. Move recorded arrivals to a CSV file"]),
     "not closed": (changed("[azure]", "[azure"), ["s.yaml:12:1: is not YAML: ", "did not find expected ',' or ']'."]),
     "a tab": (changed("  - name: resnet50", "\t- name: resnet50"), ["s.yaml:3:1: is not YAML: "]),
     "two documents": (GOOD + "---\na: 1\n", ["s.yaml:12:1: starts a second document. Keep one"]),

@@ -111,15 +111,20 @@ class Starts:
         self, cells: Sequence[tuple[str, Kind]], works: NDArray[np.float64], counts: Mapping[Kind, int]
     ) -> list[float]:
         """The program's solution. Its last column is the work of a GPU of the busiest kind."""
-        on_kind = np.array([[k == kind for _, k in cells] for kind in counts], dtype=float)
-        of_model = np.array([[m == model for m, _ in cells] for model in self.fills.models], dtype=float)
-        gpus = np.array([list(counts.values())], dtype=float).T
+        kinds = {kind: row for row, kind in enumerate(counts)}
+        models = {model: row for row, model in enumerate(self.fills.models)}
+        columns = range(len(cells))
+        on_kind = np.zeros((len(kinds), len(cells) + 1))
+        on_kind[[kinds[kind] for _, kind in cells], columns] = works
+        on_kind[:, -1] = [-count for count in counts.values()]
+        of_model = np.zeros((len(models), len(cells) + 1))
+        of_model[[models[model] for model, _ in cells], columns] = 1
         solution = linprog(
             [0.0] * len(cells) + [1.0],
-            A_ub=np.hstack([on_kind * works, -gpus]),
-            b_ub=[0.0] * len(counts),
-            A_eq=np.hstack([of_model, np.zeros((len(self.fills.models), 1))]),
-            b_eq=[1.0] * len(self.fills.models),
+            A_ub=on_kind,
+            b_ub=[0.0] * len(kinds),
+            A_eq=of_model,
+            b_eq=[1.0] * len(models),
         )
         assert solution.x is not None  # always feasible: the work of the busiest kind has no limit here
         return [float(share) for share in solution.x[:-1]]
@@ -219,13 +224,17 @@ def laid_end_to_end(works: Sequence[float], count: int) -> Iterator[tuple[int, i
     Works of 1 and 2 on two GPUs: (0, 0, 1.0), (1, 0, 0.5), (1, 1, 1.5).
     """
     level = sum(works) / count
-    begun = 0.0
+    begun, first = 0.0, 0
     for number, work in enumerate(works):
         ended = begun + work
-        for place in range(count):
+        for place in range(first, count):
             here = min(ended, (place + 1) * level) - max(begun, place * level)
             if here > 1e-9:
                 yield number, place, here
+            if (place + 1) * level <= ended:
+                first = place + 1
+            else:
+                break
         begun = ended
 
 

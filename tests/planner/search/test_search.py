@@ -32,6 +32,7 @@ from planner.placing.sizing import Kind
 from planner.replay.run import seed_of
 from planner.replay.warnings import warnings_of
 from planner.search.even import evaluate
+from planner.search.placement import LARGE_GPUS, Miss, OnFleet
 from planner.search.question import NothingToPlanError, Question, undominated
 from planner.search.rejections import missed_slo
 from planner.search.search import (
@@ -550,8 +551,10 @@ def test_the_fewest_gpus_that_do_are_found_in_few_tries(gpus: int, least: int, m
 
     monkeypatch.setattr(search, "try_fleet", try_fleet)
     whole: Any = SimpleNamespace(offers=q.offers, fleet=(gpus,))
-    assert search.with_fewest(whole, q.offers[0], ALTERNATIVE).fleet == (least,)
+    assert search.with_fewest(whole, q.offers[0], PROOF).fleet == (least,)
     assert len(tried) <= STEPS_DOWN + ceil(log2(gpus / STEPS_DOWN + 2))
+    (nearly,) = search.with_fewest(whole, q.offers[0], ALTERNATIVE).fleet
+    assert least <= nearly <= max(least, least + gpus // LARGE_GPUS - 1)
 
 
 def test_a_large_fleet_is_found_in_steps_from_the_bound_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,6 +568,28 @@ def test_a_large_fleet_is_found_in_steps_from_the_bound_on(monkeypatch: pytest.M
     assert found.met
     assert found.fleet == expected.fleet
     assert found.fleet[0] > min(fleet[0] for _, fleet in in_steps.tried)
+
+
+def test_models_of_a_large_fleet_get_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = tight_beside_three()
+    monkeypatch.setattr("planner.search.placement.LARGE_GPUS", 1)
+    found = FleetSearch(q, silent).best(q.program(), Objective.COST, PROOF)
+    assert found
+    assert found.met
+    fewer = OnFleet(q, q.offers, (found.fleet[0] - 1,), False, lambda _: lambda _: None)
+    assert isinstance(fewer.find(), Miss)
+    assert len(fewer.missed) <= 4, "with room, with more for what missed, as usual, on all GPUs"
+
+
+def test_more_room_goes_to_what_broke_its_slo_in_a_draw() -> None:
+    q = tight_beside_three()
+    here = OnFleet(q, q.offers, (4,), False, lambda _: lambda _: None)
+    assert isinstance(here.find(), Miss)
+    screened = [trial for trial in here.missed if trial.replay.screened and trial.replay.broken]
+    assert screened
+    for trial in screened:
+        kept = trial.replay.draws_kept
+        assert set(trial.short) == {m for m in q.needs if kept[m].mean < 1}
 
 
 def test_what_a_request_a_right_answer_and_a_stream_cost() -> None:
