@@ -27,12 +27,13 @@ few = st.sampled_from([1e-5, 1e-4, 0.01, 0.0101, 0.0102, 0.02, 0.5, 9_999.0, 1e5
 @example(values=list(np.nextafter(EDGES_S, 0)))
 def test_machine_code_finds_the_same_to_the_last_bit(values: list[float]) -> None:
     pytest.importorskip("numba")
-    from simulator.clock.adding_up import _add_latencies, sums
+    from simulator.clock.adding_up import sums
+    from simulator.clock.replays.latencies import add_latencies
 
     world = sums(1, 1, 2, 600)
     for _ in range(2):  # what one leaves behind is not counted again
         world.room.latency_s[: len(values)] = values
-        _add_latencies(world.room, len(values), world.bins[1], world.quantiles_s[1])
+        add_latencies(world.room, len(values), world.bins[1], world.quantiles_s[1])
         assert world.bins[1].tolist() == counts_of(np.array(values)).tolist()
         assert repr(world.quantiles_s[1].tolist()) == repr(quantiles_of(np.array(values)))
     assert len(QUANTILES) == world.quantiles_s.shape[1]
