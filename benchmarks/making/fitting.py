@@ -5,11 +5,12 @@ effects are those at which the points are likeliest (marginal likelihood).
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import log
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack, solve_triangular
 from scipy.optimize import minimize
 
+from calibrate.io.tables import table
+from calibrate.library.lookup import find_profiles
+from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
 from planner.prediction.effects import (
     SOURCE_GROUPS,
@@ -30,9 +34,14 @@ from planner.prediction.effects import (
 )
 from planner.prediction.learnt import OTHER_SD, Learnt
 from simulator.world.hardware import GPU
+from simulator.world.profile import Profile
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+OWN = "this project"
+"""Source of what this project measured."""
+JUDGING = Path(__file__).parent.parent / "unlearnt.csv"
+"""Figures that teach nothing."""
 BATCH_MAX = 4096
 """Larger ones are lists of items, not batches of pictures."""
 FULL_BATCH = 64
@@ -104,9 +113,41 @@ class Figure:
 
 
 def figures(gpus: Mapping[str, GPU]) -> list[Figure]:
-    """All published points on kinds of GPU that the catalog knows; processors are none."""
+    """All published points on kinds of GPU that the catalog knows, and what this project measured; no processors."""
     usable = (p for p in points() if p.gpu in gpus and not gpus[p.gpu].cores and (p.batch or 1) <= BATCH_MAX)
-    return [Figure(case_of(p), gpus[p.gpu], p.source, log(p.sample_s * (p.batch or FULL_BATCH))) for p in usable]
+    published = [Figure(case_of(p), gpus[p.gpu], p.source, log(p.sample_s * (p.batch or FULL_BATCH))) for p in usable]
+    return [*published, *measured_figures(gpus)]
+
+
+def measured_figures(gpus: Mapping[str, GPU]) -> list[Figure]:
+    """Those of shipped profiles that this project measured, without networks that judge what was learnt."""
+    judging = {(row["gpu"], names.architecture(row["model"])) for row in table(JUDGING)}
+    profiles = find_profiles((), gpus).profiles
+    own = [p for _, p in sorted(profiles.items()) if OWN in p.source]
+    return [
+        Figure(case, gpus[profile.gpu], OWN, log(latency_s))
+        for profile in own
+        if (profile.gpu, names.architecture(profile.model)) not in judging
+        for case, latency_s in _cases_of(profile, gpus[profile.gpu])
+    ]
+
+
+def _cases_of(profile: Profile, gpu: GPU) -> Iterator[tuple[PredictedCase, float]]:
+    """What was measured, and how long each batch took."""
+    name, usual = names.identity(profile.model)
+    size = names.input_of(name, (profile.flops_per_sample or 0.0) / 2) or usual
+    for batch, latency_s in zip(profile.latency.x, profile.latency.y, strict=True):
+        yield (
+            PredictedCase(
+                gpu=profile.gpu,
+                architecture=name,
+                input=size,
+                precision=Learnt({}, {}, {}).precision(gpu, profile.precision, name),
+                runtime=profile.runtime,
+                batch=batch,
+            ),
+            latency_s,
+        )
 
 
 def case_of(point: PublishedPoint) -> PredictedCase:

@@ -24,6 +24,7 @@ from calibrate.assembling.points import points_json
 from calibrate.assembling.runs import (
     counted_runs,
     disturbances,
+    held_by_host,
     host_bound,
     slow_clocks,
     slower_by,
@@ -248,11 +249,12 @@ def _failures(m: Measured, optimizer: str = "") -> list[str]:
 
 def _measured(m: Measured, fitted: fit.SeriesFit, work: fit.FitWork) -> dict[str, Any]:
     """Everything that planning does not need: where it was measured, the raw points, and what follows from them."""
+    by_host = held_by_host(m.by_batch(What.LATENCY))
     return {
         "provenance": {**m.provenance, **how_measured(m)},
         "model": profile_name(m.model, m.input_shape or ()),
         "settings": asdict(m.settings),
-        "regime": {str(int(x)): fit.regime(fitted, x, work) for x in fitted.curve.x},
+        "regime": {str(int(x)): fit.regime(fitted, x, work, by_host.get(int(x))) for x in fitted.curve.x},
         "knee": short(fitted.knee, 3) if fitted.knee else None,
         "limits": limits(m.outcomes.values()),
         "fits": _fits(m, fitted),

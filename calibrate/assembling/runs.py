@@ -128,7 +128,7 @@ def _slowed(outcome: PointOutcome) -> set[str]:
 def host_bound(times: Mapping[int, PointOutcome]) -> list[str]:
     """Batches that the host queues more slowly than the device runs them: the figures are of that host."""
     known = _known_apart(times)
-    bound = [batch for batch, values in known.items() if values["host_s"] > values["busy_s"]]
+    bound = [batch for batch, by_host in held_by_host(times).items() if by_host]
     if not bound:
         return []
     first = known[bound[0]]
@@ -148,6 +148,11 @@ def times_apart(times: Mapping[int, PointOutcome], slower: float) -> dict[str, d
         "host_s": short_by_batch({batch: values["host_s"] for batch, values in known.items()}),
         "busy_s": short_by_batch({batch: slower * values["busy_s"] for batch, values in known.items()}),
     }
+
+
+def held_by_host(times: Mapping[int, PointOutcome]) -> dict[int, bool]:
+    """Whether the host queues a batch more slowly than its kernels run, where that was measured."""
+    return {batch: values["host_s"] > values["busy_s"] for batch, values in _known_apart(times).items()}
 
 
 def _known_apart(times: Mapping[int, PointOutcome]) -> dict[int, Mapping[str, float]]:

@@ -229,12 +229,14 @@ def fit_load(copies: Iterable[tuple[float, float]]) -> LoadFit:
     )
 
 
-def regime(fit: SeriesFit, batch: float, work: FitWork) -> str:
-    """The bound of a batch: `overhead` below the knee, else `arithmetic` or `bandwidth`, whichever is nearer its peak.
+def regime(fit: SeriesFit, batch: float, work: FitWork, by_host: bool | None = None) -> str:
+    """The bound of a batch: `overhead` where the host holds it up or, where nobody measured that (`by_host` is None),
+    below the knee; else `arithmetic` or `bandwidth`, whichever is nearer its peak.
 
     `unknown` where neither can be compared with a measured peak.
     """
-    if fit.knee is not None and batch < fit.knee:
+    below_knee = fit.knee is not None and batch < fit.knee
+    if below_knee if by_host is None else by_host:
         return "overhead"
     time_s = fit.curve(batch)
     arithmetic, bandwidth = work.arithmetic_share(batch, time_s), work.bandwidth_share(batch, time_s)

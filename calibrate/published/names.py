@@ -190,6 +190,17 @@ def usual_input(name: str) -> str:
     return known[0].input if known else ""
 
 
+def input_of(name: str, macs: float) -> str:
+    """The input at which an architecture takes about so many multiply-adds; empty: not known."""
+    sizes = {one.input: one.macs for one in architectures().get(name, ()) if one.macs}
+    return min(sizes, key=lambda size: abs(log(sizes[size] / macs)), default="") if macs else ""
+
+
+def is_counted(name: str, size: str) -> bool:
+    """Whether operations of an architecture are known at that very input, by which points are learnt."""
+    return any(one.input == size and one.macs for one in architectures().get(name, ()))
+
+
 def facts_of(name: str, size: str = "") -> Architecture | None:
     """What is known of an architecture at that input, else at one whose operations are known; None: nothing."""
     known = architectures().get(name, ())

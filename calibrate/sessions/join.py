@@ -15,12 +15,12 @@ from calibrate.assembling.device import device_json
 from calibrate.assembling.measured import Measured
 from calibrate.assembling.points import outcomes_of, points_json
 from calibrate.assembling.profile import profile_json
-from calibrate.assembling.runs import HELD_UP, held_up
+from calibrate.assembling.runs import HELD_UP, held_by_host, held_up
 from calibrate.devices.provenance import MAY_DIFFER, MUST_AGREE
 from calibrate.io.points import PointOutcome, Settings, Status, What, usual
 from calibrate.library.fit import coefficient_of_variation
 from calibrate.library.lookup import DEVICE_FILE
-from calibrate.sessions.spread import SessionTimes, Spread, spread_of
+from calibrate.sessions.spread import SessionLevels, SessionTimes, Spread, spread_of
 from calibrate.sweep.assemble import BROKEN, broken, read, write_file
 from simulator.errors import InputError
 
@@ -46,16 +46,14 @@ class Session:
 
     @property
     def times(self) -> SessionTimes:
-        samples = {
-            o.point.batch: usual(o.samples["wall_s"])
-            for o in self.outcomes
-            if o.point.what is What.LATENCY and o.status is Status.OK
-        }
+        timed = {o.point.batch: o for o in self.outcomes if o.point.what is What.LATENCY and o.status is Status.OK}
+        samples = {batch: usual(outcome.samples["wall_s"]) for batch, outcome in timed.items()}
         return SessionTimes(
             host=f"{self.provenance.get('host_cpu')} with {self.provenance.get('host_cores')} cores",
             gpu=str(self.provenance.get("gpu_uuid_sha256") or ""),
             mean_s={batch: fmean(taken) for batch, taken in samples.items()},
             cv={batch: coefficient_of_variation(taken) / sqrt(len(taken)) for batch, taken in samples.items()},
+            by_host=held_by_host(timed),
         )
 
 
@@ -182,7 +180,8 @@ def _made(
     spread = spread_of(times)
     differs = _demand_agreeing(sessions, spread.levels)
     settings = Settings(**newest.raw["measured"]["settings"])
-    measured = Measured(newest.raw["model"], settings, newest.provenance, _pooled(sessions, spread.levels), probes)
+    levels = SessionLevels(times, spread.levels)
+    measured = Measured(newest.raw["model"], settings, newest.provenance, _pooled(sessions, levels), probes)
     raw = profile_json(measured)
     if raw is None:
         raise InputError(f"{newest.path}: its sessions together make no profile. Measure it anew.")
@@ -265,13 +264,19 @@ def _demand_agreeing(sessions: Sequence[Session], levels: Sequence[float]) -> di
 # Pooling
 
 
-def _pooled(sessions: Sequence[Session], levels: Sequence[float]) -> dict[str, PointOutcome]:
+def _pooled(sessions: Sequence[Session], levels: SessionLevels) -> dict[str, PointOutcome]:
     """Each point once, its times as if all sessions had been of the usual speed; those that went well count."""
     seen: dict[str, list[PointOutcome | None]] = {}
     for number, session in enumerate(sessions):
         for outcome in session.outcomes:
             seen.setdefault(outcome.point.key, [None] * len(sessions))[number] = outcome
-    return {key: _pooled_point(found, levels) for key, found in seen.items()}
+    return {key: _pooled_point(found, _levels(levels, found)) for key, found in seen.items()}
+
+
+def _levels(levels: SessionLevels, found: Sequence[PointOutcome | None]) -> Sequence[float]:
+    """How slow sessions were at a point."""
+    point = next(outcome.point for outcome in found if outcome)
+    return levels.at(point.batch) if point.what is What.LATENCY else levels.whole
 
 
 def _pooled_point(found: Sequence[PointOutcome | None], levels: Sequence[float]) -> PointOutcome:

@@ -7,7 +7,7 @@ what the means of GPUs would differ by anyway, and only what exceeds that is the
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, expm1, log, sqrt
 from statistics import fmean
 
@@ -25,6 +25,8 @@ class SessionTimes:
     """By batch size."""
     cv: Mapping[int, float]
     """Coefficient of variation of that mean: of one run, over the root of how many there were."""
+    by_host: Mapping[int, bool] = field(default_factory=dict)
+    """Whether the host held the batch up, where that was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +48,44 @@ def spread_of(sessions: Sequence[SessionTimes]) -> Spread:
     Three sessions on one GPU at 1, 1.1 and 1.21 times: 10 %, and 11 % for a fourth.
     """
     shared = sorted(set.intersection(*(set(one.mean_s) for one in sessions)))
-    usual = {batch: fmean(log(one.mean_s[batch]) for one in sessions) for batch in shared}
-    levels = [exp(fmean(log(one.mean_s[batch]) - usual[batch] for batch in shared)) for one in sessions]
+    levels = levels_of(sessions, shared)
     variances = _variances(sessions, shared)
     total = sum(variance * (1 + _doubt_of_mean(sessions, level)) for level, variance in variances.items())
     return Spread(
-        levels=tuple(levels),
+        levels=levels,
         cv={level: sqrt(expm1(variance)) for level, variance in variances.items()},
         session_cv=sqrt(expm1(total)),
     )
+
+
+def levels_of(sessions: Sequence[SessionTimes], batches: Sequence[int]) -> tuple[float, ...]:
+    """The time of each session over the usual one, by batch sizes that all measured: 1 each where there are none."""
+    usual = {batch: fmean(log(one.mean_s[batch]) for one in sessions) for batch in batches}
+    apart = ([log(one.mean_s[batch]) - usual[batch] for batch in batches] for one in sessions)
+    return tuple(exp(fmean(some)) if some else 1.0 for some in apart)
+
+
+@dataclass(frozen=True)
+class SessionLevels:
+    """How slow sessions were: a host that is slow holds up small batches, and none that a GPU takes longer for."""
+
+    times: Sequence[SessionTimes]
+    whole: Sequence[float]
+    """By all batches that they share."""
+
+    def at(self, batch: int) -> Sequence[float]:
+        """By those batches that the same holds up, the host or the GPU; by all where nobody measured what does."""
+        if not all(one.by_host for one in self.times):
+            return self.whole
+        shared = sorted(set.intersection(*(set(one.mean_s) for one in self.times)))
+        of_gpu = self._is_of_gpu(batch)
+        alike = [other for other in shared if self._is_of_gpu(other) is of_gpu]
+        return levels_of(self.times, alike if of_gpu else alike or shared)
+
+    def _is_of_gpu(self, batch: int) -> bool:
+        """No host held it up where that was measured."""
+        seen = [one.by_host[batch] for one in self.times if batch in one.by_host]
+        return bool(seen) and not any(seen)
 
 
 def _doubt_of_mean(sessions: Sequence[SessionTimes], level: str) -> float:

@@ -8,7 +8,6 @@ that profile times a ratio of data sheets; a roofline of data sheets alone.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log
 
 from calibrate.layers.facts import facts
 from calibrate.layers.work import Facts
@@ -20,7 +19,8 @@ from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import PredictedCase, at_size, least_s
-from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
+from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
+from planner.prediction.ordered import Ordered
 from planner.prediction.rules.bands import End, at_least, wider
 from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
@@ -92,6 +92,11 @@ class Predictor:
     def carrying(self) -> Carrying:
         """The rules that carry a profile over from another GPU."""
         return Carrying(self.grounds)
+
+    @cached_property
+    def ordered(self) -> Ordered:
+        """What was learnt, without contradictions."""
+        return Ordered(self.learnt, self.gpus)
 
     @cached_property
     def layered(self) -> Layered:
@@ -250,7 +255,8 @@ class Predictor:
             architecture = own.model
         counts = counted(facts, architecture) if facts else None
         ran_at = self.learnt.precision(gpu, precision, architecture, counts)
-        if not own and ran_at != "torch":
+        is_published = not own or (counts is not None and names.is_counted(architecture, counts.input))
+        if is_published and ran_at != "torch":
             counts = None
         return PredictedCase(
             gpu=gpu.name,
@@ -268,10 +274,11 @@ class Predictor:
             return []
         flops = 2 * (at_size(known, one.input).macs or 0.0)
         series = series_of(one)
-        published = seen(series)
+        facts = self.grounds.facts(model)
+        layers = facts if facts and counted(facts, one.architecture).input == one.input else None
 
         def time_s(batch: float) -> Estimate:
-            return self.learnt.predict(replace(one, batch=batch), gpu, published)
+            return self.ordered.predict(replace(one, batch=batch), layers)
 
         return [
             PredictedPair(
@@ -299,8 +306,7 @@ class Predictor:
         facts = self.grounds.facts(model)
         known = [p.flops_per_sample for p in self.library.for_model(model) if p.flops_per_sample]
         flops = known[0] if known else facts.flops if facts else 0.0
-        sizes = {one.input: 2 * one.macs for one in names.architectures().get(architecture, ()) if one.macs}
-        return min(sizes, key=lambda size: abs(log(sizes[size] / flops)), default="") if flops else ""
+        return names.input_of(architecture, flops / 2)
 
 
 def is_alike(facts: Facts, architecture: str) -> bool:

@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
 from calibrate.layers.facts import facts, full_name, has_layers, named
+from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.work import FactsError
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library, find_profiles
@@ -21,9 +22,11 @@ from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
-from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
+from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
+from planner.prediction.ordered import Ordered
 from planner.prediction.predict import is_alike
 from planner.prediction.rules.bands import around
+from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps, perhaps_of
@@ -89,6 +92,11 @@ class QueryKnowledge:
         """Profiles that come with the planner."""
         return find_profiles((), self.gpus)
 
+    @cached_property
+    def ordered(self) -> Ordered:
+        """What was learnt, without contradictions."""
+        return Ordered(self.learnt, self.gpus)
+
     def answer(self, row: Mapping[str, str]) -> QueryAnswer:
         """One row by column; an empty cell means the usual."""
         case = self.case(row)
@@ -115,7 +123,7 @@ class QueryKnowledge:
         if gpu not in self.gpus:
             near = perhaps_of(names.gpus_meant(gpu, self.gpus)) or perhaps(gpu, self.gpus)
             raise UnansweredError(f"GPU {gpu} is not known.{near}")
-        architecture, size = names.identity(row["model"], row.get("input", ""))
+        architecture, size = _identity(row["model"], row.get("input", ""))
         own = _shipped_counts(row["model"], architecture, size)
         precision = self._precision(row, gpu, architecture, own)
         case = PredictedCase(
@@ -187,7 +195,7 @@ class QueryKnowledge:
         if same:
             estimate, rule = of_publications(same), "published"
         else:
-            estimate = self.learnt.predict(case, self.gpus[case.gpu], seen(series))
+            estimate = self.ordered.predict(case, shipped_layers(case.architecture, case.input))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         evidence, named = "published" if same else "predicted", publications(case, same or series)
         return answered(estimate, memory_bytes(case), rule, evidence, named)
@@ -224,6 +232,15 @@ def ways_to_run(architecture: str, precision: str, gpu: GPU) -> str:
     return f"Write one of {', '.join(served)}" if served else "Write another precision or GPU"
 
 
+def _identity(model: str, written: str) -> tuple[str, str]:
+    """The architecture's name and input; where none is written, that of the zoo's network, as plans have it."""
+    architecture, size = names.identity(model, written)
+    if written or size != names.usual_input(architecture) or architecture not in models_with_layers():
+        return architecture, size
+    own = counted(facts(architecture), architecture).input
+    return architecture, own if any(one.input == own for one in names.architectures().get(architecture, ())) else size
+
+
 def _runtime(written: str, precision: str, gpu: GPU) -> str:
     runtime = names.runtime(written) or runtimes.usual(precision, gpu)
     if runtime not in names.runtimes():
@@ -232,7 +249,9 @@ def _runtime(written: str, precision: str, gpu: GPU) -> str:
 
 
 def _shipped_counts(model: str, architecture: str, size: str) -> names.Architecture | None:
-    """Counts of a network's own layers, which plans know it by too; None where only published ones are at hand."""
+    """Counts of a network's own layers, which plans know it by too; None where there are published ones."""
+    if names.is_counted(architecture, size):
+        return None
     try:
         full = next((full_name(name) for name in (model, architecture) if has_layers(name) or is_sourced(name)), "")
         layers = facts(full) if full in named() else None

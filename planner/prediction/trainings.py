@@ -130,8 +130,7 @@ def arithmetic(gpu: GPU, precision: str) -> str:
 def step_case(facts: Facts, gpu: GPU, precision: str, batch: int, source: str = "") -> StepCase:
     """The case of a batch of a network; PrecisionError where the GPU has no such precision."""
     limits = vendor_ceilings(gpu, precision)
-    per_joule = limits.flops_per_s / gpu.tdp_w
-    slower = max(1.0, per_joule / FREE_FLOPS_PER_J) ** POWER_SHARE
+    slower = slowed_by_power(gpu, limits.flops_per_s)
     layers = under(facts, limits, batch, precision).layers
     work_s = sum(hypot(slower * layer.arithmetic_s, layer.bandwidth_s) for layer in layers)
     return StepCase(
@@ -143,6 +142,11 @@ def step_case(facts: Facts, gpu: GPU, precision: str, batch: int, source: str = 
         overhead_s=PASSES * facts.kernels * ISSUE_S,
         source=source,
     )
+
+
+def slowed_by_power(gpu: GPU, flops_per_s: float) -> float:
+    """How many times as long arithmetic takes at the clocks that the power limit leaves. An L4 at fp16: 3.1."""
+    return float(max(1.0, flops_per_s / gpu.tdp_w / FREE_FLOPS_PER_J) ** POWER_SHARE)
 
 
 def kind_of(facts: Facts) -> str:

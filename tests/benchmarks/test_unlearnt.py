@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.making.fitting import OWN, measured_figures
 from benchmarks.unlearnt import FILE, GROUP_MIN, Judged, judged, unlearnt_table
+from calibrate.published.names import architecture
 from calibrate.published.points import points, sources
+from planner.catalog.catalog import load_catalog
 from planner.prediction.queries import read_queries
 
 ROOT = Path(__file__).parent.parent.parent
@@ -22,6 +25,14 @@ def test_nothing_was_learnt_of_what_judges() -> None:
     judging = {row["source"].partition("@")[0] for row in read_queries(FILE)}
     assert taught
     assert judging
+    assert not judging & taught
+
+
+def test_of_what_this_project_measured_no_network_both_teaches_and_judges() -> None:
+    taught = {(f.case.gpu, f.case.architecture) for f in measured_figures(load_catalog().gpus)}
+    judging = {(row["gpu"], architecture(row["model"])) for row in read_queries(FILE) if OWN in row["source"]}
+    assert {"resnet50", "bert_base"} <= {name for _, name in taught}
+    assert {"vgg16", "faster_rcnn"} <= {name for _, name in judging}
     assert not judging & taught
 
 

@@ -83,9 +83,10 @@ class Grounds:
         usable = observed or ([] if facts else known)
         same = [p for p in usable if p.precision == precision] or usable
 
-        def strangeness(p: Profile) -> tuple[int, bool, float, str]:
+        def strangeness(p: Profile) -> tuple[int, bool, int, float, str]:
             bandwidths = self.gpus[p.gpu].memory_bytes_per_s / gpu.memory_bytes_per_s if p.gpu in self.gpus else inf
-            return PRECISIONS.index(p.precision), p.gpu != gpu.name, abs(log(bandwidths)), p.gpu
+            rank = PRECISIONS.index(p.precision), p.gpu != gpu.name, p.memory_evidence.rank
+            return *rank, abs(log(bandwidths)), p.gpu
 
         return min(same, key=strangeness, default=None)
 

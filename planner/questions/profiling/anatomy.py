@@ -180,6 +180,8 @@ def _predicted(
     # Profiles are of a model at its own resolution, so that at another it has a name of its own.
     resolution = "" if layers is own else f".{layers.input_shape[-1]}px"
     name = profile_name(layers.model, wish.input_shape or (), resolution)
+    if layers is own and not wish.input_shape and name not in library.models():
+        name = layers.model  # as plans ask for it: whatever is known of its architecture counts
 
     def layers_of(model: str) -> Facts:
         return layers if model == name else facts(model)

@@ -1,10 +1,14 @@
 """Memory of a training's step on one GPU: measured where a profile has it, else by layers or shape."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import inf
 
-from calibrate.library.lookup import Library
+from calibrate.layers.work import Facts
+from calibrate.published import names
 from planner.model.ranges import Range, exactly
+from planner.prediction.predict import Predictor
+from planner.prediction.trainings import PLAIN, published_steps
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import (
     Fits,
@@ -16,17 +20,18 @@ from planner.questions.training.memory import (
     vision_activation_bytes,
 )
 from planner.questions.training.speed import MEASURED_OPTIMIZER
+from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES
 
 
-def activations(layout: TrainingLayout, library: Library) -> Range:
+def activations(layout: TrainingLayout, predictor: Predictor) -> Range:
     """Bytes that one sample keeps on one GPU between the passes: the measured slope, else from layers or shape.
 
     A pipeline's first stage has as many micro-batches under way as there are stages, or as there are at all (1F1B).
     """
     train, subject, split = layout.scenario.train, layout.subject, layout.split
     under_way = min(split.pipeline, train.accumulation) / split.pipeline
-    slope = measured_activations(layout, library)
+    slope = measured_activations(layout, predictor)
     if slope is not None:
         return exactly(slope / split.tensor * under_way)
     if subject.shape:
@@ -34,29 +39,43 @@ def activations(layout: TrainingLayout, library: Library) -> Range:
         return exactly(subject.shape.activation_bytes(1, split, train.recompute) * over_two_bytes * under_way)
     assert subject.facts
     kept = vision_activation_bytes(subject.facts, train.precision, train.recompute)
-    return kept * (under_way / split.tensor)
+    most = trained_bytes(subject.facts, train.precision, predictor.gpus)
+    return kept.each(lambda end: min(end, most)) * (under_way / split.tensor)
 
 
-def measured_activations(layout: TrainingLayout, library: Library) -> float | None:
+def trained_bytes(facts: Facts, precision: str, gpus: Mapping[str, GPU]) -> float:
+    """Most bytes that a sample may keep, by published trainings: each fitted into its GPU. Infinite where none was."""
+    model, side = names.architecture(facts.model), str(facts.input_shape[-1])
+    alike = (
+        step
+        for step in published_steps()
+        if (names.architecture(step.model), step.input, step.precision) == (model, side, precision)
+        if step.software == PLAIN and step.gpu in gpus
+    )
+    always = states(facts.params, precision, "sgd").total
+    return min(((gpus[step.gpu].memory_bytes - always) / step.batch for step in alike), default=inf)
+
+
+def measured_activations(layout: TrainingLayout, predictor: Predictor) -> float | None:
     """Bytes of one more sample, between a profile's smallest and largest batch; None where they were not measured."""
     model, train = layout.scenario.model, layout.scenario.train
     if model.pixels or model.channels or train.recompute != "none":
         return None
-    sizes = sorted(_activations_by_batch(layout, library))
+    sizes = sorted(_activations_by_batch(layout, predictor))
     if len(sizes) < 2:
         return None
     (least, least_bytes), (most, most_bytes) = sizes[0], sizes[-1]
     return max(0.0, float(most_bytes - least_bytes)) / (most - least) or None
 
 
-def _activations_by_batch(layout: TrainingLayout, library: Library) -> Iterator[tuple[int, float]]:
+def _activations_by_batch(layout: TrainingLayout, predictor: Predictor) -> Iterator[tuple[int, float]]:
     """Batches of the model's profile on this kind of GPU, and the bytes of their activations."""
     name, train = layout.subject.profile, layout.scenario.train
-    profile = library.get(name, layout.gpu.name, train.precision) if name else None
+    profile = predictor.library.get(name, layout.gpu.name, train.precision) if name else None
     if profile is None:
         return
     optimizer = MEASURED_OPTIMIZER.get(train.optimizer)
-    points = library.measured(profile).get("points", {}).get(f"memory.{optimizer}", {})
+    points = predictor.library.measured(profile).get("points", {}).get(f"memory.{optimizer}", {})
     for batch, point in points.items():
         if size_bytes := point.get("values", {}).get("activations_bytes"):
             yield int(batch), size_bytes
@@ -73,11 +92,11 @@ def peak(layout: TrainingLayout, per_sample: Range) -> TrainingMemory:
     return memory(fixed(layout), per_sample * layout.micro_batch, layout.scenario.context)
 
 
-def accumulation_enough(layout: TrainingLayout, library: Library) -> int | None:
+def accumulation_enough(layout: TrainingLayout, predictor: Predictor) -> int | None:
     """Fewest passes a step, of as many samples in all, with which it surely fits; None where no number does."""
     if layout.scenario.train.global_batch is None:
         return None
-    return next((tried for tried in _more_passes(layout) if _surely_fits(layout, tried, library)), None)
+    return next((tried for tried in _more_passes(layout) if _surely_fits(layout, tried, predictor)), None)
 
 
 def _more_passes(layout: TrainingLayout) -> Iterator[int]:
@@ -87,14 +106,14 @@ def _more_passes(layout: TrainingLayout) -> Iterator[int]:
     return (n for n in range(passes + 1, samples + 1) if not samples % n)
 
 
-def _surely_fits(layout: TrainingLayout, passes: int, library: Library) -> bool:
+def _surely_fits(layout: TrainingLayout, passes: int, predictor: Predictor) -> bool:
     scenario = layout.scenario
     tried = replace(
         layout,
         scenario=replace(scenario, train=replace(scenario.train, accumulation=passes)),
         micro_batch=layout.micro_batch * scenario.train.accumulation / passes,
     )
-    memory = peak(tried, activations(tried, library))
+    memory = peak(tried, activations(tried, predictor))
     return Fits.of(memory.total, layout.source.memory_bytes) is Fits.YES
 
 

@@ -249,7 +249,7 @@ def every_option(
 def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) -> TrainingOption:
     """The option of one layout, where a pass takes so long."""
     scenario, subject, source = layout.scenario, layout.subject, layout.source
-    per_sample = activations(layout, predictor.library)
+    per_sample = activations(layout, predictor)
     memory = peak(layout, per_sample)
     fits = Fits.of(memory.total, source.memory_bytes) is Fits.YES
     times = StepTimes(layout=layout, speed=speed)
@@ -278,7 +278,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         memory_range_bytes=memory.total,
         memory_limit_bytes=source.memory_bytes,
         largest_batch=largest(layout, per_sample),
-        accumulation_enough=None if fits else accumulation_enough(layout, predictor.library),
+        accumulation_enough=None if fits else accumulation_enough(layout, predictor),
         gpus_needed=gpus_needed(
             subject.params, scenario.train.precision, scenario.train.optimizer, source.memory_bytes, scenario.context
         ),

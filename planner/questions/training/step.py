@@ -148,7 +148,7 @@ class StepTimes:
         taken_s = {Limit.NETWORK: time_s.mid - step_s.mid, Limit.OVERHEAD: launching_s}
         step = self._with_limit(time_s, taken_s, step_s.mid - launching_s)
         source = f"carried from {spec.gpu_count} GPUs that the scenario states"
-        return replace(step, rule=SpeedRule.STATED, evidence=Evidence.EXTRAPOLATED, source=source, sources=())
+        return replace(step, rule=SpeedRule.STATED, evidence=Evidence.ASSUMED, source=source, sources=())
 
     def _as_stated(self, spec: SpeedSpec, measured_s: float) -> Step:
         of_run = spec.run is not None
@@ -157,7 +157,7 @@ class StepTimes:
             time_s=exactly(measured_s),
             limit=self.speed.limit,
             rule=SpeedRule.STATED,
-            evidence=Evidence.PUBLISHED,
+            evidence=Evidence.ASSUMED,
             source=source,
             of_run=of_run,
         )

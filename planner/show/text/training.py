@@ -242,12 +242,12 @@ def doubts(plan: TrainingPlan) -> list[str]:
 
 
 def weak_lines(plan: TrainingPlan) -> Iterator[str]:
-    """GPUs on which nobody measured it, and those of which a speed is stated for other numbers of GPUs."""
+    """GPUs on which nobody measured it, and those of which the scenario states a speed."""
     weak = [o for o in plan.options if o.evidence.rank > Evidence.FITTED.rank]
     if kinds := sorted({o.gpu for o in weak if o.rule is not SpeedRule.STATED}):
         yield f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err."
     if kinds := sorted({o.gpu for o in weak if o.rule is SpeedRule.STATED}):
-        yield f"The speed that the scenario states of {names(kinds)} is carried to other numbers of GPUs."
+        yield f"The speed of {names(kinds)} is what the scenario states, carried over to other numbers of GPUs."
 
 
 def starved_lines(plan: TrainingPlan, by: Sequence[Limit] = (Limit.LOADER, Limit.STORAGE)) -> list[str]:

@@ -240,6 +240,14 @@ def test_below_the_knee_overhead_above_it_what_is_nearer_its_peak():
     assert regime(found, 64, FitWork()) == "unknown"
 
 
+def test_a_batch_whose_kernels_wait_for_the_host_is_held_up_by_overhead_wherever_the_knee_seems_to_be():
+    found = fit_latency(smooth())
+    assert [regime(found, batch, WORK, by_host) for batch, by_host in ((64, True), (1, False))] == [
+        "overhead",
+        "arithmetic",
+    ]
+
+
 def test_achieved_shares_of_the_peaks():
     assert FitWork(flops_per_sample=8e9, peak_flops=4e12).arithmetic_share(1, 0.004) == pytest.approx(0.5)
     moved = FitWork(bytes_per_sample=1e6, weight_bytes=1e8, peak_bytes_per_s=4e11)

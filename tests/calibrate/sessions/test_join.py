@@ -225,3 +225,32 @@ def test_runs_that_spread_are_no_difference_between_sessions():
     """Three means that differ by no more than their runs explain: nothing is left between sessions."""
     same = [SessionTimes(host="h", gpu="c", mean_s={1: mean}, cv={1: 0.05}) for mean in (1.0, 1.02, 0.98)]
     assert spread_of(same).session_cv == 0
+
+
+def test_a_slow_host_slows_no_batch_that_the_gpu_takes_longer_for(tmp_path):
+    """A batch of 32 that only the quiet session measured takes what it took; one that hosts hold up is of both."""
+    times_s = {1: 0.04, 8: 0.05, 16: 0.20, 32: 0.40}
+    busy_s = {1: 0.01, 8: 0.02, 16: 0.199, 32: 0.398}
+
+    def left(number: int, slow: float, batches: tuple[int, ...]) -> Path:
+        held = {batch: 1.0 if busy_s[batch] > 0.9 * times_s[batch] else slow for batch in batches}
+        kept = [o for o in outcomes(1.0, number) if o.point.what is not What.LATENCY]
+        kept += [
+            PointOutcome(
+                point=Point(what=What.LATENCY, model="net", batch=batch),
+                status=Status.OK,
+                samples={"wall_s": [times_s[batch] * factor] * 20},
+                values={"host_s": 0.03, "busy_s": busy_s[batch]},
+            )
+            for batch, factor in held.items()
+        ]
+        header = Header(provenance=PROVENANCE | {"date": f"2026-07-2{number}T12:00:00+00:00"}, seed=1)
+        assemble.write(kept, header, tmp_path / str(number))
+        return tmp_path / str(number)
+
+    join([left(1, 1.0, (1, 8, 16, 32)), left(2, 1.2, (1, 8, 16))], tmp_path / "out")
+    (profile,) = find_profiles([tmp_path / "out"], GPUS).for_model("net")
+    raw = json.loads((tmp_path / "out" / "T4" / "net.json").read_text())
+    assert raw["latency_s"]["32"] == pytest.approx(0.40)
+    assert raw["latency_s"]["8"] == pytest.approx(0.05 * 1.1)
+    assert profile.latency.x == (1, 8, 16, 32)

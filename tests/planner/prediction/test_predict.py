@@ -376,11 +376,11 @@ def measured_by_layers(name: str) -> Profile:
 def test_models_measured_on_the_gpu_tell_of_another_by_its_layers() -> None:
     others = ("resnet18", "resnet34", "vgg16", "resnet101", "convnext_tiny")
     known = Predictor(library(*map(measured_by_layers, others)), CATALOG.gpus)
-    found = known.predict("tiny_yolov3", "L4", None, 8)
+    found = known.predict("ssd_vgg", "L4", None, 8)
     assert found is not None
     assert (found.rule, set(found.probes)) == (PredictionRule.LAYER_MODEL, set(others))
     assert found.evidence is Evidence.PREDICTED
-    seen = measured_by_layers("tiny_yolov3").latency(8)
+    seen = measured_by_layers("ssd_vgg").latency(8)
     assert found.latency_s.low < seen < found.latency_s.high
 
 

@@ -5,7 +5,7 @@ from math import exp, log
 
 import pytest
 
-from benchmarks.making.fitting import Figure, figures
+from benchmarks.making.fitting import OWN, Figure, figures
 from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published.points import points
 from planner.catalog.catalog import load_catalog
@@ -17,7 +17,7 @@ SQUAD_PADDING = 0.54
 """Share of the 384 tokens of a SQuAD 1.1 text that are padding (openreview.net, 3nzKUh9a4M); NVIDIA computes none."""
 HALF_PADDING = 0.5
 """The same in FasterTransformer's guide, `EFF-FT`."""
-TF32_IS_OFF = {"fastertransformer", "deep-learning-examples"}
+TF32_IS_OFF = {"fastertransformer", "deep-learning-examples", OWN}
 """Sources that set TF32 off (`NVIDIA_TF32_OVERRIDE=0`), or have a table of TF32 beside that of fp32."""
 
 

@@ -152,7 +152,7 @@ def test_gpt3_takes_355_years_or_1024_gpus() -> None:
     assert many.time_s.mid / SECONDS_PER_DAY == pytest.approx(33.9, rel=0.01)
     assert many.fits
     assert many.parallel == "data 8, tensor 8, pipeline 16"
-    assert many.evidence is Evidence.PUBLISHED
+    assert many.evidence is Evidence.ASSUMED, "the scenario states its speed, and nothing bears it out"
     assert plan.fastest == many
 
 
@@ -452,7 +452,7 @@ def test_a_stated_speed_that_can_be_is_not_called_unmeasured() -> None:
     assert {o.rule for o in plan.options} == {SpeedRule.STATED}
     text = " ".join(doubts(plan))
     assert "Nobody measured" not in text
-    assert "The speed that the scenario states of A100-80GB is carried" in text
+    assert "The speed of A100-80GB is what the scenario states" in text
 
 
 # Small batches
@@ -956,14 +956,43 @@ def test_a_list_is_no_scenario(tmp_path: Path) -> None:
 
 
 def test_what_is_recommended_keeps_its_memory_at_the_upper_end() -> None:
-    """A batch of 1,024 on one H100 is cheaper, but may need 113 GB."""
-    plan = train(load_training(SCENARIOS / "resnet50.yaml"), CATALOG, LIBRARY)
+    """A batch of 1,024 on one H100 is cheaper, but may need more than there is: nobody trained on pictures of 240."""
+    plan = train(load_training(SCENARIOS / "resnet50.yaml", ("model.pixels=240", "deadline=48 h")), CATALOG, LIBRARY)
     sure = [o for o in plan.options if is_allowed(o) and o.memory_range_bytes.high <= o.memory_limit_bytes]
     for best in (plan.cheapest, plan.fastest):
         assert best in sure
     assert plan.cheapest is not None
     assert plan.cheapest.paid_usd == min(o.paid_usd for o in sure)
     assert any(o.paid_usd < plan.cheapest.paid_usd for o in plan.options if is_allowed(o))
+
+
+def test_memory_is_no_more_than_others_trained_the_same_in() -> None:
+    """timm trained batches of 512 of ResNet-50 at amp in 24 GB; 1,024 of them were said to need up to 113 GB."""
+    plan = train(load_training(SCENARIOS / "resnet50.yaml"), CATALOG, LIBRARY)
+    whole = [o for o in plan.options if o.micro_batch == 1024]
+    assert whole
+    fixed = 4 * 4 * 25.6e6 + 1e9
+    assert all(o.memory_range_bytes.high <= 1.2 * (2 * 24e9 + fixed) for o in whole)
+    assert all(o.fits for o in whole if o.gpu == "H100")
+
+
+def test_a_small_batch_that_waits_for_the_host_is_held_by_overhead() -> None:
+    """64 pictures of ResNet-50 on an H100: the roofline takes less than half of a pass, and 32 take nearly as long."""
+    model, given = "zoo: resnet50", ("buy={gpus: [H100], max_gpus: 1}", "counts=[1]")
+    small, large = (bert(model, *given, f"train.global_batch={batch}").options[0] for batch in (64, 512))
+    assert small.bottleneck is Limit.OVERHEAD
+    assert large.bottleneck is not Limit.OVERHEAD
+    assert small.step_s > 0.01
+
+
+def test_a_transformer_by_its_shape_and_by_its_name_puts_gpus_in_one_order() -> None:
+    """An A10G does BERT faster than an L4, whose power limit holds it to a smaller share of its peak."""
+    given = ("buy={gpus: [A10G, L4], max_gpus: 1}", "counts=[1]")
+    of_shape = bert("transformer: {layers: 12, hidden: 768, heads: 12, sequence: 128, vocabulary: 30522}", *given)
+    of_name = bert("zoo: bert_base", *given)
+    for plan in (of_shape, of_name):
+        step_s = {o.gpu: o.step_s for o in plan.options}
+        assert step_s["A10G"] < step_s["L4"]
 
 
 def vit(*overrides: str) -> TrainingPlan:

@@ -1,0 +1,54 @@
+"""Floors: the least that a batch takes where operators run one by one, as in PyTorch.
+
+Nothing is fused there: each operator reads and writes memory, even what the next one reads again.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.layers.facts import facts, full_name, has_layers
+from calibrate.layers.work import Facts, FactsError
+from calibrate.library.held import counted
+from planner.prediction.rules.roofline import vendor_ceilings
+from simulator.world.hardware import GPU
+from simulator.world.precision import value_share
+
+ONE_BY_ONE = ("pytorch", "torchscript")
+"""Runtimes that fuse nothing. None of 278 figures in them of networks whose layers are known is below its roofline."""
+
+Seconds = Callable[[float], float]
+"""Of a batch of so many samples."""
+
+
+def floor_of(layers: Facts | None, gpu: GPU, precision: str, runtime: str) -> Seconds:
+    """The roofline of the layers at the vendor's peaks; 0 where operators are fused, or where no layers are known."""
+    if layers is None or gpu.cores or runtime not in ONE_BY_ONE:
+        return lambda batch: 0.0
+    limits = vendor_ceilings(gpu, precision)
+    flops, rates, read, moved = np.array(
+        [(layer.flops, limits.rate(layer), layer.weights_read_bytes, layer.moved_bytes) for layer in layers.layers]
+    ).T
+    each_s, size = flops / rates, value_share(precision) / limits.bytes_per_s
+    return lambda batch: _slower_s(batch * each_s, size * (read + batch * moved))
+
+
+def _slower_s(arithmetic_s: NDArray[np.float64], bandwidth_s: NDArray[np.float64]) -> float:
+    return float(np.maximum(arithmetic_s, bandwidth_s).sum())
+
+
+def passed_by(times_s: Iterable[tuple[float, float]], floor_s: Seconds) -> float:
+    """How far batches that somebody timed were faster than their floor, at least 1: then others may be, too."""
+    return max([1.0, *(floor_s(batch) / time_s for batch, time_s in times_s)])
+
+
+@cache
+def shipped_layers(architecture: str, size: str) -> Facts | None:
+    """The layers of an architecture at that input, where they are shipped."""
+    try:
+        layers = facts(full_name(architecture)) if has_layers(architecture) else None
+    except FactsError:
+        return None
+    return layers if layers and counted(layers, architecture).input == size else None
