@@ -105,8 +105,10 @@ def ways_wrong(earlier: Sequence[str], known: Sequence[str]) -> Iterator[str]:
 
 
 def spreads(stage: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Errors in the fan-outs on the ways to a stage."""
+    """Errors in the fan-outs on the ways to a stage, and ways that are none."""
     after = stage.get("after")
+    if after == []:
+        yield ("after",), "must not be empty. Name the stage before, or leave `after` out: frames then enter here."
     ways = {("after", i): way for i, way in enumerate(after)} if isinstance(after, list) else {("after",): after}
     for path, way in ways.items():
         fan_out = way.get("fan_out") if isinstance(way, Mapping) else None

@@ -98,6 +98,11 @@ def test_a_part_can_be_changed_by_its_name() -> None:
         ),
         (
             "after: decode}",
+            "after: []}",
+            "made.yaml:7:64: pipelines[0].stages[1].after: must not be empty. Name the stage before, or ",
+        ),
+        (
+            "after: decode}",
             "after: decoder}",
             "made.yaml:7:64: pipelines[0].stages[1].after: no stage is called `decoder`. Did you mean `decode`?",
         ),
