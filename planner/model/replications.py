@@ -16,7 +16,7 @@ WORLDS = (160, 2560, 5120)
 but the first only the hardest are replayed."""
 RISK_OFF = 0.1
 """Part of the risk that the confidence leaves by which the share of draws of speeds may surely fall short: half a point
-of 95 %. What just keeps 95 % could never be shown to."""
+of 95 %. What just keeps 95 % could never be shown to. Of those seen, as many must as are asked."""
 RISK_SHARE = 1.0
 """Part of the risk that the confidence leaves at which each predicted time is sized, 95 % for 95 %. At half of it plans
 that asked for 90 % held in 96 % of left-out truths: draws decide what is bought, and that is a margin twice."""

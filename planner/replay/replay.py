@@ -263,12 +263,12 @@ class Replay:
         return True if self._enough(share) and self._mean_low(model) >= target - 1e-9 else None
 
     def _enough(self, share: Interval) -> bool:
-        """Whether surely so many draws keep an SLO as must, or where it is only ranked, so many of the first as are
-        asked. One draw alone shows nothing."""
+        """Whether so many draws keep an SLO as are asked, and surely so many as must; where it is only ranked, so many
+        of the first. One draw alone shows nothing."""
         assert self.draws is not None
         if self.ranked and len(self.summaries) + self.unseen >= self.looks[-1] > 1:
             return share.mean >= self.draws.share
-        return share.low >= self.draws.least
+        return share.mean >= self.draws.share and share.low >= self.draws.least
 
     def _mean_low(self, model: str) -> float:
         """The mean over draws, or where it is only estimated, for noise, the low end of it (Student's t)."""

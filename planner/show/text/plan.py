@@ -169,11 +169,11 @@ def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
 
 
 def too_few_draws(replayed: Replayed) -> bool:
-    """True where the draws that keep every SLO surely are not as many as are asked."""
+    """True where the draws that keep every SLO are not as many as are asked, or not surely as many as must."""
     together, asked = replayed.draws_kept, replayed.draws_asked
     if together is None or asked is None or replayed.draws_mixed > 1:
         return False
-    return together.low < (least_share(asked) if Drawn.SPEEDS in replayed.drawn else asked)
+    return together.mean < asked or together.low < (least_share(asked) if Drawn.SPEEDS in replayed.drawn else asked)
 
 
 DRAWN = {Drawn.PHASES: "the cameras' phases", Drawn.SPEEDS: "speeds"}

@@ -1,5 +1,6 @@
 """Looks at draws of speeds: what one leaves in doubt is looked at again, before it is bought and before more is."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -9,6 +10,7 @@ from support.planning import T4, demand, model, offer, profile, question, scenar
 
 from planner.model.replications import WORLDS, Draws, least_share
 from planner.placing.packing.packed import Packing
+from planner.replay.hardest import wide_look
 from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
 from planner.replay.run import PLANNING, replay, seeds_of
 from planner.replay.trial import Trial
@@ -16,7 +18,7 @@ from planner.search.placement import OnFleet
 from planner.search.question import Question
 from planner.search.search import GLANCE, FleetSearch
 from simulator.clock.metrics import Summary
-from simulator.clock.worlds import Worlds
+from simulator.clock.worlds import WorldFigures, Worlds
 from simulator.world.curves import Interpolated
 from simulator.world.doubt import Doubt
 
@@ -82,6 +84,39 @@ def test_a_wider_look_decides_where_it_leaves_no_doubt(one_replay: Replay, kept:
     one = as_if_wide(one_replay, kept, WORLDS[1])
     assert (one.met, one.decided) == (met, decided)
     assert one.margin("detector") == pytest.approx(kept / WORLDS[1] - CONFIDENCE)
+
+
+@pytest.mark.parametrize(("kept", "met"), [(4608, True), (4605, False)])
+def test_of_the_draws_seen_as_many_must_keep_every_slo_as_are_asked(one_replay: Replay, kept: int, met: bool) -> None:
+    """89.9 % of 5,120 are surely more than 89 %, and fewer than the 90 % that are asked."""
+    one = as_if_wide(one_replay, kept, WORLDS[-1])
+    assert one.all_kept is not None
+    assert one.all_kept.low > least_share(CONFIDENCE)
+    assert one.met == met
+
+
+@pytest.mark.parametrize("share", [0.95, 0.99])
+def test_a_calm_run_seldom_ends_a_look_where_too_many_draws_break_whatever_their_strain(
+    one_replay: Replay, share: float
+) -> None:
+    """Of draws that break an SLO as often as may be, so many in a row are calm once in 25 times: `(1 - risk) ** (3.2 /
+    risk)`; to 99.9 % of the binomial. 64 whatever is asked are calm in half of the times where that is 99 %."""
+    first = replace(as_if(one_replay, 160, 160), draws=Draws(share, surely=False))
+    good, bad = (WorldFigures(one, 0, 0.0, {}, ()) for one in (as_if(one_replay, 1, 2).summaries))
+    tries, rng = 200, np.random.default_rng(1)
+
+    def ends_soon() -> bool:
+        seen: list[int] = []
+
+        def replayed(numbers: Sequence[int]) -> list[WorldFigures]:
+            seen.extend(numbers)
+            return [good if rng.random() < share else bad for _ in numbers]
+
+        wide_look(first, range(WORLDS[0], WORLDS[1]), replayed, verdict_only=False)
+        return len(seen) <= max(64, 3.2 / (1 - share))
+
+    soon = sum(ends_soon() for _ in range(tries))
+    assert soon <= 0.04 * tries + 3.1 * (0.04 * 0.96 * tries) ** 0.5
 
 
 @pytest.mark.parametrize(("kept", "met"), [(144, True), (143, False)])
