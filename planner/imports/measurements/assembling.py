@@ -43,7 +43,7 @@ def profile_of(
     gpu = gpus[facts["gpu"]]
     times_s = {batch: point.latency_s for batch, point in points.items()}
     doubts = doubts_of(facts, known, gpu, times_s, _named(read))
-    spread = max((point.spread for point in points.values() if point.spread is not None), default=None)
+    spread = _spread(points.values())
     profile = {
         "schema": SCHEMA,
         "model": _name(facts),
@@ -65,6 +65,11 @@ def profile_of(
         "doubts": _once(*(file.said.doubts for file in read), doubts),
     }
     return {key: value for key, value in profile.items() if value is not None}
+
+
+def _spread(points: Iterable[ToolMeasurement]) -> float | None:
+    """The largest between runs of any batch; None where no file says one."""
+    return max((point.spread for point in points if point.spread is not None), default=None)
 
 
 def _assumptions(read: Sequence[MeasuredFile], memory: "BatchMemory", spread: float | None) -> list[str]:
@@ -144,7 +149,7 @@ def _demand_all(
 ) -> None:
     """InputError where nobody said something that a profile needs."""
     unsaid = [name for name, value in facts.items() if not value]
-    unsaid += _unsaid(read, added, known)
+    unsaid += [*_unsaid_of_runs(read, added), *_unsaid_of_memory(read, added, known)]
     if unsaid:
         listed = ", ".join(name.replace("_", " ") for name in unsaid)
         wishes = WISHES | ({"input": f"--input {known.input}"} if known else {})
@@ -153,13 +158,21 @@ def _demand_all(
         raise InputError(f"{_named(read)}: {listed} not said. Add {' '.join(wishes[name] for name in unsaid)}.{more}")
 
 
-def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:
-    """What else a profile needs and nobody said."""
-    points = list(chain.from_iterable(file.said.points for file in read))
-    if added.batch is None and not all(point.batch for point in points):
+def _points(read: Sequence[MeasuredFile]) -> list[ToolMeasurement]:
+    return list(chain.from_iterable(file.said.points for file in read))
+
+
+def _unsaid_of_runs(read: Sequence[MeasuredFile], added: Added) -> Iterator[str]:
+    """What nobody said of how the model ran."""
+    if added.batch is None and not all(point.batch for point in _points(read)):
         yield "batch"
     if added.gpu_count is None and any(file.said.by_gpus for file in read):
         yield "gpu_count"
+
+
+def _unsaid_of_memory(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:
+    """What nobody said of what the model holds."""
+    points = _points(read)
     said = [*points, known]
     if not (added.weight_bytes or _known(said, "weight_bytes", "params")):
         yield "weights"
@@ -240,14 +253,26 @@ def _workspace(
 ) -> BatchMemory:
     """As a person said, else as the files have it, else as layers hold it."""
     if added.memory_bytes is not None:
-        size = f"{added.memory_bytes / 1e6:.4g} MB"
-        rule = f"Memory of smaller batches was not said: taken as the {size} of {max(points)}, the most that they hold."
-        of_each = dict.fromkeys(map(str, points), round(added.memory_bytes))
-        return BatchMemory(of_each, Evidence.ELSEWHERE, [rule] if len(points) > 1 else [])
+        return _as_said(points, added.memory_bytes)
     held = {batch: _held(point, batch, weight_bytes) for batch, point in points.items()}
     measured = {str(batch): round(size) for batch, size in held.items() if size is not None}
     if measured:
         return BatchMemory(measured, Evidence.ELSEWHERE)
+    return _as_layers_hold(points, precision, known)
+
+
+def _as_said(batches: Collection[int], memory_bytes: float) -> BatchMemory:
+    """What a person said of the largest batch, for each of them."""
+    size = f"{memory_bytes / 1e6:.4g} MB"
+    rule = f"Memory of smaller batches was not said: taken as the {size} of {max(batches)}, the most that they hold."
+    of_each = dict.fromkeys(map(str, batches), round(memory_bytes))
+    return BatchMemory(of_each, Evidence.ELSEWHERE, [rule] if len(batches) > 1 else [])
+
+
+def _as_layers_hold(
+    points: Mapping[int, ToolMeasurement], precision: str, known: names.Architecture | None
+) -> BatchMemory:
+    """In proportion to the batch: as much as layers hold at once for one sample."""
     each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
     in_proportion = {str(batch): round(each * batch) for batch in points}
     rule = "Memory of a batch was not measured: taken as the most that layers hold at once."

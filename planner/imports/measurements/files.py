@@ -117,17 +117,20 @@ def _of_batch(file: MeasuredFile, batch: int) -> MeasuredFile:
 
 def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
     """The file's points under one column, of one model at one input in one runtime."""
-    columns = list(dict.fromkeys(point.column for point in file.said.points))
     points = [point for point in file.said.points if point.column == added.column] or list(file.said.points)
     for fact in ("model", "input", "runtime"):
         points = _of_one(file, points, fact, getattr(added, fact))
-    left = {point.column for point in points}
-    if len(left) > 1 or (added.column and added.column not in left):
-        listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
-        raise InputError(
-            f"{file.path}: has the columns {listed}.{_hint(added.column, columns)} Name one with --column."
-        )
+    _demand_one_column(file, points, added.column)
     return replace(file, said=replace(file.said, points=tuple(points)))
+
+
+def _demand_one_column(file: MeasuredFile, points: Sequence[ToolMeasurement], wish: str | None) -> None:
+    """InputError where these points of the file are of several columns, or of another than was wished."""
+    found = {point.column for point in points}
+    if len(found) > 1 or (wish and wish not in found):
+        columns = list(dict.fromkeys(point.column for point in file.said.points))
+        listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
+        raise InputError(f"{file.path}: has the columns {listed}.{_hint(wish, columns)} Name one with --column.")
 
 
 def _hint(wish: str | None, known: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ LARGEST_BYTES = 64_000_000
 MARK_WITHIN = 200_000
 
 
-class Format(NamedTuple):
+class KnownFormat(NamedTuple):
     """How the files of a tool are known, and read."""
 
     read: Callable[..., Measurements]
@@ -31,22 +31,24 @@ class Format(NamedTuple):
     """What such JSON is; of texts nothing."""
 
 
-FORMATS: Mapping[MeasurementFormat, Format] = {
-    MeasurementFormat.TRTEXEC_LOG: Format(trtexec.read_log, marks=trtexec.MARKS),
-    MeasurementFormat.MLPERF: Format(printed.read_mlperf, marks=("MLPerf Results Summary",)),
-    MeasurementFormat.ULTRALYTICS: Format(printed.read_ultralytics, marks=("Inference time (ms/im)",)),
-    MeasurementFormat.TORCH_BENCHMARK: Format(printed.read_torch_benchmark, marks=("Times are in ",)),
-    MeasurementFormat.PERF_ANALYZER: Format(tables.read_perf_analyzer, columns=("Inferences/Second", "Client Send")),
-    MeasurementFormat.MODEL_ANALYZER: Format(
+FORMATS: Mapping[MeasurementFormat, KnownFormat] = {
+    MeasurementFormat.TRTEXEC_LOG: KnownFormat(trtexec.read_log, marks=trtexec.MARKS),
+    MeasurementFormat.MLPERF: KnownFormat(printed.read_mlperf, marks=("MLPerf Results Summary",)),
+    MeasurementFormat.ULTRALYTICS: KnownFormat(printed.read_ultralytics, marks=("Inference time (ms/im)",)),
+    MeasurementFormat.TORCH_BENCHMARK: KnownFormat(printed.read_torch_benchmark, marks=("Times are in ",)),
+    MeasurementFormat.PERF_ANALYZER: KnownFormat(
+        tables.read_perf_analyzer, columns=("Inferences/Second", "Client Send")
+    ),
+    MeasurementFormat.MODEL_ANALYZER: KnownFormat(
         tables.read_model_analyzer, columns=("Model", "Batch", "Model Config Path")
     ),
-    MeasurementFormat.TIMM: Format(tables.read_timm, columns=tables.TIMM),
-    MeasurementFormat.CSV: Format(tables.read_plain, columns=tables.PLAIN),
-    MeasurementFormat.TRTEXEC_TIMES: Format(trtexec.read_times, keys={"computeMs"}, json=(list,)),
-    MeasurementFormat.TRTEXEC_PROFILE: Format(trtexec.read_layers, keys={"count"}, json=(list,)),
-    MeasurementFormat.TIMM_JSON: Format(documents.read_timm_json, keys={"infer_step_time"}, json=(list, dict)),
-    MeasurementFormat.GENAI_PERF: Format(documents.read_genai_perf, keys={"request_latency"}, json=(dict,)),
-    MeasurementFormat.VLLM: Format(documents.read_vllm, keys=documents.VLLM_KEYS, json=(dict,)),
+    MeasurementFormat.TIMM: KnownFormat(tables.read_timm, columns=tables.TIMM),
+    MeasurementFormat.CSV: KnownFormat(tables.read_plain, columns=tables.PLAIN),
+    MeasurementFormat.TRTEXEC_TIMES: KnownFormat(trtexec.read_times, keys={"computeMs"}, json=(list,)),
+    MeasurementFormat.TRTEXEC_PROFILE: KnownFormat(trtexec.read_layers, keys={"count"}, json=(list,)),
+    MeasurementFormat.TIMM_JSON: KnownFormat(documents.read_timm_json, keys={"infer_step_time"}, json=(list, dict)),
+    MeasurementFormat.GENAI_PERF: KnownFormat(documents.read_genai_perf, keys={"request_latency"}, json=(dict,)),
+    MeasurementFormat.VLLM: KnownFormat(documents.read_vllm, keys=documents.VLLM_KEYS, json=(dict,)),
 }
 """The first that fits a file is its own."""
 PICKLES = (b"\x80", b"PK\x03\x04")
@@ -85,6 +87,10 @@ def _read(said: TextFile, name: MeasurementFormat | None) -> Measurements:
     body = said.text.split(f"{RESULT}\n", 1)[-1].lstrip()
     if body[:1] in ("{", "[") and not is_text(said, name):
         return _read_json(said, parse_json(body.encode()), name)
+    return _read_text(said, name)
+
+
+def _read_text(said: TextFile, name: MeasurementFormat | None) -> Measurements:
     found = name or _by_columns(said) or _by_mark(said)
     if found is None:
         raise _unknown_table(said)

@@ -1,7 +1,7 @@
 """What tools print: MLPerf's summary, Ultralytics' table, and that of torch.utils.benchmark."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -156,10 +156,15 @@ SPREAD = re.compile(r"\s*\(\+-[\d.]+\)$")
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
+def _are_several(lines: Iterable[str]) -> bool:
+    """Whether there are tables under different titles."""
+    return len(set(filter(TITLE.match, lines))) > 1
+
+
 def _compared(said: TextFile) -> Iterator[tuple[int, str, dict[str, str]]]:
     """The rows of all tables: line, label, and cells by their column; of several tables with its title."""
     lines = [(line, COLOURS.sub("", coloured)) for line, coloured in said.lines]
-    several = len({text.strip() for _, text in lines if TITLE.match(text.strip())}) > 1
+    several = _are_several(text.strip() for _, text in lines)
     heads: list[str] = []
     title = ""
     for line, text in lines:

@@ -123,12 +123,18 @@ def _same_average(said: TextFile, mean_ms: float) -> None:
         agree(said, mean_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
 
 
+def _demand_as_asked(said: TextFile, asked: str | None, bound: str) -> None:
+    """InputError where another batch ran than was asked for."""
+    if asked and bound and asked != bound:
+        raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
+
+
 def _batch(said: TextFile, dimensions: Sequence[str]) -> int | None:
     """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
     bound = dimensions[0] if len(dimensions) > 1 else ""
     asked, implicit = _first(ASKED, said), _first(IMPLICIT, said)
-    if not implicit and asked and bound and asked != bound:
-        raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
+    if not implicit:
+        _demand_as_asked(said, asked, bound)
     beside = implicit if implicit != "1" else None  # one beside the shapes that is 1 may be any of theirs
     found = beside or asked or bound or implicit
     return whole(said, found, "the batch") if found else None
@@ -146,10 +152,15 @@ def _facts(said: TextFile, command: str, dimensions: Sequence[str]) -> dict[str,
     return {name: value for name, value in facts.items() if value}
 
 
+def _named_precision(command: str) -> str:
+    """Lowest that the command allows by name; empty where it names none."""
+    return next((name for name, flag in FLAGS if flag in command.split()), "")
+
+
 def _precision(said: TextFile, command: str) -> str:
     """Lowest that the build may use; empty where an engine was loaded whose build is not in the log."""
-    named = next((name for name, flag in FLAGS if flag in command.split()), "")
-    if named or _first(LOADED, said) or not (built := _first(PRECISION, said)):
+    named, built = _named_precision(command), _first(PRECISION, said)
+    if named or _first(LOADED, said) or not built:
         return named
     reduced = next((name for name in ("int8", "bf16", "fp16") if name.upper() in built), "")
     may_use_tf32 = int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
