@@ -56,7 +56,7 @@ class Sums(NamedTuple):
     room: Scratch
 
 
-class Backlog(NamedTuple):
+class BacklogColumns(NamedTuple):
     """Requests of each model that wait at the start, and come evenly then; see `simulator.clock.stability`."""
 
     waiting: Ints
@@ -119,7 +119,13 @@ def replay(
 
 @loop
 def grow(
-    layout: Layout, backlog: Backlog, asked: WorldRequests, queues: Queues, room: Scratch, rule: int, end_s: float
+    layout: Layout,
+    backlog: BacklogColumns,
+    asked: WorldRequests,
+    queues: Queues,
+    room: Scratch,
+    rule: int,
+    end_s: float,
 ) -> None:
     """Find which models' backlogs grow, as `simulator.clock.stability` does."""
     count = 0

@@ -13,7 +13,7 @@ from simulator.clock.metrics import Summary, Tally, device_metrics, finished_lat
 from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import ARRIVALS, Coming
 from simulator.clock.replays.backlog import Backlog
-from simulator.clock.replays.places import Place, PlainGpus, Room, plain_gpus
+from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
 from simulator.clock.run import Compiled, noise_by_queue, replicate
 from simulator.clock.serving import ROUNDING
 from simulator.clock.stability import compute_load, drain
@@ -132,7 +132,7 @@ class PlainWorlds:
         self.kinds = {device.id: device.gpu for device in worlds.deployment.devices}
         self.mine = {model: sorted(own) for model, own in gpus.by_model.items()}
         self.models = list(worlds.workload.rates_rps())
-        self.room = Room(gpus, self.models)
+        self.places = Places(gpus, self.models)
         self.doubted = worlds.deployment.doubted
         self.noisy = any(queue.stage.cv for queue in self.queues)
         self.peak_bytes = [max(gpu.memory_used) for gpu in self.gpus]
@@ -179,7 +179,7 @@ class PlainWorlds:
         coming = [ARRIVALS.coming(workload, duration_s, seed) for seed in seeds]
         most = np.array([one.most for one in coming])
         threads = min(len(seeds), THREADS_MAX, cores()) if most.sum() >= REQUESTS_FOR_THREADS else 1
-        places = self.room.places(most.max(axis=0), threads)
+        places = self.places.wide_enough(most.max(axis=0), threads)
         found: dict[int, _Seen] = {}
 
         def replay(thread: int) -> None:
@@ -208,22 +208,22 @@ class PlainWorlds:
         if self.noisy or self.swapping:
             code.come(come, requests, end_s)
             loads = self._serve(place, columns, seed)
-            self.adding.add_up(self.room.layout, columns, requests, sums, warmup_s, end_s)
+            self.adding.add_up(self.places.layout, columns, requests, sums, warmup_s, end_s)
         else:
-            self.adding.replay(self.room.layout, come, requests, columns, sums, self.rule, warmup_s, end_s)
+            self.adding.replay(self.places.layout, come, requests, columns, sums, self.rule, warmup_s, end_s)
         return _Seen(sums._replace(room=None), int(requests.begin[-1]), loads)
 
     def _serve(self, place: Place, columns: Any, seed: int) -> dict[int, _Loads]:
         """Where batches have noise, whose factors are drawn as they are used up, or models take turns in memory."""
         code = self.code
-        code.deal(self.room.layout, place.requests, columns)
+        code.deal(self.places.layout, place.requests, columns)
         noise = self._noise(seed)
         for number, factors in noise.items():
             code.draw_factors(columns, factors, number)
-        begins = self.room.layout.gpu_begin
+        begins = self.places.layout.gpu_begin
         for number, gpu in enumerate(self.gpus):
             if number not in self.swapping:
-                alone = self.room.layout._replace(gpu_begin=begins[number : number + 2])
+                alone = self.places.layout._replace(gpu_begin=begins[number : number + 2])
                 self._serve_resident(alone, columns, noise, code.rule_of(gpu))
         return {number: self._serve_in_turns(number, place, columns, noise) for number in self.swapping}
 
@@ -236,7 +236,7 @@ class PlainWorlds:
 
     def _serve_in_turns(self, number: int, place: Place, columns: Any, noise: Mapping[int, Iterator[float]]) -> _Loads:
         turning, end_s, gpu = self.plain.turning, self.worlds.duration_s, self.gpus[number]
-        first, end = self.room.layout.gpu_begin[number : number + 2].tolist()
+        first, end = self.places.layout.gpu_begin[number : number + 2].tolist()
         queues, rule = self.code.part(columns, first, end), turning.rule_in_turns(gpu)
         most_s = (1 + ROUNDING) * float((self.plain.load_s + columns.longest_s)[first:end].max())
         turns = place.turns[number]._replace(most_s=most_s)

@@ -36,8 +36,7 @@ class Speeds:
         self.here = [gpus[replica.devices[0]] for replica in replicas]
         self.caps = np.array([replica.batching.max_batch_size for replica in replicas], dtype=np.int64)
         self.padded = np.flatnonzero([replica.batching.padded for replica in replicas])
-        rows = np.arange(len(replicas))
-        self.row = np.repeat(rows, self.caps)
+        self.row = np.repeat(np.arange(len(replicas)), self.caps)
         self.size = np.concatenate([np.arange(1, cap + 1) for cap in self.caps])
         latencies = [profile.latency for profile in profiles]
         errors = list(map(_error_of, profiles))
@@ -50,18 +49,21 @@ class Speeds:
         self.errs = _Factors(doubt[self.row], errors_sd)
         self.full = np.cumsum(self.caps) - 1
         self.full_errs = _Factors(doubt, errors_sd[self.full])
-        # The best pace is that of one of the points that a curve was measured at.
-        points = [latency.x for latency in latencies]
-        self.point_size = _flat(points)
-        self.point_begin = np.cumsum([0, *map(len, points[:-1])])
-        self.point_row = np.repeat(rows, list(map(len, points)))
-        self.point_s = _flat(map(_at_its_points, profiles))
-        sds = (tuple(map(error, sizes)) for error, sizes in zip(errors, points, strict=True))
-        self.point_errs = _Factors(doubt[self.point_row], _flat(sds))
+        self._note_points(profiles, errors, doubt)
         sessions = list(map(_session_of, replicas))
         self.sessions = list(dict.fromkeys(sessions))
         self.session = np.array([self.sessions.index(one) for one in sessions])
         self._note_power(profiles)
+
+    def _note_points(self, profiles: Sequence[Profile], errors: Sequence[Curve], doubt: NDArray[np.int64]) -> None:
+        """The points that curves were measured at: the best pace is that of one of them."""
+        points = [profile.latency.x for profile in profiles]
+        self.point_size = _flat(points)
+        self.point_begin = np.cumsum([0, *map(len, points[:-1])])
+        self.point_row = np.repeat(np.arange(len(points)), list(map(len, points)))
+        self.point_s = _flat(map(_at_its_points, profiles))
+        sds = (tuple(map(error, sizes)) for error, sizes in zip(errors, points, strict=True))
+        self.point_errs = _Factors(doubt[self.point_row], _flat(sds))
 
     def _note_power(self, profiles: Sequence[Profile]) -> None:
         """What GPUs draw: idle, at their limit, and with a model where that was measured."""

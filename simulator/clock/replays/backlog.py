@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.clock.replays.places import PlainGpus, Room
+from simulator.clock.replays.places import Places, PlainGpus
 from simulator.world.workload import Floats
 
 BACKLOG = 8
@@ -37,7 +37,7 @@ class Backlog:
         caps = [sum(plain.queues[number].cap for number in plain.by_model[model]) for model in models]
         self.waiting = BACKLOG * np.array(caps, dtype=np.int64)
         self.phases = np.array([phase(place) for place in range(len(models))])
-        self.room = Room(plain, models)
+        self.places = Places(plain, models)
 
     def growing(self, rates_rps: Mapping[str, float], service_s: Floats | None = None) -> tuple[tuple[str, ...], float]:
         """Models whose backlog does not shrink where batches take so long, or as long as is known; and the time that
@@ -49,13 +49,13 @@ class Backlog:
         end_s = watched_s(float(rounds_s.max()), rates_rps)
         by_model_rps = np.array([rates_rps[model] for model in self.models])
         wanted = self.waiting + np.ceil(end_s * by_model_rps).astype(np.int64)
-        place = self.room.places(wanted, 1)[0]
+        place = self.places.wide_enough(wanted, 1)[0]
         grows = np.zeros(len(self.models), dtype=np.bool_)
-        backlog = plain.adding.Backlog(self.waiting, by_model_rps, self.phases, grows)
+        backlog = plain.adding.BacklogColumns(self.waiting, by_model_rps, self.phases, grows)
         calm = place.columns._replace(
             service_s=service_s,
             drop=np.zeros(len(plain.queues), dtype=np.int64),
             used=np.full(len(plain.queues), -1),
         )
-        plain.adding.grow(self.room.layout, backlog, place.requests, calm, place.sums.room, plain.rule, end_s)
+        plain.adding.grow(self.places.layout, backlog, place.requests, calm, place.sums.room, plain.rule, end_s)
         return tuple(model for model, one in zip(self.models, grows.tolist(), strict=True) if one), end_s

@@ -1,9 +1,9 @@
 """The queues of a deployment whose GPUs nobody disturbs, as machine code has them, and places to replay them in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from simulator.clock.run import TURNS, World
 from simulator.clock.serving import ServingGpu
 from simulator.rules.latencies import Counts
+from simulator.rules.queues import Queue
 from simulator.rules.routing import split
-from simulator.world.deployment import Deployment, Routing
+from simulator.world.deployment import Deployment, Replica, Routing
 from simulator.world.workload import Floats
 
 SPARE = 1.1
@@ -53,34 +54,54 @@ class PlainGpus:
         self.adding: Any = import_module("simulator.clock.adding_up")
         self.gpus = list(template.gpus.values())
         self.queues = [queue for gpu in self.gpus for queue in gpu.queues]
-        numbers = {id(queue): number for number, queue in enumerate(self.queues)}
-        self.by_model = {
-            model: [numbers[id(chain[0])] for chain in chains] for model, chains in template.queues.items()
-        }
+        self.by_model = _numbers_by_model(self.queues, template)
         """The queues of each model, in the order of its replicas."""
-        every = [(self.by_model[service.model], service.replicas) for service in deployment.services]
-        replicas = {number: one for own, those in every for number, one in zip(own, those, strict=True)}
-        self.replicas = [replicas[number] for number in range(len(self.queues))]
+        self.replicas = _replicas_by_queue(deployment, self.by_model)
         """By queue."""
         self.rule = self.code.rule_of(self.gpus[0])
         self.swapping = [number for number, gpu in enumerate(self.gpus) if gpu.queues and gpu.swaps]
         self.turning: Any = import_module("simulator.clock.swapping") if self.swapping else None
-        links = {host.id: host.pcie_root_bytes_per_s for host in deployment.hosts}
-        self.links = [links[gpu.device.host] for gpu in self.gpus]
+        self.links = _links_of(self.gpus, deployment)
+        """Bytes a second that GPUs of a host share, by GPU."""
         self.service_s: Floats = self.code.columns(self.queues, 0).service_s
         """By queue and batch size, as it is known."""
-        self.load_s = np.array([queue.stage.load_s(queue.stage.weight_bytes) for queue in self.queues])
+        self.load_s = np.array(list(map(_load_s, self.queues)))
         """Of all its weights, by queue."""
         self.gpu_begin = begins([len(gpu.queues) for gpu in self.gpus])
         """Where the queues of each GPU begin, and where the last one's end."""
-        self.in_order = np.array([number for own in self.by_model.values() for number in own], dtype=np.int64)
+        self.in_order = np.array(list(chain.from_iterable(self.by_model.values())), dtype=np.int64)
         """Queues by model and replica, and of these:"""
         self.caps = np.array([self.queues[number].cap for number in self.in_order.tolist()], dtype=np.int64)
         self.places = np.searchsorted(self.gpu_begin, self.in_order, side="right") - 1
         """Their GPUs."""
 
 
-class Room:
+def _numbers_by_model(queues: Sequence[Queue], template: World) -> dict[str, list[int]]:
+    """Places among the queues of those of each model, in the order of its replicas."""
+    numbers = {id(queue): number for number, queue in enumerate(queues)}
+    return {model: [numbers[id(stages[0])] for stages in those] for model, those in template.queues.items()}
+
+
+def _replicas_by_queue(deployment: Deployment, by_model: Mapping[str, Sequence[int]]) -> list[Replica]:
+    """The replica of each queue."""
+    numbers = chain.from_iterable(by_model[service.model] for service in deployment.services)
+    replicas = chain.from_iterable(service.replicas for service in deployment.services)
+    found = dict(zip(numbers, replicas, strict=True))
+    return [found[number] for number in range(len(found))]
+
+
+def _load_s(queue: Queue) -> float:
+    """How long all weights of a queue's model take to load."""
+    return queue.stage.load_s(queue.stage.weight_bytes)
+
+
+def _links_of(gpus: Sequence[ServingGpu], deployment: Deployment) -> list[float]:
+    """How fast the PCIe root of its host is, by GPU."""
+    by_host = {host.id: host.pcie_root_bytes_per_s for host in deployment.hosts}
+    return [by_host[gpu.device.host] for gpu in gpus]
+
+
+class Places:
     """Places for replaying worlds, and which queues are whose there: larger ones where a world has more requests."""
 
     def __init__(self, plain: PlainGpus, models: Sequence[str]) -> None:
@@ -93,7 +114,7 @@ class Room:
         self.layout: Any
         self._places: list[Place] = []
 
-    def places(self, wanted: Counts, count: int) -> list[Place]:
+    def wide_enough(self, wanted: Counts, count: int) -> list[Place]:
         """So many, with room for so many requests of each model."""
         if (wanted > self.most).any():
             self.most, self._places = (SPARE * wanted).astype(np.int64) + 1, []
