@@ -147,7 +147,8 @@ class Quantity:
     @property
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of what people may write: a number, or a text with one of the units."""
-        units = "|".join(re.escape(unit) for unit in (*self.units, *self.words))
+        short = (re.escape(unit) for unit in self.units if unit not in self.words)
+        units = "|".join((*short, *map(in_any_case, self.words)))
         pattern = rf"^\s*{self.prefix}{NUMBER}\s*({units})?\s*$"
         text = {"type": "string", "pattern": pattern, "examples": list(self.examples)}
         return {"anyOf": [{"type": "number", "minimum": 0}, text]}
@@ -177,6 +178,11 @@ class HourlyPrice(Quantity):
         if re.fullmatch(rf"\s*\$?\s*{NUMBER}\s*(\$|USD)?\s*", text) and re.search(r"\$|USD", text):
             raise ValueError(f"must say for how long the price is, got `{text[:40]}`. {self.hint}")
         return Quantity.parse(self, text.strip().removeprefix("$"))
+
+
+def in_any_case(word: str) -> str:
+    """Pattern of a word in small letters or capitals, where patterns know no flag for it."""
+    return "".join(f"[{c}{c.upper()}]" if c.isalpha() else re.escape(c) for c in word)
 
 
 def spelled(**units: str) -> dict[str, str]:

@@ -149,8 +149,9 @@ def test_any_text_is_a_quantity_or_a_value_error(text):
 def test_examples_fit_the_json_schema_and_the_type(kind, quantity):
     adapter = TypeAdapter(kind)
     pattern = adapter.json_schema()["anyOf"][1]["pattern"]
-    for example in quantity.examples:
-        assert re.search(pattern, example)
+    words = [f"3 {word}" for unit in quantity.words for word in (unit, unit.upper(), unit.title())]
+    for example in (*quantity.examples, *words):
+        assert re.search(pattern, example), example
         assert adapter.validate_python(example) == quantity(example)
 
 
