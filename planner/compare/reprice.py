@@ -203,16 +203,20 @@ class Repricing:
         known = [cost for cost in costs if cost is not None]
         return sum(known) if costs and len(known) == len(costs) else None
 
+    @cached_property
+    def own_usd_per_hour(self) -> dict[str, float]:
+        """What one's own machines cost each, as the plan has it."""
+        replayed = [one for answer in (self.best, *self.plan.alternatives) for one in answer.instances]
+        return {one.instance: one.usd_per_hour for one in reversed(replayed) if one.provider == OWN}
+
     def hourly(self, machines: Machines) -> float | None:
         """Of machines of one type: one's own cost what they cost in the plan, others what the plan's kind of price is.
         None where that is not known."""
-        replayed = [one for answer in (self.best, *self.plan.alternatives) for one in answer.instances]
-        own = {one.instance: one.usd_per_hour for one in reversed(replayed) if one.provider == OWN}
         kind = next((one.price_kind for one in self.best.instances if one.price_kind), self.prices.kind)
         listed = self.prices.listed(machines)
         price = listed.prices.get(kind) if listed and kind else None
         rented = price.usd_per_hour if price else None
-        each = own.get(machines.instance) if machines.provider == OWN else rented
+        each = self.own_usd_per_hour.get(machines.instance) if machines.provider == OWN else rented
         return None if each is None else machines.count * each
 
     def way(self, way: WayOfServing) -> WayOfServing:

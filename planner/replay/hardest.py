@@ -10,7 +10,7 @@ from planner.replay.replay import Replay, WideLook
 from simulator.clock.worlds import WorldFigures
 from simulator.flow.rates import service_rates_rps
 from simulator.rules.speeds import Speeds
-from simulator.world.deployment import Deployment
+from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.workload import Floats
 
 SPARE_MIN = 0.05
@@ -33,7 +33,6 @@ class Strain:
     """
 
     def __init__(self, deployment: Deployment, rates_rps: Mapping[str, float]) -> None:
-        asked_rps = service_rates_rps(deployment, rates_rps)
         every = [(service, replica) for service in deployment.services for replica in service.replicas]
         every.sort(key=lambda one: one[1].devices[0])
         gpus = [replica.devices[0] for _, replica in every]
@@ -41,9 +40,8 @@ class Strain:
         self.slo_s = np.array([service.slo.latency_s for service, _ in every])
         begins = [not place or gpus[place - 1] != gpu for place, gpu in enumerate(gpus)]
         self.gpu_begin, self.gpu_of = np.flatnonzero(begins), np.cumsum(begins) - 1
-        shares = [replica.share / sum(one.share for one in service.replicas) for service, replica in every]
-        rates = [asked_rps[service.model] * share for (service, _), share in zip(every, shares, strict=True)]
-        self.batches_per_s = np.array(rates) / self.speeds.caps
+        asked_rps = service_rates_rps(deployment, rates_rps)
+        self.batches_per_s = np.array([asked_rps[s.model] * _share(s, one) for s, one in every]) / self.speeds.caps
 
     def hardest_first(self, seeds: Sequence[int]) -> list[int]:
         """Places of the seeds, those first in whose worlds a model is strained most."""
@@ -56,6 +54,11 @@ class Strain:
         loads = np.add.reduceat(self.batches_per_s * full_s, self.gpu_begin, axis=1)
         free = np.maximum(1 - loads[:, self.gpu_of], SPARE_MIN)
         return np.asarray((full_s / self.slo_s / free).max(axis=1))
+
+
+def _share(service: Service, replica: Replica) -> float:
+    """The part of a model's requests that comes to one of its replicas."""
+    return replica.share / sum(one.share for one in service.replicas)
 
 
 def in_order(seen: Replay, numbers: Sequence[int], below: float = np.inf) -> Replay:
@@ -104,11 +107,20 @@ def wide_look(
         at_best = verdict_only and first.loses(broken[ANY], len(order))
     counts = {name: float(count) for name, count in broken.items()}
     rest = [] if at_best else order[end:]
-    sample = [number for number in rest if number < len(first.summaries)]
-    for name, count in _broken(first, replayed(sample)).items() if sample else ():
-        counts[name] += count * len(rest) / len(sample)
+    for name, count in _broken_in_the_rest(first, rest, replayed).items():
+        counts[name] += count
     together = counts.pop(ANY)
     return WideLook(len(order), counts, together, at_best)
+
+
+def _broken_in_the_rest(
+    first: Replay, rest: Sequence[int], replayed: Callable[[Sequence[int]], Sequence[WorldFigures]]
+) -> dict[str, float]:
+    """In how many of these draws each model breaks its SLO, if in as large a part as of those in the first look."""
+    sample = [number for number in rest if number < len(first.summaries)]
+    if not sample:
+        return {}
+    return {name: count * len(rest) / len(sample) for name, count in _broken(first, replayed(sample)).items()}
 
 
 def _broken(first: Replay, figures: Sequence[WorldFigures]) -> Counter[str]:

@@ -8,6 +8,7 @@ from planner.catalog.sold import Instance
 from planner.model.plan import OfOneKind, Searched
 from planner.replay.pipelines import each_once
 from planner.replay.trial import Trial, evidence
+from simulator.clock.metrics import Summary
 from simulator.world.profile import weakest
 
 
@@ -20,7 +21,6 @@ def of_each_kind(trials: Sequence[Trial], catalog: Catalog) -> tuple[OfOneKind, 
 def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> OfOneKind:
     placed = trial.packing.placed
     profiles = [p.portion.sized.profile for p in placed]
-    devices = [device for summary in trial.replay.summaries for device in summary.devices.values()]
     return OfOneKind(
         gpu=trial.devices[0].kind.gpu.name,
         candidate=trial.candidate,
@@ -28,7 +28,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         cost_usd_per_hour=trial.cost_usd_per_hour,
         usd_per_hour_by_price=_by_price(trial, sold),
         prices_as_of=min((offer.as_of for offer in trial.bought if offer.as_of), default=""),
-        utilization=fmean(device.utilization for device in devices),
+        utilization=_utilization(trial.replay.summaries),
         energy_w=trial.energy_w,
         slo_held=trial.replay.all_kept,
         evidence=weakest(*(evidence(p.portion.sized.profile, p.swapped) for p in placed)),
@@ -37,6 +37,11 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         runtime=each_once(profile.runtime for profile in profiles),
         searched=Searched.SCREENED if trial.replay.screened else Searched.CONFIRMED,
     )
+
+
+def _utilization(summaries: Sequence[Summary]) -> float:
+    """The mean of all GPUs in all replications."""
+    return fmean(device.utilization for summary in summaries for device in summary.devices.values())
 
 
 def _by_price(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> dict[str, float]:

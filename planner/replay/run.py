@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from planner.model.replications import (
-    draws_asked,
-    looks_at,
-)
+from planner.model.replications import draws_asked, looks_at
 from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
@@ -89,34 +86,16 @@ def replay(
     set beside others, by what the first look sees.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
-    is_counted = so_far.draws is not None and not so_far.draws.surely and not screen
-    if ranked and is_counted:
-        so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
-    looks, stretched, rates_rps = so_far.looks, so_far.stretch, so_far.rates_rps(1.0)
-    seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
+    stretched = so_far.stretch
     check(deployment, workload)
-    worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, rates_rps)
+    worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
+    seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
     draws = Replications(scenario, worlds, seed_at, stretched.warmup_s)
-    numbers: Sequence[int] = range(looks[0] if is_counted else looks[-1])
-    if verdict_only and is_counted:
-        order = Strain(deployment, rates_rps).hardest_first([seed_at(number) for number in numbers])
-        if lost := _given_up(so_far, draws, order):
-            return lost
-        numbers = order
-    for number, one in draws.in_turn(numbers, _ends(so_far, len(numbers))):
-        so_far = _with_one_more(so_far, one)
-        if not (screen or number):
-            so_far = replace(so_far, first=partial(_window, worlds.apart, seed_at(0), one.figures.summary))
-        count = len(so_far.summaries)
-        tell(count / next(look for look in looks if look >= count))
-        if _is_enough(so_far, screen=screen):
-            break
-    if not is_counted:
-        return so_far
-    ordered = in_order(so_far, numbers)
-    if so_far.lost:
-        return ordered.at_best if verdict_only else ordered
-    return ordered if ordered.decided else _looked_wider(ordered, draws, Strain(deployment, rates_rps), verdict_only)
+    if not _is_counted(so_far):
+        return _in_turn(so_far, draws, range(so_far.looks[-1]), tell)
+    if ranked:
+        so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
+    return _counted(so_far, draws, tell, verdict_only)
 
 
 class Replication(NamedTuple):
@@ -142,6 +121,15 @@ class Replications:
         """All of some numbers, side by side up to each end."""
         for begin, end in pairwise(ends):
             yield from zip(numbers[begin:end], self.seen(numbers[begin:end]), strict=True)
+
+    @cached_property
+    def strain(self) -> Strain:
+        """By which the hardest are known."""
+        return Strain(self.worlds.deployment, self.worlds.rates_rps)
+
+    def hardest_first(self, most: int) -> list[int]:
+        """The numbers of so many, those first in whose worlds a model is strained most."""
+        return self.strain.hardest_first([self.seed_at(number) for number in range(most)])
 
     @property
     def requests(self) -> int:
@@ -177,6 +165,39 @@ class Replications:
         return {model: share * figures.summary.models[model].slo_attainment for model, share in self.accuracy.items()}
 
 
+def _is_counted(so_far: Replay) -> bool:
+    """Whether draws of speeds are counted that keep every SLO."""
+    return so_far.draws is not None and not so_far.draws.surely and not so_far.screened
+
+
+def _in_turn(so_far: Replay, draws: Replications, numbers: Sequence[int], tell: Callable[[float], None]) -> Replay:
+    """Replications of these numbers, until more are not worth their time."""
+    for number, one in draws.in_turn(numbers, _ends(so_far, len(numbers))):
+        so_far = _with_one_more(so_far, one)
+        if not (so_far.screened or number):
+            worlds, first_seed = draws.worlds.apart, draws.seed_at(0)
+            so_far = replace(so_far, first=partial(_window, worlds, first_seed, one.figures.summary))
+        count = len(so_far.summaries)
+        tell(count / next(look for look in so_far.looks if look >= count))
+        if _is_enough(so_far):
+            break
+    return so_far
+
+
+def _counted(so_far: Replay, draws: Replications, tell: Callable[[float], None], verdict_only: bool) -> Replay:
+    """All draws of the first look, and others at the hardest of more where those leave the verdict open."""
+    numbers: Sequence[int] = range(so_far.looks[0])
+    if verdict_only:
+        numbers = draws.hardest_first(len(numbers))
+        if lost := _given_up(so_far, draws, numbers):
+            return lost
+    seen = _in_turn(so_far, draws, numbers, tell)
+    ordered = in_order(seen, numbers)
+    if seen.lost:
+        return ordered.at_best if verdict_only else ordered
+    return ordered if ordered.decided else _looked_wider(ordered, draws, verdict_only)
+
+
 def _given_up(so_far: Replay, draws: Replications, order: Sequence[int]) -> Replay | None:
     """The hardest draws of the first look, if they show that too few of all keep the SLOs: tried as long as half of
     every few break one. None where they do not show it."""
@@ -190,12 +211,11 @@ def _given_up(so_far: Replay, draws: Replications, order: Sequence[int]) -> Repl
     return None
 
 
-def _looked_wider(first: Replay, draws: Replications, strain: Strain, verdict_only: bool) -> Replay:
+def _looked_wider(first: Replay, draws: Replications, verdict_only: bool) -> Replay:
     """The first look at draws of speeds, and others at the hardest of more and more draws until they decide."""
     so_far = first
     for look in first.looks[1:]:
-        order = strain.hardest_first([draws.seed_at(number) for number in range(look)])
-        wide = wide_look(first, order, draws.figures, verdict_only=verdict_only)
+        wide = wide_look(first, draws.hardest_first(look), draws.figures, verdict_only=verdict_only)
         so_far = replace(first, wide=replace(wide, replayed=len(draws.known)), requests=draws.requests)
         if so_far.decided or wide.at_best:
             break
@@ -211,13 +231,13 @@ def _ends(so_far: Replay, most: int) -> list[int]:
     return [0, *sorted(end for end in ends if end <= most)]
 
 
-def _is_enough(so_far: Replay, *, screen: bool) -> bool:
+def _is_enough(so_far: Replay) -> bool:
     """Whether more replications are not worth their time."""
-    if (len(so_far.summaries) % LOST_EVERY == 0 and so_far.lost) or (screen and _screened(so_far)):
+    if (len(so_far.summaries) % LOST_EVERY == 0 and so_far.lost) or (so_far.screened and _screened(so_far)):
         return True
     if len(so_far.summaries) not in so_far.looks:
         return False
-    return so_far.decided or so_far.lost or (screen and (so_far.short or so_far.undecidable))
+    return so_far.decided or so_far.lost or (so_far.screened and (so_far.short or so_far.undecidable))
 
 
 def _not_begun(

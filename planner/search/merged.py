@@ -111,7 +111,6 @@ def weigh(
     only compared, on the fleet that the others need. InterruptedSearch at Ctrl-C, with the best of what was found.
     """
     tried: list[MergingWay] = []
-    unmergeable: list[str] = []
     objective = loaded.scenario.objective
 
     def told(option: Option) -> Progress:
@@ -127,16 +126,8 @@ def weigh(
             tried.append(MergingWay(option, question, stop.plan))
             raise
 
-    questions: list[tuple[Option, Loaded, Question]] = []
+    questions, unmergeable = asked(loaded, catalog, library)
     try:
-        for option in options(loaded, library):
-            nothing_shared = option.merging is not option.way
-            if nothing_shared and loaded.scenario.merging is Merging.AUTO:
-                unmergeable += option.assumptions
-                continue
-            own = option.of(loaded)
-            question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
-            questions.append((option, own, question))
         for option, own, question in questions:
             least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
             pays = not question.served or best_rank(question, option) < least
@@ -148,6 +139,24 @@ def weigh(
         return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
     except KeyboardInterrupt as stop:
         raise until_then(stop, tried, objective, [question for _, _, question in questions]) from None
+
+
+def asked(
+    loaded: Loaded, catalog: Catalog, library: Profiles
+) -> tuple[list[tuple[Option, Loaded, Question]], list[str]]:
+    """The question of each way that the scenario allows, with the scenario as that has it; and why others merge
+    nothing."""
+    questions: list[tuple[Option, Loaded, Question]] = []
+    unmergeable: list[str] = []
+    for option in options(loaded, library):
+        nothing_shared = option.merging is not option.way
+        if nothing_shared and loaded.scenario.merging is Merging.AUTO:
+            unmergeable += option.assumptions
+            continue
+        own = option.of(loaded)
+        question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
+        questions.append((option, own, question))
+    return questions, unmergeable
 
 
 def needs_no_room(tried: Sequence[MergingWay]) -> bool:
