@@ -170,9 +170,7 @@ class Run:
     ) -> Trained:
         """The steps measured before and between, beside the epoch in its parts."""
         real = [step_s for part in epoch for step_s in part.steps_s]
-        # Means, not medians: an epoch is a sum, and disturbances are in it.
-        step_s = mean(wall_s for wall_s, _ in measured)
-        busy_s = mean(busy_s for _, busy_s in measured)
+        step_s, busy_s = mean_step_s(measured)
         on_cpu = self.device.kind == "cpu"
         own_load_s = 0.0 if self.training.workers else ready.batch_s
         start_s = max(0.0, start.took_s - step_s - ready.copy_s) if start else 0.0
@@ -266,6 +264,12 @@ class Run:
             self.device.synchronise()
             steps_s.append(time.perf_counter() - step_start_s)
         return EpochPart(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s)
+
+
+def mean_step_s(measured: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """By the clock and in the processor's own time."""
+    # Means, not medians: an epoch is a sum, and disturbances are in it.
+    return mean(wall_s for wall_s, _ in measured), mean(busy_s for _, busy_s in measured)
 
 
 def split(steps: int) -> list[int]:

@@ -3,9 +3,10 @@
 No batch takes less than its operators need, and of two kinds of one chip none is slower that is better in everything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from math import exp, log
 from typing import NamedTuple
 
@@ -100,18 +101,26 @@ def in_order(told: Mapping[str, Estimate], gpus: Mapping[str, GPU]) -> dict[str,
     """
     own = {name: Weighed(log(estimate.value), _weight(estimate)) for name, estimate in told.items()}
     groups = {name: frozenset([name]) for name in told}
-    pairs = [(one, other) for one in told for other in told if one != other and is_as_good(gpus[one], gpus[other])]
+    pairs = _as_good_pairs({name: gpus[name] for name in told})
     while pairs:
-        means = {name: _mean([own[member] for member in groups[name]]) for name in told}
+        means = _means(groups, own)
         better, worse = max(pairs, key=lambda pair: means[pair[0]] - means[pair[1]])
         if means[better] - means[worse] < SAME:
             break
         both = groups[better] | groups[worse]
         groups |= dict.fromkeys(both, both)
-    return {
-        name: _moved(estimate, exp(_mean([own[member] for member in groups[name]]) - own[name].log_s))
-        for name, estimate in told.items()
-    }
+    means = _means(groups, own)
+    return {name: _moved(estimate, exp(means[name] - own[name].log_s)) for name, estimate in told.items()}
+
+
+def _as_good_pairs(gpus: Mapping[str, GPU]) -> list[tuple[str, str]]:
+    """Two kinds each, of which the first has all that the second has."""
+    return [(one, other) for one, other in permutations(gpus, 2) if is_as_good(gpus[one], gpus[other])]
+
+
+def _means(groups: Mapping[str, Set[str]], own: Mapping[str, Weighed]) -> dict[str, float]:
+    """The mean logarithm of each kind's group."""
+    return {name: _mean([own[member] for member in group]) for name, group in groups.items()}
 
 
 def _weight(estimate: Estimate) -> float:

@@ -250,9 +250,7 @@ class Predictor:
         """One sample of a model by its published name, where its own layers do not contradict that."""
         facts = self.grounds.facts(model)
         own = facts if facts and ":" in facts.model else None
-        architecture, size = names.identity(own.model if own else model)
-        if own and not is_alike(own, architecture):
-            architecture = own.model
+        architecture, size = _identity(own) if own else names.identity(model)
         counts = counted(facts, architecture) if facts else None
         ran_at = self.learnt.precision(gpu, precision, architecture, counts)
         is_published = not own or (counts is not None and names.is_counted(architecture, counts.input))
@@ -274,8 +272,7 @@ class Predictor:
             return []
         flops = 2 * (at_size(known, one.input).macs or 0.0)
         series = series_of(one)
-        facts = self.grounds.facts(model)
-        layers = facts if facts and counted(facts, one.architecture).input == one.input else None
+        layers = self._layers_at(model, one)
 
         def time_s(batch: float) -> Estimate:
             return self.ordered.predict(replace(one, batch=batch), layers)
@@ -301,12 +298,23 @@ class Predictor:
             )
         ]
 
+    def _layers_at(self, model: str, one: PredictedCase) -> Facts | None:
+        """The model's own layers, where they are known at the input of the case."""
+        facts = self.grounds.facts(model)
+        return facts if facts and counted(facts, one.architecture).input == one.input else None
+
     def _likeliest_input(self, model: str, architecture: str) -> str:
         """The input at which the architecture takes as many operations as the model is known to; empty: not known."""
         facts = self.grounds.facts(model)
         known = [p.flops_per_sample for p in self.library.for_model(model) if p.flops_per_sample]
         flops = known[0] if known else facts.flops if facts else 0.0
         return names.input_of(architecture, flops / 2)
+
+
+def _identity(own: Facts) -> tuple[str, str]:
+    """The published architecture and input of a model's own layers; its own name where they contradict that."""
+    architecture, size = names.identity(own.model)
+    return architecture if is_alike(own, architecture) else own.model, size
 
 
 def is_alike(facts: Facts, architecture: str) -> bool:

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from calibrate.io.files import FileError, read_text
 from calibrate.layers.facts import facts, full_name, has_layers, named
 from calibrate.layers.facts import known as models_with_layers
-from calibrate.layers.work import FactsError
+from calibrate.layers.work import Facts, FactsError
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.published import names, runtimes
@@ -248,13 +248,18 @@ def _runtime(written: str, precision: str, gpu: GPU) -> str:
     return runtime
 
 
+def _layers_by_name(model: str, architecture: str) -> Facts | None:
+    """A network's own layers, by either name; None where none are shipped. FactsError where several may be meant."""
+    full = next((full_name(name) for name in (model, architecture) if has_layers(name) or is_sourced(name)), "")
+    return facts(full) if full in named() else None
+
+
 def _shipped_counts(model: str, architecture: str, size: str) -> names.Architecture | None:
     """Counts of a network's own layers, which plans know it by too; None where there are published ones."""
     if names.is_counted(architecture, size):
         return None
     try:
-        full = next((full_name(name) for name in (model, architecture) if has_layers(name) or is_sourced(name)), "")
-        layers = facts(full) if full in named() else None
+        layers = _layers_by_name(model, architecture)
         if layers is None or not is_alike(layers, architecture):
             return None
         own = counted(layers, architecture)

@@ -78,14 +78,21 @@ def _unserved(planned: AsPlanned, served: Collection[str]) -> tuple[str, ...]:
     return tuple(model for model in planned.question.needs if model not in served)
 
 
+def _answers(planned: AsPlanned, served: Collection[str]) -> bool:
+    """Whether the models that are served answer anything: a pipeline without a stage does not."""
+    if planned.question.scenario.pipelines and _unserved(planned, served):
+        return False
+    return bool(served)
+
+
 def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
     """What is left after a loss, replayed where its streams can come; models without a replica are served no more."""
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
     unserved = _unserved(planned, served)
-    alone = not unserved or not planned.question.scenario.pipelines  # a pipeline without a stage answers nothing
-    refusal = left.refusal if served and alone else None
-    trial = _replayed(left, served, progress, loss) if served and alone and not refusal else None
+    answers = _answers(planned, served)
+    refusal = left.refusal if answers else None
+    trial = _replayed(left, served, progress, loss) if answers and not refusal else None
     return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),

@@ -70,9 +70,10 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
     options = marked(every_option(scenario, subject, machines, predictor, rates))
     if not options:
         raise no_option(loaded, scenario, rejections)
-    allowed = [option for option in options if is_allowed(option)]
+    allowed = list(filter(is_allowed, options))
     sure = keeping_up(scenario, subject, surest(allowed))
     cheapest, fastest = cheapest_of(sure), fastest_of(sure)
+    chosen = [one for one in (cheapest, fastest) if one]
     return TrainingPlan(
         name=scenario.name or subject.name,
         options=options,
@@ -86,17 +87,22 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
             *loaded.warnings,
             *usual_length(scenario, subject),
             *warnings(scenario, machines, options),
-            *fed(scenario, subject, [one for one in (cheapest, fastest) if one]),
+            *fed(scenario, subject, chosen),
             *probed_rates(scenario, rates),
             *measured_doubts(scenario, subject, options, library),
         ),
         rejections=tuple(rejections),
         cheapest_at_fresh_price=at_fresh_price(sure, today),
-        stale_prices=tuple(stale_prices([one for one in (cheapest, fastest) if one], today)),
-        prices_as_of=min((source.as_of for source in machines if source.as_of), default=""),
+        stale_prices=tuple(stale_prices(chosen, today)),
+        prices_as_of=_prices_as_of(machines),
         deadline_s=scenario.deadline,
         budget_usd=scenario.budget,
     )
+
+
+def _prices_as_of(machines: Sequence[MachineSource]) -> str:
+    """The day of the oldest price; empty where none has one."""
+    return min((source.as_of for source in machines if source.as_of), default="")
 
 
 # The scenario beside the catalog
