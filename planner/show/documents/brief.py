@@ -179,11 +179,12 @@ def on_time(model: ModelAnswer) -> str:
 
 def next_steps(plan: Plan) -> list[str]:
     """How to get further where the search was stopped; the measurement that is worth most, unless a feasible plan gains
-    nothing by it, and a cheaper precision."""
+    nothing by it, a fleet that is much cheaper but less sure, and a cheaper precision."""
     stopped = [one for one in plan.warnings if one.what.code in (Code.INTERRUPTED, Code.INTERRUPTED_BEFORE)]
     feasible = plan.recommendation.feasible
     worthwhile = [one for one in plan.measure_next if not (feasible and reasons.saves_nothing(one))]
     steps = [reasons.sentence(warning(one)[1]) for one in stopped] + reasons.measure_next(worthwhile)[:1]
+    steps += reasons.less_sure(plan)
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
     for outlook in cheaper[:1]:
         line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))

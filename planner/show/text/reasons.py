@@ -20,7 +20,7 @@ from planner.model.plan import (
     Rejection,
 )
 from planner.model.statement import Code, Statement
-from planner.units.writing import counted, dollars, exact, gigabytes, names, seconds, span_usd
+from planner.units.writing import counted, dollars, exact, gigabytes, names, seconds, share, span_usd
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import (
     GROUPED,
@@ -48,6 +48,10 @@ FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.P
 """What can stop a fleet that was tried; the rest stops an offer before."""
 LEAST_PAID_USD = 0.0005
 """Below it, dollars round to nothing: a machine of one's own at a low price, or none; no machine that is saved."""
+MOST_DRAWS = 0.8
+"""From this share of draws on, a fleet that was refused by draws is told to who would be content with less."""
+MUCH_CHEAPER = 0.8
+"""Of the cost of the answer, at most."""
 PRECISIONS = "At another precision or in another runtime, as large batches, not replayed"
 
 
@@ -241,6 +245,20 @@ def saved_by(one: Measurement) -> str:
     if saves_nothing(one):
         return ", and makes the plan surer, not cheaper"
     return f", for {dollars(worth)}/month to be expected"
+
+
+def less_sure(plan: Plan) -> list[str]:
+    """The cheapest fleet that was tried, is much cheaper, and keeps every SLO in most draws, though not in enough."""
+    most = MUCH_CHEAPER * plan.recommendation.cost_usd_per_hour
+    by_draws = [no for no in plan.rejections if no.why.code is Code.MISSED_AT_BEST and no.observed >= MOST_DRAWS]
+    much_cheaper = [(no.cost_usd_per_hour, no) for no in by_draws if (no.cost_usd_per_hour or math.inf) <= most]
+    if not plan.recommendation.feasible or not much_cheaper:
+        return []
+    cost, no = min(much_cheaper, key=lambda one: one[0] or math.inf)
+    return [
+        f"Or less surely: {subject_name(no.subject)} at {dollars(cost or 0)}/h keeps every SLO in at most "
+        f"{share(no.observed)} of the draws, where {share(no.limit)} are asked. `confidence` asks for fewer."
+    ]
 
 
 def saves_nothing(one: Measurement) -> bool:
