@@ -330,10 +330,12 @@ class Replay:
 
     @property
     def broken(self) -> list[str]:
-        """Models whose SLO was broken in some draw that was seen, those in most draws first: a few draws leave every
-        SLO unproven, so that all would count as missed."""
+        """Models whose SLO was broken in some draw that was seen, those in most draws first, and those that do not keep
+        up: a few draws leave every SLO unproven, so that all would count as missed."""
         times = {model: kept.count(False) for model, kept in self._kept_in_draws.items()}
-        return sorted((model for model, n in times.items() if n), key=lambda model: -times[model])
+        growing = [model for model in times if self.verdicts[model] is not Verdict.STABLE]
+        broken = {model for model, n in times.items() if n}.union(growing)
+        return sorted((model for model in times if model in broken), key=lambda model: -times[model])
 
     def margin(self, model: str) -> float:
         """Mean attainment over its target, below zero where missed; NaN where no request was judged. Where phases are

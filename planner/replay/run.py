@@ -90,7 +90,7 @@ def replay(
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
-    draws = Replications(scenario, worlds, seed_at, stretched.warmup_s)
+    draws = Replications(scenario, worlds, seed_at, stretched.warmup_s, kept=_is_counted(so_far))
     if not _is_counted(so_far):
         return _in_turn(so_far, draws, range(so_far.looks[-1]), tell)
     if ranked:
@@ -109,10 +109,13 @@ class Replication(NamedTuple):
 
 
 class Replications:
-    """Replications of one deployment by number, each replayed once."""
+    """Replications of one deployment by number, each replayed once where they are `kept`."""
 
-    def __init__(self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], warmup_s: float) -> None:
+    def __init__(
+        self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], warmup_s: float, kept: bool
+    ) -> None:
         self.worlds, self.seed_at, self.warmup_s = worlds, seed_at, warmup_s
+        self.kept = kept
         self.accuracy = {spec.name: spec.accuracy for spec in scenario.asked}
         self.half_life_s = scenario.accuracy.half_life
         self.known: dict[int, Replication] = {}
@@ -142,6 +145,9 @@ class Replications:
 
     def seen(self, numbers: Sequence[int]) -> Iterator[Replication]:
         """Those of some numbers, replayed side by side."""
+        if not self.kept:
+            yield from self._replayed([self.seed_at(number) for number in numbers])
+            return
         missing = [number for number in numbers if number not in self.known]
         found = zip(missing, self._replayed([self.seed_at(number) for number in missing]), strict=True)
         for number in numbers:

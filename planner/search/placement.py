@@ -189,13 +189,15 @@ class OnFleet:
 
     def _in_large(self) -> Iterator[Trial]:
         """Of a large fleet: with room for all models, then with more for what missed; then the usual packing, and one
-        with replicas on all GPUs."""
+        with replicas on all GPUs; then with GPUs of their own for models that always missed."""
         if roomy := self._roomy():
             yield roomy
             yield from islice(self._tighter(roomy), 1)
         for packing in (self._packer({}, None).pack(self.devices), self._evenly()):
             if trial := self._replayed_if_new(packing):
                 yield trial
+        if self.missed and (apart := self._apart()):
+            yield apart
 
     def _roomy(self) -> Trial | None:
         """Packed with a little more room for all models."""

@@ -59,6 +59,10 @@ KINDS_ALONE_MAX = 3
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
 
+HUGE_GPUS = 512
+"""GPUs of a huge fleet, of which each try takes ten seconds or more: there are few tries, and only glances at what is
+set beside the best."""
+
 STEPS_DOWN = 16
 """Of a fleet that does, such a part is left out at a time: one instance where there are fewer than twice as many."""
 
@@ -367,7 +371,8 @@ class FleetSearch:
         if not near and (place >= KINDS_SHOWN - 1 or self._must_cut(program)):
             self._pass_over(program, KIND_TOO_DEAR, bound)
             return None
-        trial = self._cheapest_beside(best, program, most if near and place < KINDS_ALONE_MAX else None)
+        tried = near and place < KINDS_ALONE_MAX and len(best.devices) < HUGE_GPUS
+        trial = self._cheapest_beside(best, program, most if tried else None)
         if trial is None:
             self._pass_over(program, self._limit_on(program, bound) or NO_FLEET_OF_KIND, bound)
         return trial
@@ -438,7 +443,8 @@ class FleetSearch:
         """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
         objective = self.question.scenario.objective
         ways = [trial for trial in alone if not trial.replay.screened]
-        if len({offer.gpu.name for offer in self.question.offers}) > 1 and objective is not Objective.GPUS:
+        is_open = len({offer.gpu.name for offer in self.question.offers}) > 1 and objective is not Objective.GPUS
+        if is_open and len(best.devices) < HUGE_GPUS:
             fewest = self.best(self.question.program(), Objective.GPUS, ALTERNATIVE)
             ways += [fewest] if fewest else []
         others = {(trial.candidate, trial.fleet): trial for trial in ways if trial.candidate != best.candidate}
@@ -563,7 +569,8 @@ class Descent:
 
     First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work to
     be carried, and back in halves: fleets between two steps may be left out. Of large fleets only the first is tried in
-    order, and halves begin there. Last, instances are left out of the fleet that was found.
+    order, and halves begin there. Last, instances are left out of the fleet that was found, but where it is huge: there
+    the last step is 1 % of work.
     """
 
     def __init__(
@@ -624,6 +631,8 @@ class Descent:
             low = middle
             if fleet and self.effort.thorough:
                 self.excluded.append(fleet)
+        if len(best.devices) >= HUGE_GPUS:
+            return best
         for offer in sorted(best.offers, key=lambda o: -o.usd_per_hour):
             best = self.search.with_fewest(best, offer, self.effort)
         return best

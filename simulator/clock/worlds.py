@@ -99,7 +99,7 @@ class Worlds:
     def _plain(self) -> "PlainWorlds | None":
         """All GPUs in machine code; None where somebody can disturb one of them, or a router decides."""
         gpus = plain_gpus(self.deployment, self.duration_s)
-        return PlainWorlds(self, gpus) if gpus else None
+        return PlainWorlds(self.apart, gpus) if gpus else None
 
 
 class _Loads(NamedTuple):

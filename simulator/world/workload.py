@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -188,11 +187,8 @@ def draw(
 
 
 def steady_cameras(workload: Workload, seed: int) -> dict[str, Cameras]:
-    """The cameras of each model that nothing else asks, without jitter and of one rate: with their phases all of them
-    is drawn, however long they run."""
-    alike = {model: mine for model, mine in _by_model(workload).items() if _alike(mine)}
-    parts = iter(_uniform([one for mine in alike.values() for one in mine], seed))
-    return {model: _phased(mine, list(islice(parts, len(mine)))) for model, mine in alike.items()}
+    """As `SteadyCameras`, with the phases of one seed."""
+    return SteadyCameras.of(workload).phased(seed)
 
 
 class _Placed(NamedTuple):
@@ -221,6 +217,32 @@ def _by_model(workload: Workload) -> dict[str, list[_Placed]]:
     return by_model
 
 
+@dataclass(frozen=True, slots=True)
+class SteadyCameras:
+    """The cameras of each model that nothing else asks, without jitter and of one rate: with their phases all of them
+    is drawn, however long they run."""
+
+    streams: tuple[_Placed, ...]
+    by_model: Mapping[str, Cameras]
+    """Without phases."""
+
+    @classmethod
+    def of(cls, workload: Workload) -> "SteadyCameras":
+        """Those of a workload, the same for every seed."""
+        alike = {model: mine for model, mine in _by_model(workload).items() if _alike(mine)}
+        streams = tuple(one for mine in alike.values() for one in mine)
+        return cls(streams, {model: _without_phases(mine) for model, mine in alike.items()})
+
+    def phased(self, seed: int) -> dict[str, Cameras]:
+        """With their phases."""
+        ends = np.cumsum([len(cameras.source) for cameras in self.by_model.values()])
+        parts = np.split(_uniform(self.streams, seed), ends[:-1])
+        return {
+            model: cameras._replace(phase_s=part * (1 / cameras.rate_rps))
+            for (model, cameras), part in zip(self.by_model.items(), parts, strict=False)
+        }
+
+
 def _alike(streams: Sequence[_Placed]) -> bool:
     """Whether all are steady cameras of one rate whose phases are drawn."""
     match streams[0].stream.arrivals:
@@ -229,22 +251,20 @@ def _alike(streams: Sequence[_Placed]) -> bool:
     return False
 
 
-def _uniform(streams: Sequence[_Placed], seed: int) -> list[Floats]:
+def _uniform(streams: Sequence[_Placed], seed: int) -> Floats:
     """A number from 0 to 1 for each source of each stream: of many streams all at once, which gives the same."""
     counts = [one.stream.count for one in streams]
     if len(streams) < FEW + 2 * max(counts, default=0):
-        return [one.rng(seed).random(count) for one, count in zip(streams, counts, strict=True)]
-    numbers = first_numbers(seed, [one.place for one in streams], counts)
-    return np.split(numbers, np.cumsum(counts)[:-1])
+        one_by_one = [one.rng(seed).random(count) for one, count in zip(streams, counts, strict=True)]
+        return np.concatenate([np.empty(0), *one_by_one])
+    return first_numbers(seed, [one.place for one in streams], counts)
 
 
-def _phased(streams: Sequence[_Placed], parts: Sequence[Floats]) -> Cameras:
-    """Cameras whose first frames come after such parts of a period."""
-    rate_rps = streams[0].stream.arrivals.rate_rps
+def _without_phases(streams: Sequence[_Placed]) -> Cameras:
     counts = [one.stream.count for one in streams]
     return Cameras(
-        rate_rps,
-        phase_s=np.concatenate(parts) * (1 / rate_rps),
+        streams[0].stream.arrivals.rate_rps,
+        phase_s=np.empty(0),
         source=np.concatenate([one.source for one in streams]),
         stream=np.repeat(np.arange(len(streams), dtype=np.int32), counts),
     )
@@ -254,9 +274,11 @@ def arrivals_of(
     workload: Workload, duration_s: float, seed: int, cameras: Mapping[str, Cameras]
 ) -> dict[str, Cameras | Floats]:
     """By model: the steady cameras that ask it, or else when its requests arrive, as `draw` has them."""
+    models = dict.fromkeys(stream.model for stream in workload.streams)
+    others = {} if models.keys() <= cameras.keys() else _by_model(workload)
     return {
-        model: cameras[model] if model in cameras else _drawn(mine, duration_s, seed).arrival_s
-        for model, mine in _by_model(workload).items()
+        model: cameras[model] if model in cameras else _drawn(others[model], duration_s, seed).arrival_s
+        for model in models
     }
 
 

@@ -11,17 +11,17 @@ from simulator.world.workload import (
     Cameras,
     Demand,
     Floats,
+    SteadyCameras,
     Workload,
     arrivals_of,
     draw,
     frames_each,
-    steady_cameras,
 )
 
 KEPT_BYTES = 2**28
 """Arrivals that are kept for the next deployment: 22 million requests."""
 KEPT_PHASES_BYTES = 2**26
-"""Cameras with their phases that are kept beside: 800 draws of 5,000 of them."""
+"""Phases of cameras that are kept beside: 1,600 draws of 5,000 of them."""
 
 
 class Arrivals:
@@ -35,6 +35,7 @@ class Arrivals:
         self.held_bytes = 0
         self._workload: Workload | None = None
         self._kept: dict[tuple[str, float, int], Any] = {}
+        self._steady_cameras: SteadyCameras | None = None
         self._cameras: dict[int, dict[str, Cameras]] = {}
         self._cameras_bytes = 0
 
@@ -60,7 +61,7 @@ class Arrivals:
         """What was drawn, with its bytes, if it was not kept."""
         if workload is not self._workload:
             self._workload, self._kept, self.held_bytes = workload, {}, 0
-            self._cameras, self._cameras_bytes = {}, 0
+            self._steady_cameras, self._cameras, self._cameras_bytes = None, {}, 0
         if key in self._kept:
             return self._kept[key]
         found, size_bytes = come()
@@ -70,11 +71,12 @@ class Arrivals:
         return found
 
     def _steady(self, workload: Workload, seed: int) -> dict[str, Cameras]:
-        """As `steady_cameras`: the same for replications of any length."""
+        """The steady cameras with their phases: the same for replications of any length."""
         if seed in self._cameras:
             return self._cameras[seed]
-        cameras = steady_cameras(workload, seed)
-        size_bytes = sum(one.phase_s.nbytes + one.source.nbytes + one.stream.nbytes for one in cameras.values())
+        self._steady_cameras = self._steady_cameras or SteadyCameras.of(workload)
+        cameras = self._steady_cameras.phased(seed)
+        size_bytes = sum(one.phase_s.nbytes for one in cameras.values())
         if self._cameras_bytes + size_bytes <= KEPT_PHASES_BYTES:
             self._cameras[seed] = cameras
             self._cameras_bytes += size_bytes

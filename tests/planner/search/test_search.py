@@ -46,6 +46,7 @@ from planner.show.text.reasons import kinds_left_out
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning, warning_line
+from simulator.clock.metrics import Verdict
 from simulator.world.deployment import Drop
 from simulator.world.workload import Stream, Trace, Workload
 
@@ -581,6 +582,20 @@ def test_models_of_a_large_fleet_get_room_at_once(monkeypatch: pytest.MonkeyPatc
     assert len(fewer.missed) <= 4, "with room, with more for what missed, as usual, on all GPUs"
 
 
+def test_a_huge_fleet_is_found_in_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = tight_beside_three()
+    for name in ("placement.LARGE_GPUS", "search.LARGE_GPUS", "search.HUGE_GPUS"):
+        monkeypatch.setattr(f"planner.search.{name}", 1)
+    search = FleetSearch(q, silent)
+    found = search.best(q.program(), Objective.COST, PROOF)
+    assert found
+    assert found.met
+    tried = len(search.tried)
+    assert tried <= 1 + 3 + PROOF.halvings, "the first, steps up to half more work, and halves of the last"
+    assert not search.others(found, search.alone(found))
+    assert len(search.tried) == tried
+
+
 def test_more_room_goes_to_what_broke_its_slo_in_a_draw() -> None:
     q = tight_beside_three()
     here = OnFleet(q, q.offers, (4,), False, lambda _: lambda _: None)
@@ -589,7 +604,17 @@ def test_more_room_goes_to_what_broke_its_slo_in_a_draw() -> None:
     assert screened
     for trial in screened:
         kept = trial.replay.draws_kept
-        assert set(trial.short) == {m for m in q.needs if kept[m].mean < 1}
+        growing = {m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE}
+        assert set(trial.short) == growing | {m for m in q.needs if kept[m].mean < 1}
+
+
+def test_more_room_goes_to_what_does_not_keep_up_though_all_was_in_time() -> None:
+    q = tight_beside_three()
+    met = FleetSearch(q, silent).try_fleet(q.offers, (6,))
+    assert met
+    assert not met.replay.broken
+    behind = replace(met, replay=replace(met.replay, overloaded=("c",)))
+    assert behind.short == ["c"]
 
 
 def test_what_a_request_a_right_answer_and_a_stream_cost() -> None:

@@ -1,7 +1,9 @@
 """Worlds of one deployment: the figures of each are those of a replication of its own, to the last bit."""
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -116,3 +118,19 @@ def test_frames_of_cameras_come_in_order_where_phases_are_a_bit_apart() -> None:
         end = compiled._film(phases_s, rate_rps, arrival_s, 0, duration_s)
         np.testing.assert_array_equal(arrival_s[:end], asked)
     assert swapped > 50
+
+
+def test_worlds_that_are_let_go_take_their_room_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large fleet's takes hundreds of megabytes, and a search has dozens: none waits for the next collection."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(run.Compiled, "worth_requests", -1)
+    many = worlds(*world(0))
+    assert list(many.seen(SEEDS))
+    assert many._plain
+    room = ref(many._plain.room)
+    gc.disable()
+    try:
+        del many
+        assert room() is None
+    finally:
+        gc.enable()
