@@ -192,7 +192,7 @@ class OnFleet:
         with replicas on all GPUs; then with GPUs of their own for models that always missed."""
         if roomy := self._roomy():
             yield roomy
-            yield from islice(self._tighter(roomy), 1)
+            yield from islice(self._tighter(roomy, ROOM), 1)
         for packing in (self._packer({}, None).pack(self.devices), self._evenly()):
             if trial := self._replayed_if_new(packing):
                 yield trial
@@ -203,11 +203,11 @@ class OnFleet:
         """Packed with a little more room for all models."""
         return self._replayed_if_new(self._packer(dict.fromkeys(self.models, ROOM), None).pack(self.devices))
 
-    def _tighter(self, trial: Trial) -> Iterator[Trial]:
-        """Packed again and again, with ever more room for what missed."""
-        tightness: dict[str, float] = {}
+    def _tighter(self, trial: Trial, room: float = 1.0) -> Iterator[Trial]:
+        """Packed again and again, with so much room for all models and ever more for what missed."""
+        tightness = dict.fromkeys(self.models, room)
         for seed in range(2, 2 + REPAIRS):
-            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.short}
+            tightness |= {m: tightness.get(m, room) * TIGHTEN for m in trial.short}
             tighter = self._replayed_if_new(self._packer(tightness, None, seed).pack(self.devices))
             if tighter is None:
                 return

@@ -579,7 +579,7 @@ def test_models_of_a_large_fleet_get_room_at_once(monkeypatch: pytest.MonkeyPatc
     assert found.met
     fewer = OnFleet(q, q.offers, (found.fleet[0] - 1,), False, lambda _: lambda _: None)
     assert isinstance(fewer.find(), Miss)
-    assert len(fewer.missed) <= 4, "with room, with more for what missed, as usual, on all GPUs"
+    assert len(fewer.missed) <= 5, "with room, with more for what missed, as usual, on all GPUs, some models apart"
 
 
 def test_a_huge_fleet_is_found_in_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
