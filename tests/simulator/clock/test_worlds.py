@@ -127,7 +127,7 @@ def test_worlds_that_are_let_go_take_their_room_along(monkeypatch: pytest.Monkey
     many = worlds(*world(0))
     assert list(many.seen(SEEDS))
     assert many._plain
-    room = ref(many._plain.room)
+    room = ref(many._plain)
     gc.disable()
     try:
         del many
