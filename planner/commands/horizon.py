@@ -7,15 +7,13 @@ import typer
 
 from planner.api import serving
 from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set
-from planner.console.shipped import shipped
+from planner.console.shipped import said
 from planner.model.choices import HorizonWay
 from planner.units.writing import Format
 
 
 def horizon(
-    scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", callback=shipped, help="YAML file with a `calendar`.")
-    ],
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", callback=said, help="YAML file with a `calendar`.")],
     overrides: Set = None,
     check: Annotated[
         HorizonWay | None,

@@ -9,7 +9,7 @@ import typer
 
 from planner.api import modelling
 from planner.console.options import Catalogs
-from planner.console.shipped import shipped
+from planner.console.shipped import said
 
 
 class Form(StrEnum):
@@ -24,7 +24,7 @@ def predict(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", callback=shipped, help="CSV with columns gpu, model, input, precision, runtime, batch."
+            metavar="FILE", callback=said, help="CSV with columns gpu, model, input, precision, runtime, batch."
         ),
     ],
     form: Annotated[

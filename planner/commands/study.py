@@ -9,7 +9,7 @@ import typer
 
 from planner.api import studying
 from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet
-from planner.console.shipped import shipped
+from planner.console.shipped import said
 from planner.questions.studies.engines import WORKERS_MAX, EngineName
 from planner.units.writing import Format
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def study(
-    file: Annotated[
-        Path, typer.Argument(metavar="STUDY", callback=shipped, help="YAML file, as in scenarios/studies.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="STUDY", callback=said, help="YAML file, as in scenarios/studies.")],
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the base, for all points. Repeatable."),

@@ -8,13 +8,13 @@ import typer
 
 from planner.api import training
 from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose
-from planner.console.shipped import shipped
+from planner.console.shipped import said
 from planner.units.writing import Format
 
 
 def train(
     scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", callback=shipped, help="YAML file, as in scenarios/training.")
+        Path, typer.Argument(metavar="SCENARIO", callback=said, help="YAML file, as in scenarios/training.")
     ],
     overrides: Set = None,
     measure: Annotated[

@@ -7,14 +7,14 @@ import typer
 
 from planner.api import asking, validating
 from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set
-from planner.console.shipped import shipped
+from planner.console.shipped import said
 from planner.units.writing import Format
 
 
 def validate(
     scenario: Annotated[
         Path | None,
-        typer.Argument(metavar="SCENARIO", callback=shipped, help="YAML file; not with --replay.", show_default=False),
+        typer.Argument(metavar="SCENARIO", callback=said, help="YAML file; not with --replay.", show_default=False),
     ] = None,
     device: Device = "cuda:0",
     duration: Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from planner.console.shipped import named, shipped
+from planner.console.shipped import named, said
 from planner.units.writing import Format
 
 
@@ -31,7 +31,7 @@ Scenario = Annotated[
     Path,
     typer.Argument(
         metavar="SCENARIO",
-        callback=shipped,
+        callback=said,
         autocompletion=named,
         help="YAML file, or one that is shipped, e.g. video; `planner init` writes one.",
     ),

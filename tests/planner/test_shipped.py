@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.paths import SCENARIOS
 
-from planner.console.shipped import named, shipped
+from planner.console.shipped import named, said, shipped
 from planner.objects import Scenario
 from simulator.errors import InputError
 
@@ -31,6 +31,22 @@ def test_a_file_that_is_there_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("video.yaml").touch()
     assert shipped(Path("video.yaml")) == Path("video.yaml")
+
+
+@pytest.mark.parametrize(
+    ("typed", "note"),
+    [
+        ("lenet.yaml", "lenet.yaml: no such file here; the shipped scenario training/lenet.yaml is used.\n"),
+        ("lenet", ""),
+        ("scenarios/video.yaml", ""),
+        ("own.yaml", ""),
+    ],
+)
+def test_what_stands_for_a_file_that_is_not_there_is_named(tmp_path, monkeypatch, capsys, typed, note):
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").touch()
+    assert said(Path(typed)) == shipped(Path(typed))
+    assert capsys.readouterr() == ("", note)
 
 
 @pytest.mark.parametrize("typed", ["nosuch", "../README.md", "/video.yaml", "data", "."])

@@ -8,13 +8,13 @@ import typer
 
 from planner.api import modelling
 from planner.console.options import Device, FormJson, Quiet
-from planner.console.shipped import shipped
+from planner.console.shipped import said
 from planner.units.writing import Format
 
 
 def train(
     spec: Annotated[
-        Path, typer.Argument(metavar="SPEC", callback=shipped, help="YAML file with the tasks, e.g. merge/digits.yaml.")
+        Path, typer.Argument(metavar="SPEC", callback=said, help="YAML file with the tasks, e.g. merge/digits.yaml.")
     ],
     out: Annotated[
         Path | None,

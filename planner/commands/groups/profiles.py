@@ -56,7 +56,8 @@ def profiles_show(
         note(f"{model} is taken for {meant}, as published tables mean it.")
     if len(found) > WHOLE_MAX and not verbose:
         emit(speed_list(found, screen))
-        emit("\nAll of each: -v, or --gpu KIND for those of one kind.\n")
+        one_kind = "" if gpu else ", or --gpu KIND for those of one kind"
+        emit(f"\nAll of each: -v{one_kind}.\n")
         return
     emit("\n".join(profile_show(profile, screen, library.measured(profile)) for profile in found))
 

@@ -253,9 +253,23 @@ def why_not(gpu: GPU, precision: str) -> str:
 
     A V100 has no bf16. Of a GPU without a compute capability nothing follows, nor of one without a rate of fp16.
     """
-    _, since = TENSOR_RATES.get(precision, (1.0, (0,)))
-    lacking = gpu.cores or (0,) < gpu.capability < since
+    lacking = gpu.cores or lacks(gpu, precision)
     return f"computes nothing in {precision}" if lacking else f"its rate in {precision} is not known"
+
+
+def lacks(gpu: GPU, precision: str) -> bool:
+    """Whether a GPU's compute capability says that it has no such arithmetic."""
+    _, since = TENSOR_RATES.get(precision, (1.0, (0,)))
+    return (0,) < gpu.capability < since
+
+
+def rate_held_to(gpu: GPU, precision: str) -> tuple[float, str]:
+    """The highest rate that a speed stated at a precision can have had, and at which: fp16 where the GPU lacks it.
+
+    125 TFLOP/s at fp16 of a V100, whatever is said of bf16.
+    """
+    computed = "fp16" if lacks(gpu, precision) else precision
+    return peak_flops(gpu, computed), computed
 
 
 def _of_processor(gpu: GPU, precision: str) -> float:

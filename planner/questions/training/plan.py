@@ -22,7 +22,7 @@ from planner.catalog.offers import which_gpu, wrong_offers
 from planner.io.load import refused
 from planner.model.ranges import Range
 from planner.prediction.predict import Predictor
-from planner.prediction.rules.roofline import PrecisionError, peak_flops
+from planner.prediction.rules.roofline import PrecisionError, peak_flops, rate_held_to
 from planner.questions.training.answer.choosing import (
     at_fresh_price,
     cheapest_of,
@@ -149,14 +149,14 @@ def impossible_speeds(scenario: TrainingScenario, subject: Subject, catalog: Cat
     for i, speed in enumerate(scenario.speed):
         key = next(key for key in SPEEDS if getattr(speed, key) is not None)
         try:
-            peak_flops_per_s = peak_flops(catalog.gpus[speed.gpu], scenario.train.precision)
+            peak_flops_per_s, computed = rate_held_to(catalog.gpus[speed.gpu], scenario.train.precision)
         except PrecisionError:
             continue
         reached = reached_flops_per_s(scenario, subject, speed)
         if reached <= peak_flops_per_s * (1.0 if speed.achieved else shortcut(subject)):
             continue
         rates = f"{reached / 1e12:,.4g} TFLOP/s on each of {counted(speed.gpu_count, 'GPU')}"
-        limit = f"a {speed.gpu} computes at most {peak_flops_per_s / 1e12:g} at {scenario.train.precision}"
+        limit = f"a {speed.gpu} computes at most {peak_flops_per_s / 1e12:g} at {computed}"
         yield ("speed", i, key), f"means {rates}; {limit}. {ACHIEVED if speed.achieved else MEASURED}"
 
 

@@ -143,7 +143,8 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> 
             raise DeploymentError(str(error)) from error
         if code:
             names = ", ".join(request.models)
-            raise DeploymentError(f"{names}: could not be measured (exit {code}). The lines above say why.")
+            which = f"one of {names}" if len(request.models) > 1 else names
+            raise DeploymentError(f"{which}: could not be measured (exit {code}). The lines above say which and why.")
 
 
 def probe_host(bench: ValidationBench) -> None:

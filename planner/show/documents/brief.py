@@ -96,7 +96,8 @@ def savings(best: Recommendation) -> str:
     if left := reasons.saving(best):
         most = f"{dollars(left)}/h ({share(left / best.cost_usd_per_hour)})"
         return f"{full}: at most {most} could still be saved."
-    return "Proven: nothing cheaper can carry this." if prose.proven(best) else "Nothing cheaper can carry this."
+    proven = f"Proven{prose.assumed(best)}: nothing cheaper can carry this."
+    return proven if prose.proven(best) else "Nothing cheaper can carry this."
 
 
 def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Block]:

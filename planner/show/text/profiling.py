@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from planner.model.plan import Estimate, Prediction
+from planner.model.ranges import ranged
 from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
 from planner.questions.profiling.whatif import LayerWhatIf, Unanswered
@@ -14,6 +15,7 @@ from planner.questions.training.memory import CONTEXT_BYTES, Fits
 from planner.show.document import Column, Document, Rows, Section, Table, Text
 from planner.show.forms import written
 from planner.units.writing import Format, Screen, counted, seconds, share
+from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, value_share, weight_share
 from simulator.world.signature import Signature
 
@@ -90,10 +92,18 @@ def _answer(seen: Anatomy) -> str:
     prediction = seen.prediction
     basis = f"{prediction.evidence}, by {_rule(prediction)}"
     return (
-        f"On {seen.gpu.name}: {_range(prediction.latency_s, seconds)} a batch ({basis});"
+        f"On {seen.gpu.name}{_too_small(seen.gpu, prediction.memory_bytes)}:"
+        f" {_range(prediction.latency_s, seconds)} a batch ({basis});"
         f" {_range(prediction.memory_bytes, _bytes)} of weights and workspace ({prediction.memory_evidence})."
         f" {bound}{_beyond(seen, prediction.latency_s.value)}"
     )
+
+
+def _too_small(gpu: GPU, memory_bytes: Estimate) -> str:
+    """`, whose 16 GB do not hold it`; empty where they may. The framework's context comes on top."""
+    needed = ranged(memory_bytes.low, memory_bytes.value, memory_bytes.high) + CONTEXT_BYTES
+    cannot_run = Fits.of(needed, gpu.memory_bytes) is Fits.NO
+    return f", whose {_bytes(gpu.memory_bytes)} do not hold it" if cannot_run else ""
 
 
 def _beyond(seen: Anatomy, time_s: float) -> str:

@@ -80,6 +80,13 @@ def test_a_table_for_people(planner):
         assert words in out
 
 
+@pytest.mark.parametrize(("batch", "held"), [("4", True), ("100000", False)])
+def test_a_batch_that_memory_does_not_hold_is_said_so_first(planner, batch, held):
+    said = " ".join(planner("profile", "resnet50", "--gpu", "T4", "--batch", batch)[1].split())
+    assert ("On T4, whose 16 GB do not hold it: " not in said) == held
+    assert ("On T4: " in said) == held
+
+
 def test_markdown(planner):
     status, out, _ = planner("profile", "lenet", "--format", "md")
     assert status == 0

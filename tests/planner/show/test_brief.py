@@ -24,7 +24,7 @@ from planner.model.statement import Code, Statement
 from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
-from planner.show.documents.brief import brief, lead, limits
+from planner.show.documents.brief import brief, lead, limits, savings
 from planner.show.documents.replay import verdict
 from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
 from planner.show.kept import document_of, explained
@@ -125,6 +125,19 @@ def test_only_what_nobody_predicts_or_assumes_is_green(predicted, evidence, tone
     shown = verdict(replace(PLAN.recommendation, models=models))
     assert shown.tone is tone
     assert shown.text.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (Evidence.MEASURED, "Proven: nothing cheaper can carry this."),
+        (Evidence.ASSUMED, "Proven by figures that are partly assumed: nothing cheaper can carry this."),
+    ],
+)
+def test_a_proof_by_assumed_figures_says_so(evidence, said):
+    best = PLAN.recommendation
+    models = tuple(replace(m, evidence=evidence) for m in best.models)
+    assert savings(replace(best, models=models, lower_bound_usd_per_hour=best.cost_usd_per_hour)) == said
 
 
 @pytest.mark.parametrize(

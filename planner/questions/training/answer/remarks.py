@@ -8,7 +8,7 @@ from planner.catalog.sold import stale_price, usual_days
 from planner.io.load import ScenarioError, refusal
 from planner.io.strict_yaml import Problem
 from planner.model.plan import PlanWarning, Rejection
-from planner.prediction.rules.roofline import why_not
+from planner.prediction.rules.roofline import lacks, why_not
 from planner.questions.training.answer.choosing import is_stale
 from planner.questions.training.answer.option import TrainingOption
 from planner.questions.training.layout import Subject
@@ -64,6 +64,7 @@ def warnings(
             " Leave one of them out."
         )
     yield from left_out(scenario, machines, options)
+    yield from of_another_precision(scenario, machines, options)
     yield from undivided(scenario.parallel, options)
     if sellers := sorted({option.provider or "your own" for option in options if option.network_assumed}):
         link = ASSUMED_NETWORK_BYTES_PER_S * BITS_OF_GBYTE
@@ -91,6 +92,16 @@ def without_precision(
     reasons = {name: why_not(gpu, scenario.train.precision) for name, gpu in unable.items()}
     for reason in sorted(set(reasons.values())):
         yield f"Left out: {', '.join(sorted(name for name in reasons if reasons[name] == reason))} ({reason})."
+
+
+def of_another_precision(
+    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
+) -> Iterator[str]:
+    """GPUs whose stated speed cannot be of the scenario's precision, for they lack it."""
+    precision, answered = scenario.train.precision, {option.gpu for option in options}
+    lacking = {one.gpu.name for one in machines if one.gpu.name in answered and lacks(one.gpu, precision)}
+    for name in sorted(lacking):
+        yield f"{name} computes nothing in {precision}: its speed, as stated, is of another precision."
 
 
 def measured_doubts(

@@ -364,7 +364,7 @@ def test_zero_saves_memory_and_its_third_stage_sends_more() -> None:
 
 def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
     plan = answer("gpt3", "network.bandwidth=200 Gb/s")
-    assert plan.warnings == ("The model is whole on each of 1 GPU: tensor 8 x pipeline 16 do not divide that.",)
+    assert "The model is whole on each of 1 GPU: tensor 8 x pipeline 16 do not divide that." in plan.warnings
     assert only(plan, "V100", 1).parallel == "one GPU"
 
 
@@ -444,6 +444,14 @@ def test_a_stated_speed_above_the_peak_is_refused_with_its_likely_cause(speed: s
     given = ("buy={gpus: [A100-80GB], max_gpus: 8}", f"speed=[{{gpu: A100-80GB, {speed}}}]")
     with pytest.raises(ScenarioError, match=said):
         bert("zoo: 'hf:bert-large-uncased', input: [384]", *given)
+
+
+def test_a_speed_stated_of_a_gpu_without_the_precision_is_held_to_its_peak_at_fp16() -> None:
+    plan = answer("gpt3")
+    assert [text for text in doubts(plan) if text.startswith("V100 computes nothing in bf16")]
+    assert not [text for text in doubts(plan) if text.startswith("A100")]
+    with pytest.raises(ScenarioError, match=r"a V100 computes at most 125 at fp16\."):
+        answer("gpt3", "speed[0].achieved=126 TFLOP/s")
 
 
 def test_a_stated_speed_that_can_be_is_not_called_unmeasured() -> None:
