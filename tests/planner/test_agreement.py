@@ -305,7 +305,6 @@ def test_growth_between_small_batches_is_not_drawn_on_without_end() -> None:
     each = facts("inceptionv3").peak_activation_bytes_per_sample
     assert footprint.workspace(4).value == 220e6
     assert footprint.workspace(64).value == pytest.approx(220e6 + 60 * each)
-    assert footprint.workspace(64).value < 0.4 * (220e6 + 60 * 55e6)
 
 
 def test_memory_that_nobody_saw_is_what_layers_hold() -> None:

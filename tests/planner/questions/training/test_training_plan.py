@@ -33,6 +33,7 @@ from planner.questions.training.answer.choosing import fastest_of, is_allowed, r
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
+from planner.questions.training.memory import ALLOCATOR
 from planner.questions.training.plan import facts_of, train, worker_rate
 from planner.questions.training.reading import load_training
 from planner.questions.training.scenario import TrainingScenario
@@ -975,12 +976,15 @@ def test_what_is_recommended_keeps_its_memory_at_the_upper_end() -> None:
 
 
 def test_memory_is_no_more_than_others_trained_the_same_in() -> None:
-    """timm trained batches of 512 of ResNet-50 at amp in 24 GB; 1,024 of them were said to need up to 113 GB."""
+    """timm trained batches of 512 of ResNet-50 at amp in 24 GB; 1,024 of them were said to need up to 113 GB.
+
+    Beside it there is what the allocator holds, at its high end.
+    """
     plan = train(load_training(SCENARIOS / "resnet50.yaml"), CATALOG, LIBRARY)
     whole = [o for o in plan.options if o.micro_batch == 1024]
     assert whole
     fixed = 4 * 4 * 25.6e6 + 1e9
-    assert all(o.memory_range_bytes.high <= 1.2 * (2 * 24e9 + fixed) for o in whole)
+    assert all(o.memory_range_bytes.high <= ALLOCATOR.high * (2 * 24e9 + fixed) for o in whole)
     assert all(o.fits for o in whole if o.gpu == "H100")
 
 
