@@ -60,6 +60,8 @@ class Trained:
 
     model: str
     device: str
+    threads: int
+    """That a processor computes with."""
     batch: int
     steps: int
     step_s: float
@@ -179,6 +181,7 @@ class Run:
         return Trained(
             model=self.training.model,
             device=self.device.name,
+            threads=torch.get_num_threads(),
             batch=self.training.batch,
             steps=len(real),
             step_s=step_s,

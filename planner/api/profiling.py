@@ -116,15 +116,16 @@ def profiles_plot(
     model: str,
     out: File,
     what: str = "latency",
-    gpu: str | None = None,
+    gpu: str | Sequence[str] | None = None,
     precision: str | None = None,
     *,
     profiles: Files = (),
     catalog: Files = (),
-) -> "Profile":
-    """A picture of what a model costs: `latency`, `memory` or `layers`."""
+) -> "tuple[Profile, ...]":
+    """A picture of what a model costs: `latency`, also on several GPUs, `memory` or `layers`; the profiles drawn."""
     from planner.model.choices import Picture
     from planner.show.pictures import draw
 
     library = knowledge(catalog, profiles)[1]
-    return draw(library, model, gpu, precision, choice(Picture, "what", what), Path(out))
+    kinds = [gpu] if isinstance(gpu, str) else gpu or ()
+    return draw(library, model, kinds, precision, choice(Picture, "what", what), Path(out))

@@ -129,14 +129,17 @@ def profiles_plot(
     what: Annotated[
         Picture, typer.Option(help="Time by batch size, memory by kind, or operations and working set by layer.")
     ] = Picture.LATENCY,
-    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="On this kind of GPU.")] = None,
+    gpu: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="On this kind of GPU. Repeatable: times side by side.")
+    ] = None,
     precision: Annotated[str | None, typer.Option(metavar="P", help="At this precision, e.g. amp.")] = None,
     profiles: Profiles = None,
     catalog: Catalogs = None,
 ) -> None:
     """Draw what a model costs: times with fit and band, or memory."""
-    profile = profiling.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
-    say(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.")
+    drawn = profiling.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
+    places = " and ".join(f"on {profile.gpu} at {profile.precision}" for profile in drawn)
+    say(f"Wrote {out}: {what} of {drawn[0].model} {places}.")
 
 
 @app.command("import")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrate.io.process import running
+from calibrate.io.process import BUSY_SHARE, busy_share, running
 from calibrate.sweep.request import device as known_device
 from planner.io.load import ScenarioError
 from planner.model.ranges import Range, ranged
@@ -44,6 +44,10 @@ class Check:
     """The epoch in time of the processor, of which other processes take none; None on a GPU."""
     busy_measured_epoch_s: float | None
     busy_error: float | None
+    threads: int
+    """That a processor computes with."""
+    load_share: float | None
+    """Load of the cores in the minute before, over their number; None on a GPU."""
     workers: int
     """Workers of the loader; 0: the process that trains makes the batches itself."""
     load_s: float
@@ -54,6 +58,11 @@ class Check:
     """What an epoch takes beside batches and steps: the loader's workers start, memory is copied for them."""
     whole_s: Range
     """Time of the scenario's training on this device: between predicted and measured speed."""
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether others took cores that the threads of a step wait for."""
+        return self.threads > 1 and (self.load_share or 0.0) > BUSY_SHARE
 
 
 def check(
@@ -84,6 +93,7 @@ def check(
         "--threads": threads or None,
         **model_options(scenario),
     }
+    load_share = busy_share() if device == "cpu" else None
     measured = run(loaded, options)
     busy_predicted_s, busy_epoch_s = measured["busy_predicted_s"], measured["busy_epoch_s"]
     return Check(
@@ -99,6 +109,8 @@ def check(
         busy_predicted_epoch_s=busy_predicted_s,
         busy_measured_epoch_s=busy_epoch_s,
         busy_error=busy_predicted_s / busy_epoch_s - 1 if busy_epoch_s else None,
+        threads=measured["threads"],
+        load_share=load_share,
         workers=measured["workers"],
         load_s=measured["load_s"],
         copy_s=measured["copy_s"],

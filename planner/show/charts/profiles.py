@@ -1,6 +1,6 @@
 """Charts of what was measured: of a model time by batch size, memory by kind, layers; of a device what was probed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -70,6 +70,31 @@ def rate(profile: Profile, measured: Raw) -> Graph:
     means = [Dot(x, x / y, colour(1)) for x, y in zip(curve.x, curve.y, strict=True)]
     marks: list[Mark] = [Line(fitted), *means, *knee(profile, measured)]
     return Graph("Samples a second (both axes logarithmic)", batch_axis(curve.x), heights(fitted), marks)
+
+
+def compared(profiles: Sequence[Profile]) -> list[list[Chart]]:
+    """Times and rates of a model on several GPUs, one line each."""
+    return [
+        [
+            _beside(profiles, "Time of a batch, ms (both axes logarithmic)", lambda batch, time_s: 1e3 * time_s),
+            _beside(profiles, "Samples a second (both axes logarithmic)", lambda batch, time_s: batch / time_s),
+        ]
+    ]
+
+
+def _beside(profiles: Sequence[Profile], title: str, figure: Callable[[float, float], float]) -> Graph:
+    marks: list[Mark] = []
+    drawn: list[Point] = []
+    for n, profile in enumerate(profiles):
+        curve = profile.latency
+        line = [(batch, figure(batch, curve(batch))) for batch in between(curve.x)]
+        name = f"{profile.gpu}, {profile.precision}, {profile.runtime}: {profile.latency_evidence}"
+        marks += [Line(line, colour(n), name=name)]
+        marks += [Dot(x, figure(x, y), colour(n)) for x, y in zip(curve.x, curve.y, strict=True)]
+        drawn += line
+    return Graph(
+        title, batch_axis(sorted({x for profile in profiles for x in profile.latency.x})), heights(drawn), marks
+    )
 
 
 def between(batches: Sequence[float]) -> list[float]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from calibrate.devices.provenance import ONE_THREAD
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.check import Check
 from planner.questions.training.memory import Fits
@@ -231,6 +232,8 @@ def check_document(check: Check) -> Document:
 def check_lines(check: Check) -> list[str]:
     """Disturbance, loader, and the whole training at that speed."""
     lines = []
+    if check.is_disturbed and check.load_share is not None:
+        lines.append(f"The load was {check.load_share:.0%} of the cores in the minute before. {ONE_THREAD}.")
     if check.busy_error is not None:
         lines.append(f"In time of the processor, which other processes take none of: {100 * check.busy_error:+.1f} %.")
     if check.workers:

@@ -60,8 +60,8 @@ FAR = 1.5
 """Times the profiles' from which a device is not the one that was profiled: within a computing centre, GPUs of one kind
 differ by up to 1.22 times (Sinha et al., SC 2022)."""
 PROFILE_AGAIN = (
-    "Profiles are of another state of this device: serve with the threads and beside the load that they were measured "
-    "with, or measure anew into another --profiles DIR."
+    "Profiles are of another state of that device. Who has it serves with the threads and beside the load that they "
+    "were measured with, or measures anew into another --profiles DIR."
 )
 
 
@@ -309,7 +309,7 @@ def action_columns(answer: Validation) -> list[Column]:
         rows.shown("count", "count"),
         rows.shown("expected", "expected_s", seconds),
         rows.shown("actual", "actual_s", seconds),
-        rows.figures("error", lambda one: error("", one.error)),
+        rows.figures("expected over actual", lambda one: error("", one.error)),
         rows.figures("spread", lambda one: f"{one.spread * 100:.1f} %"),
     ]
 

@@ -8,6 +8,7 @@ from support.paths import SCENARIOS
 from support.spike import spike
 
 from planner.io.load import ScenarioError
+from planner.questions.training import check as checking
 from planner.questions.training.check import Check, check
 from planner.questions.training.reading import load_training
 from planner.show.documents.training import check_text as render
@@ -52,7 +53,19 @@ def test_a_loader_with_workers_makes_the_batches_meanwhile() -> None:
     assert found.start_s > found.load_s > 0  # a process must begin first
     longer_s = max(found.predicted_step_s, found.load_s)
     assert found.predicted_epoch_s == pytest.approx(found.start_s + found.predicted_step_s + 29 * longer_s)
+    assert found.threads == 1
     assert "1 worker" in render(found, Format.TABLE, Screen())
+
+
+@pytest.mark.parametrize(("threads", "load_share", "warned"), [(2, 0.9, True), (1, 0.9, False), (2, 0.4, False)])
+def test_load_by_others_is_told_where_threads_wait_for_each_other(
+    threads: int, load_share: float, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "busy_share", lambda: load_share)
+    found = check(load_training(LENET, ["data.loader=null"]), "cpu", 2, 4, 0.01, threads=threads)
+    assert (found.threads, found.load_share) == (threads, load_share)
+    text = " ".join(render(found, Format.TABLE, Screen()).split())
+    assert (f"The load was {load_share:.0%} of the cores" in text, "OMP_NUM_THREADS=1" in text) == (warned, warned)
 
 
 @pytest.mark.usefixtures("torchvision_in_workers")

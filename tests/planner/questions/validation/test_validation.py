@@ -36,6 +36,7 @@ from planner.questions.validation.takes import actions_joined, in_sequence, leng
 from planner.show.text.validation import (
     DISTURBING_CORES,
     METRICS,
+    action_columns,
     likely_cause,
     render,
     speed_line,
@@ -786,6 +787,8 @@ def test_chance_is_not_named_where_the_device_was_not_the_one_that_was_profiled(
     assert likely_cause(as_profiled).endswith("chance of one run.")
     assert "190 to 215 times what profiles say" in likely_cause(slow)
     assert "threads" in speed_line(slow.speeds)
+    assert "this device" not in speed_line(slow.speeds)  # whoever replays a recording may not have it
+    assert "expected over actual" in [column.title for column in action_columns(slow)]
     assert "threads" not in speed_line(as_profiled.speeds)
     assert "other programs" in likely_cause(replace(as_profiled, others_cores=1.0))
 

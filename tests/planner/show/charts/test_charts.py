@@ -310,6 +310,19 @@ def test_every_picture_of_a_profile_is_drawn(what, tmp_path):
     assert (tmp_path / "a.png").read_bytes().startswith(PNG)
 
 
+def test_several_gpus_are_drawn_as_plans_know_them(tmp_path):
+    pytest.importorskip("matplotlib")
+    drawn = planner.profiles_plot("resnet50", tmp_path / "a.png", gpu=["T4", "A100-40GB", "T4"])
+    library = find_profiles((), load_catalog().gpus)
+    assert drawn == (library.get("resnet50", "T4"), library.get("resnet50", "A100-40GB", "int8"))
+    for graph in profiles.compared(drawn)[0]:
+        lines = [mark for mark in graph.marks if isinstance(mark, Line)]
+        assert [line.name.split(",")[0] for line in lines] == ["T4", "A100-40GB"]
+        assert next(mark.y for mark in graph.marks if isinstance(mark, Dot)) == lines[0].points[0][1]
+    with pytest.raises(InputError, match=r"--gpu: memory is drawn of one kind of GPU, got 2. Name one, or draw"):
+        planner.profiles_plot("resnet50", tmp_path / "b.png", "memory", ["T4", "A100-40GB"])
+
+
 # Of studies
 
 
