@@ -32,9 +32,10 @@ from calibrate.assembling.runs import (
     times_beside_load,
     under_load,
 )
-from calibrate.devices.provenance import KINDS, ONE_THREAD
+from calibrate.devices.provenance import KINDS
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, PointOutcome, Status, What
+from calibrate.io.process import ONE_THREAD
 from calibrate.library import fit
 from calibrate.library.lookup import profile_name
 from calibrate.library.possible import NOISE

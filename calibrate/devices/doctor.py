@@ -15,8 +15,8 @@ from types import ModuleType
 
 from calibrate.devices.device import Cuda, DeviceError, find_device
 from calibrate.devices.nvml import OVERHEATED, Nvml
-from calibrate.devices.provenance import MIG, ONE_THREAD, kind_of, kind_of_cpu
-from calibrate.io.process import BUSY_SHARE, busy_share
+from calibrate.devices.provenance import MIG, kind_of, kind_of_cpu
+from calibrate.io.process import BUSY_SHARE, ONE_THREAD, busy_share
 from simulator.machine_code import cores
 
 DISK_BYTES = 2_000_000_000

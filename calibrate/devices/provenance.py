@@ -35,11 +35,6 @@ VARIABLES = (
     "CUDA_MODULE_LOADING",
 )
 """Of the environment: each changes what is measured on a GPU."""
-ONE_THREAD = (
-    "Where others use the cores, threads of one batch wait for each other, which may take a hundred times as long: "
-    "put OMP_NUM_THREADS=1 in front"
-)
-"""Of a processor that computes with several threads."""
 OWN_PROCESS = "a process for each model"
 MUST_AGREE = (
     "gpu",

@@ -72,6 +72,11 @@ def last_line(output: str) -> str:
 
 BUSY_SHARE = 0.5
 """Load of the last minute, over the cores, from which others disturb the figures."""
+ONE_THREAD = (
+    "Where others use the cores, threads of one batch wait for each other, which may take a hundred times as long: "
+    "put OMP_NUM_THREADS=1 in front"
+)
+"""Of a processor that computes with several threads."""
 
 
 def busy_share() -> float:

@@ -15,9 +15,8 @@ from types import FrameType
 
 from calibrate.assembling.telling import about, amount, doubts, headline, say, title
 from calibrate.devices.memory_log import MemoryLog, reader
-from calibrate.devices.provenance import ONE_THREAD
 from calibrate.io.points import Point, PointOutcome, Status, What
-from calibrate.io.process import BUSY_SHARE, busy_share
+from calibrate.io.process import BUSY_SHARE, ONE_THREAD, busy_share
 from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sweep.agenda import PointGroup, agenda, groups, probe_names
 from calibrate.sweep.journal import Journal, JournalError, open_journal

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from calibrate.devices.provenance import ONE_THREAD
+from calibrate.io.process import ONE_THREAD
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.check import Check
 from planner.questions.training.memory import Fits
