@@ -55,7 +55,7 @@ def predict(
     emit(written[form or usual]())
     if without := [answer for answer in answers if answer.latency_s is None]:
         note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.")
-    if answers and len(without) == len(answers):
-        raise typer.Exit(ExitCode.INPUT)
     if not answers:
-        note(f"{file}: has no rows below its first line.")
+        note(f"{file}: has no rows below its first line. Write one for each batch that you ask about.")
+    if len(without) == len(answers):
+        raise typer.Exit(ExitCode.INPUT)

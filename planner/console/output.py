@@ -69,15 +69,16 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
 
 def lines() -> Callable[[str, float], None]:
-    """What goes on, a plain line at a time, as logs want it; none of what is done at once."""
+    """What goes on and the share that is done, a plain line at a time, as logs want it; nothing of what ends soon."""
     begun_s = said_s = time.monotonic()
 
-    def tell(text: str, _done: float) -> None:
+    def tell(text: str, done: float) -> None:
         nonlocal said_s
         now_s = time.monotonic()
         if now_s - said_s >= LINE_EVERY_S:
             said_s = now_s
-            note(f"{now_s - begun_s:.0f} s: {text}")
+            share = f", {100 * min(1.0, done):.0f} % done" if done else ""
+            note(f"{now_s - begun_s:.0f} s: {text}{share}")
 
     return tell
 

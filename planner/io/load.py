@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from calibrate.io.files import printable
 from planner.io.overrides import child, item, place, read_override, words_of
 from planner.io.references import structure
-from planner.io.schemas import kind_of
+from planner.io.schemas import document_of, kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.io.traces.reading import read_counts, read_trace
 from planner.io.traces.table import TraceError, TraceTable
@@ -214,12 +214,6 @@ Recording = tuple[Callable[[Path, Any], object], str, Any]
 """What reads a recording, its file, and the column in it."""
 Rules = Callable[[dict[str, Any]], Iterable[Wrong]]
 """Says what is wrong between the parts of a document that is a mapping."""
-DOCUMENTS = {
-    "a scenario of serving: `planner plan` reads it": {"models", "streams"},
-    "a scenario of training: `planner train` reads it": {"model", "data", "train"},
-    "a study: `planner study` reads it": {"base", "axes", "search"},
-}
-"""Kinds of documents, and the keys at their top that the others have not."""
 
 
 class ScenarioReader:
@@ -233,6 +227,7 @@ class ScenarioReader:
     def report(self, path: Steps, message: str, keys: Sequence[str] = (), at_key: bool = False) -> None:
         """Notes a problem with the value at `path`, at its place or the nearest one that is known; or one of its
         `keys`, which do not go together."""
+        path = as_written(self.document.data, path)
         name = dotted(path)[:MAX_SHOWN]
         if override := self.cause(path, keys):
             self.problems.append(Problem(LAST, 0, message, name, override))
@@ -286,17 +281,20 @@ class ScenarioReader:
         if not isinstance(data, dict):
             self.report((), f"must be a mapping with {listed(wanted)}, got {shown(data)}.")
             return None
-        other = next((what for what, keys in DOCUMENTS.items() if keys & data.keys()), None)
-        if other and not data.keys() & set(wanted):
+        if (other := document_of(data)) and not data.keys() & set(wanted):
             self.report((), f"is {other}. Name a file with {listed(wanted)}.")
             return None
+        refused: set[Steps] = set()
         for path, text, *keys in rules(data):
             self.report(path, text, keys)
+            refused |= {(*path, key) for key in keys[:1]}
         try:
             made: T = adapter(kind).validate_json(json.dumps(data), strict=True)  # type: ignore[arg-type]
             return made
         except ValidationError as error:
             for path, problem, detail in mistakes(error):
+                if path in refused:
+                    continue  # it does not go where it stands, whatever its value
                 text = message(path, problem, detail, kind)
                 self.report(path, text, keys_of(detail), at_key=problem == UNKNOWN_KEY)
         return None
@@ -382,6 +380,23 @@ class ScenarioReader:
             except TraceError as error:
                 self.report(where, str(error))
         return found
+
+
+def as_written(data: Any, path: Steps) -> Steps:
+    """The path in the document: the item of a list that has only one may be written without the list."""
+    steps: list[str | int] = []
+    for step in path:
+        if isinstance(data, dict) and isinstance(step, int):
+            continue
+        steps.append(step)
+        match data:
+            case dict():
+                data = data.get(step)
+            case list() if isinstance(step, int) and step < len(data):
+                data = data[step]
+            case _:
+                data = None
+    return tuple(steps)
 
 
 def counted(scenario: Scenario, found: Mapping[Steps, Any]) -> Scenario:

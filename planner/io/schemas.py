@@ -3,6 +3,12 @@
 import re
 
 SCHEMA = re.compile(r"planner\.(\w*)(/.*)?", re.DOTALL)
+DOCUMENTS = {
+    "a scenario of serving: `planner plan` reads it": {"models", "streams"},
+    "a scenario of training: `planner train` reads it": {"model", "data", "train"},
+    "a study: `planner study` reads it": {"base", "axes", "search"},
+}
+"""Kinds of documents, and the keys at their top that the others have not."""
 
 
 def kind_of(data: object) -> str | None:
@@ -10,3 +16,9 @@ def kind_of(data: object) -> str | None:
     schema = data.get("schema") if isinstance(data, dict) else None
     named = SCHEMA.fullmatch(schema) if isinstance(schema, str) else None
     return named[1] if named else None
+
+
+def document_of(data: object) -> str | None:
+    """Which kind of question a document is, and the command that reads it; None where it has none of their keys."""
+    keys = data.keys() if isinstance(data, dict) else ()
+    return next((what for what, theirs in DOCUMENTS.items() if theirs & set(keys)), None)

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from calibrate.io import files
 from calibrate.io.files import FileError, named, quoted, replacing, replacing_named, unwritable
-from planner.io.schemas import kind_of
+from planner.io.schemas import document_of, kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
+from planner.io.strict_yaml import parse, read_text
 from planner.model.plan import SCHEMA, ModelAnswer, Plan, PlanWarning, Recommendation
 from planner.model.simulation import Simulation
 from planner.model.timeline import LatencyHistogram, Timeline
@@ -154,7 +155,21 @@ def answer_of(
 def read_json(path: Path) -> Any:
     """JSON of a file; StoreError, in one line, where it cannot be had."""
     with named(path, "Name one that a command kept, or make it again", StoreError):
-        return files.read_json(path)
+        try:
+            return files.read_json(path)
+        except FileError:
+            if question := _question_in(path):
+                raise StoreError(f"{path}: is {question}. Name the answer that it keeps.") from None
+            raise
+
+
+def _question_in(path: Path) -> str | None:
+    """Which kind of question stands in a file instead of an answer, and the command that reads it; None: none."""
+    try:
+        text = read_text(path)
+        return None if text.lstrip().startswith(("{", "[")) else document_of(parse(text).data)
+    except ValueError:
+        return None
 
 
 # Contradictions in a plan

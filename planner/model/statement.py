@@ -118,6 +118,7 @@ class Code(StrEnum):
     # Assumptions
     OF_PROFILES = "of-profiles"
     COMPUTES_IN = "computes-in"
+    USUAL_TOKENS = "usual-tokens"
     CONTEXT = "context"
     POWER_BY_PACE = "power-by-pace"
     IDLE_POWER = "idle-power"

@@ -1,7 +1,7 @@
 """Running: a deployment is replayed until every SLO is decided."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial, reduce
 from itertools import pairwise
 from typing import NamedTuple
@@ -139,9 +139,13 @@ class Replications:
         """All that came."""
         return sum(one.figures.requests for one in self.known.values())
 
-    def figures(self, numbers: Sequence[int]) -> list[WorldFigures]:
-        """The figures of some numbers, replayed side by side."""
-        return [one.figures for one in self.seen(numbers)]
+    def figures(self, numbers: Sequence[int], tell: Callable[[], None]) -> list[WorldFigures]:
+        """The figures of some numbers, replayed side by side; `tell` hears of each."""
+        found = []
+        for one in self.seen(numbers):
+            found.append(one.figures)
+            tell()
+        return found
 
     def seen(self, numbers: Sequence[int]) -> Iterator[Replication]:
         """Those of some numbers, replayed side by side."""
@@ -171,6 +175,20 @@ class Replications:
         return {model: share * figures.summary.models[model].slo_attainment for model, share in self.accuracy.items()}
 
 
+@dataclass
+class LookProgress:
+    """Counts the draws of a look, of which `tell` hears the share that is done: the look may end before all are."""
+
+    draws: int
+    tell: Callable[[float], None]
+    done: int = 0
+
+    def __call__(self) -> None:
+        """One more."""
+        self.done += 1
+        self.tell(self.done / self.draws)
+
+
 def _is_counted(so_far: Replay) -> bool:
     """Whether draws of speeds are counted that keep every SLO."""
     return so_far.draws is not None and not so_far.draws.surely and not so_far.screened
@@ -195,21 +213,24 @@ def _counted(so_far: Replay, draws: Replications, tell: Callable[[float], None],
     numbers: Sequence[int] = range(so_far.looks[0])
     if verdict_only:
         numbers = draws.hardest_first(len(numbers))
-        if lost := _given_up(so_far, draws, numbers):
+        if lost := _given_up(so_far, draws, numbers, tell):
             return lost
     seen = _in_turn(so_far, draws, numbers, tell)
     ordered = in_order(seen, numbers)
     if seen.lost:
         return ordered.at_best if verdict_only else ordered
-    return ordered if ordered.decided else _looked_wider(ordered, draws, verdict_only)
+    return ordered if ordered.decided else _looked_wider(ordered, draws, tell, verdict_only)
 
 
-def _given_up(so_far: Replay, draws: Replications, order: Sequence[int]) -> Replay | None:
+def _given_up(
+    so_far: Replay, draws: Replications, order: Sequence[int], tell: Callable[[float], None]
+) -> Replay | None:
     """The hardest draws of the first look, if they show that too few of all keep the SLOs: tried as long as half of
     every few break one. None where they do not show it."""
     for end in range(LOST_EVERY, len(order) + LOST_EVERY, LOST_EVERY):
         few = order[end - LOST_EVERY : end]
         so_far = reduce(_with_one_more, draws.seen(few), so_far)
+        tell(end / len(order))
         if lost := given_up(so_far, order[:end]):
             return lost
         if 2 * so_far.kept_together[-len(few) :].count(False) < len(few):
@@ -217,11 +238,12 @@ def _given_up(so_far: Replay, draws: Replications, order: Sequence[int]) -> Repl
     return None
 
 
-def _looked_wider(first: Replay, draws: Replications, verdict_only: bool) -> Replay:
+def _looked_wider(first: Replay, draws: Replications, tell: Callable[[float], None], verdict_only: bool) -> Replay:
     """The first look at draws of speeds, and others at the hardest of more and more draws until they decide."""
     so_far = first
     for look in first.looks[1:]:
-        wide = wide_look(first, draws.hardest_first(look), draws.figures, verdict_only=verdict_only)
+        replayed = partial(draws.figures, tell=LookProgress(look, tell))
+        wide = wide_look(first, draws.hardest_first(look), replayed, verdict_only=verdict_only)
         so_far = replace(first, wide=replace(wide, replayed=len(draws.known)), requests=draws.requests)
         if so_far.decided or wide.at_best:
             break

@@ -9,7 +9,7 @@ from calibrate.layers.facts import facts, has_layers
 from calibrate.library.held import TRACED_ERROR
 from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
-from calibrate.published.names import architecture, meant_by
+from calibrate.published.names import architecture, identity, meant_by, tokens
 from calibrate.published.points import points
 from planner.catalog.engines import EngineRate, engine_rate, stream_bytes
 from planner.catalog.files import SaleStatus
@@ -27,6 +27,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.packing.packed import Placed
 from planner.placing.sizing import Need, Sized, context_of
 from planner.placing.stations import pipelines_in
+from planner.prediction.effects import products_share
 from planner.replay.answer import shortage_of
 from planner.replay.pipelines import resources_of
 from planner.replay.replay import Replay
@@ -36,6 +37,8 @@ from simulator.world.pipelines import ENCODE
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, Profile, WeightSource
 from simulator.world.workload import Workload
 
+RAN_HERE = (Evidence.MEASURED, Evidence.ELSEWHERE, Evidence.FITTED)
+"""Evidence of times that somebody took of the very samples."""
 IN_PYTORCH = ("pytorch", "torch-compile", "cuda-graphs")
 OUTAGES_MIN = 20
 """Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
@@ -45,6 +48,7 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
     """What the answer assumes, each once; `of_catalog` are those about GPUs."""
     statements = (
         *_of_precisions(trial),
+        *_of_inputs(scenario, trial),
         *_of_profiles(trial),
         *_of_processors(trial),
         *_of_context(scenario, trial),
@@ -77,8 +81,25 @@ def worth_saying(profile: Profile) -> bool:
 
 
 def only_products(profile: Profile) -> bool:
-    """True of a model whose layers are known, none of which convolves."""
-    return has_layers(profile.model) and facts(profile.model).products_share == 1
+    """True of a model none of whose layers convolves: as they are known, else as its name has it."""
+    if has_layers(profile.model):
+        return facts(profile.model).products_share == 1
+    return products_share(architecture(profile.model), None) == 1
+
+
+def _of_inputs(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
+    """How many tokens one sample of a model has, where neither the scenario nor whoever measured it says so."""
+    specs = {spec.name: spec for spec in scenario.with_stages.models}
+    models: dict[int, dict[str, None]] = {}
+    for placed in trial.packing.placed:
+        sized = placed.portion.sized
+        spec = specs.get(sized.model)
+        if spec is None or spec.input or sized.profile.latency_evidence in RAN_HERE:
+            continue
+        if count := tokens(identity(spec.known_as if spec.profile else spec.made_by or spec.known_as)[1]):
+            models.setdefault(count, {})[sized.model] = None
+    for count, names in models.items():
+        yield Statement(code=Code.USUAL_TOKENS, subjects=tuple(names), figures={"tokens": count})
 
 
 def _of_profiles(trial: Trial) -> Iterator[Statement]:

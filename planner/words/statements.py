@@ -220,7 +220,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
 }
 """What weakens an answer, and what to do about it."""
 ASSUMPTIONS = sentences("assumptions") | {Code.COMPUTES_IN: computes_in, Code.ENCODE_RATE: encode_rate}
-GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE})
+GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE, Code.USUAL_TOKENS})
 """Assumptions that begin with whom they are about."""
 MEASUREMENTS = sentences("measurements") | {Code.MIGHT_DO_IT: might_do_it}
 NOTES = sentences("notes")

@@ -434,7 +434,11 @@ COMMANDS = {
     ),
     "nowhere to write": (["plan", "s.yaml", "-o", "none/x.json"], 2, ["none/x.json: cannot be written: folder none"]),
     "no plan to explain": (["explain", "none.json"], 2, ["none.json: no such file"]),
-    "a plan that is none": (["explain", "s.yaml"], 2, ["s.yaml:1:1: is not JSON"]),
+    "a plan that is none": (
+        ["explain", "s.yaml"],
+        2,
+        ["s.yaml: is a scenario of serving: `planner plan` reads it. Name the answer that it keeps."],
+    ),
     "no such profile": (["profiles", "show", "none"], 2, ["no profile of `none`."]),
     "no such price": (["prices", "show", "--gpu", "none"], 2, ["no price of `none`. Known: "]),
     "no recording": (

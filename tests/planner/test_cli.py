@@ -24,6 +24,7 @@ from support.shown import SHOWN, chains
 from planner import __main__ as entry
 from planner import cli
 from planner.compare.gate import crossed, parse_condition, weak
+from planner.console.output import lines
 from planner.io.store import read_plan, write_answer
 from planner.model.plan import PlanWarning
 from planner.model.statement import Code, Statement
@@ -219,6 +220,13 @@ def test_progress_is_a_plain_line_where_no_terminal_shows_a_bar(planner, monkeyp
     assert all(re.fullmatch(r"\d+ s: [ -~]+", line) for line in err.splitlines())
 
 
+@pytest.mark.parametrize(("done", "share"), [(0.0, ""), (0.254, ", 25 % done"), (1.001, ", 100 % done")])
+def test_a_line_of_progress_says_how_much_is_done(monkeypatch, capsys, done, share):
+    monkeypatch.setattr("planner.console.output.LINE_EVERY_S", 0.0)
+    lines()("confirming 2 x T4", done)
+    assert re.fullmatch(rf"\d+ s: confirming 2 x T4{share}\n", capsys.readouterr().err)
+
+
 def test_json_stands_alone_and_is_what_the_file_holds(planner, here):
     code, out, err = planner(*ON_T4, "--format", "json")
     assert (code, err) == (0, "")
@@ -370,7 +378,7 @@ def test_a_policy_changes_the_replay(planner):
         ("plans", "plans"),
         ("explain", "ANSWER"),
         ("explain missing.json", "missing.json: no such file."),
-        ("explain scenarios/video.yaml", "is not JSON"),
+        ("explain scenarios/video.yaml", "is a scenario of serving: `planner plan` reads it. Name the answer that"),
         ("explain scenarios", "is a directory"),
         (
             f"simulate {VIDEO} --gpu V10 --count 1",

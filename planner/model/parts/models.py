@@ -6,7 +6,9 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from calibrate.layers.facts import named as packaged
 from calibrate.library.lookup import profile_name
+from calibrate.published.names import architecture
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.model.checked import checked
 from planner.model.parts.fields import Factory, InputShape, ModelName, Name, Precisions, Runtimes, is_factory
@@ -24,8 +26,15 @@ def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
         if is_factory(named) and not is_sourced(named):
             yield _without_input(key, named)
     elif key == "model" and ":" not in named:
-        text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`. Leave it out."
-        yield (), text, "input", key
+        text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`."
+        yield (), f"{text} {_of_another_input(named or str(model.get('name')))}", "input", key
+
+
+def _of_another_input(named: str) -> str:
+    """What to write for another input of a model that a plain name stands for."""
+    meant = architecture(named)
+    other = next((full for full in packaged() if architecture(full) == meant), "")
+    return f"Leave it out, or write `model: {other}`, whose input may be another." if other else "Leave it out."
 
 
 def _without_input(key: str, named: str) -> Wrong:

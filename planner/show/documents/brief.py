@@ -118,7 +118,8 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     missed = frozenset(i for i, m in enumerate(best.models) if m.slo_met is False)
     different, alike = Table(columns, missed).narrowed()
     binds = limits(best) if best.models else ""
-    notes = [alike, mean_of_draws(best), *tf32_off(assumed), binds, TILDE if best.predicted else ""]
+    inputs = reasons.assumption_lines([one for one in assumed if one.code is Code.USUAL_TOKENS])
+    notes = [alike, mean_of_draws(best), *tf32_off(assumed), *inputs, binds, TILDE if best.predicted else ""]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
 
 

@@ -111,9 +111,11 @@ def on_time(model: ModelAnswer) -> str:
 
 
 def batches(model: ModelAnswer) -> str:
-    """`32`; of a pipeline `18, 32, 28`, the stages that run models in their order, where these differ."""
-    each = [stage.batch_size for stage in model.stages if stage.replicas]
-    return ", ".join(map(str, each if len(set(each)) > 1 else each[:1])) or str(model.batch_size)
+    """`32`; of a pipeline `detect 18, crop 32`, the stages that run models in their order, where these differ."""
+    each = {stage.name: stage.batch_size for stage in model.stages if stage.replicas}
+    if len(sizes := set(each.values())) > 1:
+        return ", ".join(f"{name} {size}" for name, size in each.items())
+    return str(sizes.pop() if sizes else model.batch_size)
 
 
 def p99(model: ModelAnswer) -> str:

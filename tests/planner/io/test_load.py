@@ -165,6 +165,14 @@ def test_bad_overrides_name_themselves(tmp_path, override, line):
     assert problem.startswith(line)
 
 
+@pytest.mark.parametrize("size", ["384", "[384]", "big"])
+def test_a_plain_name_has_one_input_and_the_name_of_the_package_that_takes_others_is_said(tmp_path, size):
+    asked = f"models.b.input={size}"
+    (problem,) = problems(tmp_path, SMALL, "models.b.model=bert_large", asked)
+    assert problem.startswith(f"--set {asked}: models[1]: has `input`, which goes only with a `model` of a package")
+    assert problem.endswith("Leave it out, or write `model: hf:bert-large-uncased`, whose input may be another.")
+
+
 # YAML
 
 

@@ -193,6 +193,15 @@ RECORDED = "fan_out: {trace: cars.csv, column: cars}"
 CARS = "frame,cars,note\n0,3,busy\n# nobody\n1,0,\n2,12.0,\n"
 
 
+@pytest.mark.parametrize(("change", "said"), [("fan_out.mean=-1.5", "must be above 0"), ("shar=1", "unknown key")])
+def test_what_is_changed_below_the_only_stage_before_is_not_blamed_on_the_file(change: str, said: str) -> None:
+    change = f"pipelines[0].stages[3].after.{change}"
+    with pytest.raises(ScenarioError) as refused:
+        read(CROSSING, change)
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"--set {change}: {change.partition('=')[0]}: {said}")
+
+
 def recorded(folder: Path, content: str, fan_out: str = RECORDED, *overrides: str) -> Loaded:
     """The crossing with the counts of its vehicles in a file."""
     (folder / "cars.csv").write_text(content)

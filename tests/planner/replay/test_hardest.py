@@ -27,6 +27,8 @@ CAMERAS, FPS = 4, 10.0
 FRAME_S = 0.01
 SEEDS = (3, 4, 5)
 LATENCIES_S = [0.018, 0.02, 0.022, 0.025, 0.04]
+LOOKED_AT_AGAIN_S = 0.025
+"""SLO of which the draws of the first look leave the verdict open."""
 BOX = offer(T4, 1.0)
 RANDOM = StreamSpec(model="detector", count=CAMERAS, poisson=FPS)
 
@@ -66,6 +68,16 @@ def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:
     return replace(
         one, summaries=summaries, overloads=((),) * len(shares), looks=(len(shares),), noisy=True, ranked=True
     )
+
+
+def test_looks_at_the_hardest_of_many_draws_say_how_far_they_are() -> None:
+    of, shares = asked(LOOKED_AT_AGAIN_S), list[float]()
+    one = replay(of.scenario, demand(of.scenario), of.needs, screened(of).deployment, screen=False, tell=shares.append)
+    assert one.wide is not None
+    assert len(shares) >= one.wide.replayed
+    again = shares[one.looks[0] :]
+    assert again[0] == pytest.approx(1 / one.looks[1])
+    assert all(0 < share <= 1 for share in again)
 
 
 @pytest.mark.parametrize("is_random", [False, True])

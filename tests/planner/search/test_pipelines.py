@@ -457,7 +457,8 @@ def test_the_table_has_the_batches_that_explain_names_and_the_rate_that_is_asked
     best = planning.planned(street(two_stages(FanOutSpec(mean=2.0))), library(0.002, 0.001)).recommendation
     (line,) = budget_lines(best)
     (model,) = best.models
-    each = [f"in batches of up to {size}" for size in batches(model).split(", ")]
+    each = [f"in batches of up to {size}" for size in re.findall(r"\d+", batches(model))]
+    assert batches(model).split(", ") == [f"{s.name} {s.batch_size}" for s in model.stages if s.replicas]
     assert all(one in line for one in each)
     shown = " ".join(
         terminal(Document(name="", headline="", sections=[Section("", brief.models(best))]), Screen(200)).split()

@@ -7,6 +7,8 @@ import pytest
 from planner import plan
 from planner.io.load import ScenarioError
 from planner.model.statement import Code
+from planner.show.documents.brief import brief
+from planner.units.writing import Screen
 from simulator.world.profile import Evidence
 
 SCENARIO = """
@@ -56,12 +58,23 @@ def test_a_plan_says_in_what_pytorch_computes_and_which_gpus_have_tf32(tmp_path,
     assert made.by_gpu[0].prices_as_of == made.prices_as_of
 
 
-def test_of_a_model_without_convolutions_there_is_nothing_to_say_of_tf32(tmp_path):
+@pytest.mark.parametrize("model", ["bert_base", "bert_large"])  # of the second only its name is known
+def test_of_a_model_without_convolutions_there_is_nothing_to_say_of_tf32(tmp_path, model):
     file = tmp_path / "s.yaml"
-    file.write_text(SCENARIO.format(wish="precision: fp32, ").replace("resnet50", "bert_base"), encoding="utf-8")
+    file.write_text(SCENARIO.format(wish="precision: fp32, ").replace("resnet50", model), encoding="utf-8")
     made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=20 rps"])
     assert made.recommendation.models[0].precision == "fp32"
     assert Code.COMPUTES_IN not in {one.code for one in made.assumptions}
+
+
+@pytest.mark.parametrize(("model", "tokens"), [("bert_large", [128.0]), ("resnet50", [])])
+def test_a_plan_says_how_many_tokens_it_takes_where_none_are_stated(tmp_path, model, tokens):
+    file = tmp_path / "s.yaml"
+    file.write_text(SCENARIO.format(wish="precision: fp16, ").replace("resnet50", model), encoding="utf-8")
+    made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=20 rps"])
+    assert [one.figures["tokens"] for one in made.assumptions if one.code is Code.USUAL_TOKENS] == tokens
+    said = f"{made.recommendation.models[0].name}: a sample has 128 tokens, as no `input` is stated."
+    assert (said in brief(made, Screen(120))) == bool(tokens)
 
 
 @pytest.mark.parametrize(("name", "taken"), [("resnet", [("resnet", "resnet50")]), ("ResNet-50", [])])
