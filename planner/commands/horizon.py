@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import serving
-from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set
-from planner.console.shipped import said
+from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set, said
 from planner.model.choices import HorizonWay
 from planner.units.writing import Format
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.api import modelling
-from planner.console.options import Catalogs
-from planner.console.shipped import said
+from planner.console.options import Catalogs, said
 
 
 class Form(StrEnum):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.api import studying
-from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet
-from planner.console.shipped import said
+from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, said
 from planner.questions.studies.engines import WORKERS_MAX, EngineName
 from planner.units.writing import Format
 

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from planner.api import training
-from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose
-from planner.console.shipped import said
+from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose, said
 from planner.units.writing import Format
 
 

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import asking, validating
-from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set
-from planner.console.shipped import said
+from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set, said
 from planner.units.writing import Format
 
 

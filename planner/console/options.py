@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from planner.console.shipped import named, said
+from planner.console.output import note
+from planner.console.shipped import folder, named, shipped
 from planner.units.writing import Format
 
 
@@ -25,6 +26,17 @@ def answers_as(*forms: Format) -> Any:
         autocompletion=lambda incomplete: [form for form in forms if form.startswith(incomplete)],
         help="How the answer is written.",
     )
+
+
+def said(context: typer.Context, path: Path | None) -> Path | None:
+    """What `shipped` finds; where a file was named that is not there, a note says which is used.
+
+    Not while a shell completes a line.
+    """
+    found = shipped(path)
+    if path and found != path and not context.resilient_parsing and path.suffix and path.parts[0] != "scenarios":
+        note(f"{path}: no such file here; the shipped {found and found.relative_to(folder())} is used.")
+    return found
 
 
 Scenario = Annotated[

@@ -5,7 +5,6 @@ from glob import escape, glob
 from pathlib import Path
 from typing import overload
 
-from planner.console.output import note
 from simulator.errors import InputError
 from simulator.near import near_names
 
@@ -60,14 +59,6 @@ def shipped(path: Path | None) -> Path | None:
     if (held := held_as(path)) or path.suffix not in ("", ".yaml"):
         return held or path
     return in_one_folder(path) or path
-
-
-def said(path: Path | None) -> Path | None:
-    """The same, for a command line: where a file was named that is not there, a note says which is used."""
-    found = shipped(path)
-    if path and found != path and path.suffix and path.parts[0] != "scenarios":
-        note(f"{path}: no such file here; the shipped scenario {found and found.relative_to(folder())} is used.")
-    return found
 
 
 def in_one_folder(path: Path) -> Path | None:

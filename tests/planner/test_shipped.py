@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import click
 import pytest
+import typer
 from support.paths import SCENARIOS
 
-from planner.console.shipped import named, said, shipped
+from planner.console.options import said
+from planner.console.shipped import named, shipped
 from planner.objects import Scenario
 from simulator.errors import InputError
 
@@ -36,7 +39,7 @@ def test_a_file_that_is_there_comes_first(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("typed", "note"),
     [
-        ("lenet.yaml", "lenet.yaml: no such file here; the shipped scenario training/lenet.yaml is used.\n"),
+        ("lenet.yaml", "lenet.yaml: no such file here; the shipped training/lenet.yaml is used.\n"),
         ("lenet", ""),
         ("scenarios/video.yaml", ""),
         ("own.yaml", ""),
@@ -45,8 +48,12 @@ def test_a_file_that_is_there_comes_first(tmp_path, monkeypatch):
 def test_what_stands_for_a_file_that_is_not_there_is_named(tmp_path, monkeypatch, capsys, typed, note):
     monkeypatch.chdir(tmp_path)
     Path("own.yaml").touch()
-    assert said(Path(typed)) == shipped(Path(typed))
+    context = typer.Context(click.Command("plan"))
+    assert said(context, Path(typed)) == shipped(Path(typed))
     assert capsys.readouterr() == ("", note)
+    context.resilient_parsing = True  # a shell completes the line
+    assert said(context, Path(typed)) == shipped(Path(typed))
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("typed", ["nosuch", "../README.md", "/video.yaml", "data", "."])

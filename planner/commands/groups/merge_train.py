@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from planner.api import modelling
-from planner.console.options import Device, FormJson, Quiet
-from planner.console.shipped import said
+from planner.console.options import Device, FormJson, Quiet, said
 from planner.units.writing import Format
 
 
