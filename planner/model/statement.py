@@ -36,6 +36,7 @@ class Code(StrEnum):
     TOO_FEW_MACHINES = "too-few-machines"
     TOO_DEAR = "too-dear"
     KIND_TOO_DEAR = "kind-too-dear"
+    KIND_TOO_LARGE = "kind-too-large"
     NO_FLEET_OF_KIND = "no-fleet-of-kind"
     KIND_LIMITED = "kind-limited"
     STATION_TOO_BUSY = "station-too-busy"

@@ -24,6 +24,10 @@ from simulator.world.workload import FixedRate
 
 ONE_MORE_GPU = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
 KIND_TOO_DEAR, NO_FLEET_OF_KIND = Statement(code=Code.KIND_TOO_DEAR), Statement(code=Code.NO_FLEET_OF_KIND)
+HUGE_GPUS = 512
+"""GPUs of a huge fleet, of which each try takes ten seconds or more: there are few tries, and no fleet of each kind of
+GPU is set beside the best."""
+KIND_TOO_LARGE = Statement(code=Code.KIND_TOO_LARGE, figures={"gpu_count": HUGE_GPUS})
 HEADROOM_LEAST = 0.02
 """Headroom that is advised at least."""
 SWAPPING = Statement(code=Code.ALLOW_SWAPPING)

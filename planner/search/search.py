@@ -37,7 +37,9 @@ from planner.search.even import force
 from planner.search.placement import LARGE_GPUS, Miss, OnFleet, unreplayed_at_best, within_headroom
 from planner.search.question import Question
 from planner.search.rejections import (
+    HUGE_GPUS,
     KIND_TOO_DEAR,
+    KIND_TOO_LARGE,
     NO_FLEET_OF_KIND,
     kind_of,
     missed_slo,
@@ -58,10 +60,6 @@ KINDS_ALONE_MAX = 3
 """Kinds of GPU that are searched for it, the cheapest at their bounds: one place is left for the fewest GPUs."""
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
-
-HUGE_GPUS = 512
-"""GPUs of a huge fleet, of which each try takes ten seconds or more: there are few tries, and only glances at what is
-set beside the best."""
 
 STEPS_DOWN = 16
 """Of a fleet that does, such a part is left out at a time: one instance where there are fewer than twice as many."""
@@ -368,10 +366,13 @@ class FleetSearch:
         """The cheapest fleet of the kind of GPU at this place among all; None where it is passed over, and noted."""
         most = DEARER_MAX * best.cost_usd_per_hour
         near = bound <= most
+        if len(best.devices) >= HUGE_GPUS:
+            self._pass_over(program, KIND_TOO_LARGE, bound)
+            return None
         if not near and (place >= KINDS_SHOWN - 1 or self._must_cut(program)):
             self._pass_over(program, KIND_TOO_DEAR, bound)
             return None
-        tried = near and place < KINDS_ALONE_MAX and len(best.devices) < HUGE_GPUS
+        tried = near and place < KINDS_ALONE_MAX
         trial = self._cheapest_beside(best, program, most if tried else None)
         if trial is None:
             self._pass_over(program, self._limit_on(program, bound) or NO_FLEET_OF_KIND, bound)

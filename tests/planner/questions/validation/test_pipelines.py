@@ -134,7 +134,10 @@ def asked(*names: str) -> str:
             [f"{CROP}={{name: up, copy: 1 MB, after: detect}}", f"{STAGE}[4].after=up"],
             "stages[up].copy: copies are not served for real. Leave the stage out.",
         ),
-        ([f"{CROP}.after=[]"], "stages[crop].after: crops are of what one model found, got none. Name the detector"),
+        (
+            [f"{CROP}={{name: crop, host: 1 ms}}"],
+            "stages[crop].after: crops are of what one model found, got none. Name the detector",
+        ),
         ([f"{CROP}.after=letterbox"], "stages[crop].after: crops are of what one model found, got letterbox"),
         ([f"{CROP}.after=[letterbox, detect]"], "crops are of what one model found, got letterbox, detect"),
         (
@@ -147,7 +150,10 @@ def asked(*names: str) -> str:
             "stages[detect].input: crops follow it, so it sees 3x640x640, got none",
         ),
         ([f"{DETECT}.after=decode"], "so it sees what a stage `letterbox` makes, got decode. Name such a stage"),
-        ([f"{DETECT}.after=[]"], "so it sees what a stage `letterbox` makes, got none. Name such a stage"),
+        (
+            [f"{DETECT}={{name: detect, factory: 'calibrate.zoo.moving:detector', input: 3x640x640}}"],
+            "so it sees what a stage `letterbox` makes, got none. Name such a stage",
+        ),
         (
             [f"{LETTERBOX}.name=resize", f"{DETECT}.after=resize"],
             "stages[detect].after: crops follow it, so it sees what a stage `letterbox` makes, got resize",
@@ -158,7 +164,7 @@ def asked(*names: str) -> str:
         ),
         ([f"{LETTERBOX}.after={{stage: decode, fan_out: 2}}"], "stages[letterbox].after: crops follow, so each frame"),
         (
-            [f"{LETTERBOX}.after=[]"],
+            [f"{LETTERBOX}={{name: letterbox, host: 10 ms}}"],
             "stages[letterbox].after: crops follow, so one way leads here from a stage that de",
         ),
         ([f"{STAGE}[0]={{name: grab, host: 1 ms}}", f"{LETTERBOX}.after=grab"], "stages[grab].after: crops follow, so"),
@@ -187,7 +193,7 @@ def test_what_cannot_be_served_is_refused_in_a_line_before_anything_is_measured(
 
 
 def test_what_cannot_be_served_ends_with_2() -> None:
-    code, out, err = planner("validate", PATH, "--device", "cpu", "--set", f"{CROP}.after=[]")
+    code, out, err = planner("validate", PATH, "--device", "cpu", "--set", f"{CROP}={{name: crop, host: 1 ms}}")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert "pipelines[road].stages[crop].after: crops are of what one model found, got none." in err
