@@ -6,6 +6,7 @@ from math import log
 from pathlib import Path
 
 from calibrate.layers.facts import facts, timed
+from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.work import Facts
 from calibrate.library.lookup import Library, profile_name
 from calibrate.published import names
@@ -180,7 +181,8 @@ def _predicted(
     # Profiles are of a model at its own resolution, so that at another it has a name of its own.
     resolution = "" if layers is own else f".{layers.input_shape[-1]}px"
     name = profile_name(layers.model, wish.input_shape or (), resolution)
-    if layers is own and not wish.input_shape and name not in library.models():
+    is_shipped = names.architecture(layers.model) in models_with_layers()
+    if layers is own and is_shipped and not wish.input_shape and name not in library.models():
         name = layers.model  # as plans ask for it: whatever is known of its architecture counts
 
     def layers_of(model: str) -> Facts:
