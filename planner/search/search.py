@@ -95,15 +95,16 @@ DEARER = Effort(first=1, halvings=0, thorough=False, ranked=True, growth_max=3.0
 """For such kinds where all fleets were tried that cost little enough to be an alternative."""
 
 
-Gpus = frozenset[tuple[tuple[Kind, int], int]]
-"""Machines by what matters to models that stay in memory: the kind and number of their GPUs, and how many there are."""
+Gpus = frozenset[tuple[tuple[Kind, int, int], int]]
+"""Machines by what matters to models that stay in memory: the kind and number of their GPUs, the cores beside them, and
+how many there are."""
 
 
-def gpus_of(offered: Sequence[Offer], fleet: Fleet) -> Gpus:
-    """The GPUs of a fleet, whatever their machines are called and cost."""
-    counts: Counter[tuple[Kind, int]] = Counter()
+def gpus_of(offered: Sequence[Offer], fleet: Fleet, on_hosts: bool) -> Gpus:
+    """The GPUs of a fleet, whatever their machines are called and cost; `on_hosts`: its cores work too."""
+    counts: Counter[tuple[Kind, int, int]] = Counter()
     for offer, n in zip(offered, fleet, strict=True):
-        counts[Kind.of(offer), offer.gpu_count] += n
+        counts[Kind.of(offer), offer.gpu_count, offer.cores if on_hosts else 0] += n
     return frozenset(counts.items())
 
 
@@ -251,7 +252,7 @@ class FleetSearch:
         return None
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet, *, ranked: bool) -> Trial | None:
-        gpus = gpus_of(offered, fleet)
+        gpus = gpus_of(offered, fleet, on_hosts=bool(self.question.scenario.pipelines))
         if gpus in self.missed_gpus:
             return None
         for swap in self.question.policies:

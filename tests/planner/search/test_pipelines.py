@@ -402,6 +402,19 @@ def test_cores_decide_how_many_machines_there_are() -> None:
     assert two.models[0].bottleneck is Bottleneck.HOST_CORES
 
 
+def test_machines_whose_cores_are_too_slow_do_not_stand_for_others_with_the_same_gpus() -> None:
+    """Eight frames at once of 20 ms: two cores take 80 ms for them, sixteen 20."""
+    stages = (
+        StageSpec(name="detect", model="detector"),
+        StageSpec(name="track", host=0.02, after=(EdgeSpec(stage="detect"),)),
+    )
+    few, many = (OwnMachine(name=f"t4-{n}", gpu="T4", price=0.3 + n / 100, cores=n) for n in (2, 16))
+    asked = street(stages, slo_s=0.06, buy=BuySpec(own=(few, many)))
+    at_once = replace(asked, streams=(replace(asked.streams[0], phase=Phase.ALIGNED),))
+    found = planned(at_once, shelf(profile("detector", T4, 0.0001, 0.0001))).recommendation
+    assert [(one.instance, one.count) for one in found.instances] == [("t4-16", 1)]
+
+
 @pytest.mark.parametrize(("asked", "shown"), [("10 ms", "10.0 ms"), ("1 ms", "1.00 ms")])  # or than one model takes
 def test_an_slo_below_the_quickest_service_is_refused_with_its_place(asked: str, shown: str) -> None:
     text = """\
