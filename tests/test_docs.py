@@ -17,6 +17,7 @@ import pytest
 import typer
 from support import scenario_keys
 from support.commands import planner
+from support.figures import LEDGER, digits, digits_of, held_elsewhere, not_printed, not_shown
 from support.paths import ROOT
 from support.shown import UNRUN, WALKED
 
@@ -161,6 +162,35 @@ def test_every_command_of_a_block_is_run_or_it_is_said_why_not() -> None:
     unrun = {command: [why for start, why in UNRUN.items() if command.startswith(start)] for command in shown}
     assert {command for command, why in unrun.items() if len(why) != 1} == set()
     assert {start for start in UNRUN if not any(command.startswith(start) for command in shown)} == set()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in WALKED], ids=lambda page: page.name)
+def test_every_figure_of_running_text_is_held_by_something(page: Path) -> None:
+    """Of pages that are walked `tests/test_walks.py` asks, which knows what their commands print."""
+    elsewhere = held_elsewhere(page.relative_to(ROOT).as_posix())
+    assert set(not_shown(page.read_text(encoding="utf-8"))) == {
+        figure for _, figures in elsewhere for figure in figures
+    }
+
+
+def test_what_holds_a_figure_has_it() -> None:
+    assert set(LEDGER) <= {page.relative_to(ROOT).as_posix() for page in PAGES}
+    lacking = []
+    for name in LEDGER:
+        for place, figures in held_elsewhere(name):
+            if place in ("stated", "worked", "measured"):
+                continue
+            if place.startswith("planner "):
+                code, out, _ = planner(*place.split()[1:])
+                lacking += not_printed(figures, out) if code == 0 else [place]
+            elif place.endswith(" computes"):
+                text = (ROOT / place.partition(" ")[0]).read_text(encoding="utf-8")
+                lacking += [] if f'"{Path(name).name}"' in text else [place]
+            else:
+                held = digits_of((ROOT / place).read_text(encoding="utf-8"))
+                starts = {figure: digits(figure) for figure in figures}
+                lacking += [figure for figure in figures if not any(one.startswith(starts[figure]) for one in held)]
+    assert lacking == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import planner
+from support.figures import held_elsewhere, not_shown
 from support.notebook import run
 from support.paths import ROOT, SCENARIOS
 from support.shown import WALKED
@@ -66,9 +67,8 @@ def test_a_page_runs_and_answers_as_shown(file, here):
         if UPDATE:
             page = shown_anew(page, step.answer, out)
         assert UPDATE or f"\n{step.answer}" in f"\n{out}", (step.words, out)
-    if file.stem in NOT_PRINTED:
-        unprinted = figures_of_prose(page) - figures_in(printed + "".join(BLOCKS.findall(page)))
-        assert unprinted <= NOT_PRINTED[file.stem]
+    elsewhere = held_elsewhere(file.relative_to(ROOT).as_posix())
+    assert set(not_shown(page, printed)) <= {figure for _, figures in elsewhere for figure in figures}
     drawn = pictures(page)
     assert all((here / name).is_file() for name in drawn)
     if file.stem == "report":
@@ -77,27 +77,6 @@ def test_a_page_runs_and_answers_as_shown(file, here):
         file.write_text(page, encoding="utf-8")
         for name in drawn:
             shutil.copy(here / name, DOCS / "images" / name)
-
-
-BLOCKS = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-FIGURE = re.compile(r"\$\d[\d,.]*\d|\d[\d,.]*(?= ?(?:ms|%|GB)\b| ?%)")
-NOT_PRINTED = {
-    "camera-site": set(),
-    "choosing-gpus": {"10", "80"},  # any row; the bands
-    "deadline": {"750"},  # what a reader may have measured
-    "report": set(),
-    "students": {"2,800", "12"},  # its own sum; the bandwidth of a link
-}
-"""Of pages to read from top to end: figures in the running text that no command of theirs prints, and why."""
-
-
-def figures_of_prose(page):
-    """Dollars, shares, times and sizes that stand outside of blocks."""
-    return figures_in(BLOCKS.sub("", page))
-
-
-def figures_in(text):
-    return {figure.rstrip(".,") for figure in FIGURE.findall(text)}
 
 
 def sections_named(page):
