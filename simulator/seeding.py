@@ -1,8 +1,8 @@
 """Seeding: the first random numbers of very many generators at once, the same as NumPy gives one by one.
 
 `numpy.random.default_rng(SeedSequence(seed, spawn_key=(key,))).random(count)` takes 20 microseconds a key, most of it
-to make objects: a second for fifty thousand cameras, in each draw of their phases. The steps are those of
-`SeedSequence` (O'Neill's seed_seq_fe) and of PCG64 with the output XSL-RR (O'Neill, 2014), on columns.
+to make objects: a second for fifty thousand cameras, in each draw of their phases; and half of a short replay. The
+steps are those of `SeedSequence` (O'Neill's seed_seq_fe) and of PCG64 with the output XSL-RR (2014), on columns.
 """
 
 from collections.abc import Sequence
@@ -39,19 +39,52 @@ class Wide(NamedTuple):
         return Wide(high, self.low * MULT_LOW).plus(increment)
 
 
-def first_numbers(seed: int, keys: Sequence[int], counts: Sequence[int]) -> Floats:
-    """Uniform numbers from 0 to 1: so many of each key's generator, one key after another."""
-    high, low, high_of_sequence, low_of_sequence = _states(seed, np.array(keys, dtype=np.uint32))
+class Generators(NamedTuple):
+    """PCG64 of many seeds, before they draw anything."""
+
+    state: Wide
+    increment: Wide
+
+    def begin(self, rng: np.random.Generator, place: int) -> np.random.Generator:
+        """Let a generator be one of them: to make another takes ten times as long."""
+        state, increment = (int(wide.high[place]) << 64 | int(wide.low[place]) for wide in self)
+        inner = {"state": state, "inc": increment}
+        rng.bit_generator.state = {"bit_generator": "PCG64", "state": inner, "has_uint32": 0, "uinteger": 0}
+        return rng
+
+
+def entropy_of(*numbers: int) -> list[int]:
+    """The words that `SeedSequence` makes of such entropy, where a spawn key follows them."""
+    lengths = [max(1, -(-number.bit_length() // 32)) for number in numbers]
+    words = [
+        number >> 32 * place & 0xFFFFFFFF
+        for number, length in zip(numbers, lengths, strict=True)
+        for place in range(length)
+    ]
+    return words + [0] * (POOL - len(words))
+
+
+def spawned(words: Words) -> Generators:
+    """Generators of `SeedSequence`s, one a row: words of the entropy, and of the spawn key."""
+    high, low, high_of_sequence, low_of_sequence = _states(np.ascontiguousarray(words.T))
     one = np.uint64(1)
     increment = Wide(high_of_sequence << one | low_of_sequence >> np.uint64(63), low_of_sequence << one | one)
-    state = increment.plus(Wide(high, low)).stepped(increment)
-    drawn = np.empty((len(keys), max(counts)))
+    return Generators(increment.plus(Wide(high, low)).stepped(increment), increment)
+
+
+def first_numbers(seeds: Sequence[int], keys: Sequence[int], counts: Sequence[int]) -> Floats:
+    """Uniform numbers from 0 to 1, a row for each seed: so many of each key's generator, one key after another."""
+    entropy = np.array([entropy_of(seed) for seed in seeds], dtype=np.uint32)
+    by_key = np.tile(np.array(keys, dtype=np.uint32), len(seeds))
+    state, increment = spawned(np.column_stack([np.repeat(entropy, len(keys), axis=0), by_key]))
+    drawn = np.empty((len(by_key), max(counts)))
     for place in range(max(counts)):
         state = state.stepped(increment)
         mixed, turn = state.high ^ state.low, state.high >> np.uint64(58)
         turned = mixed >> turn | mixed << (np.uint64(64) - turn & np.uint64(63))
         drawn[:, place] = (turned >> np.uint64(11)) * 2.0**-53
-    return drawn[np.arange(max(counts)) < np.array(counts)[:, None]]
+    wanted = np.arange(max(counts)) < np.array(counts)[:, None]
+    return drawn.reshape(len(seeds), *wanted.shape)[:, wanted]
 
 
 def _high_of_product(left: Longs, right: np.uint64) -> Longs:
@@ -63,10 +96,8 @@ def _high_of_product(left: Longs, right: np.uint64) -> Longs:
     return high
 
 
-def _states(seed: int, keys: Words) -> list[Longs]:
-    """Four numbers of 64 bits by key: what `SeedSequence.generate_state` makes of the seed and a key of one word."""
-    words = [np.uint32(seed >> 32 * place & 0xFFFFFFFF) for place in range(max(POOL, -(-seed.bit_length() // 32)))]
-    entropy = [np.full(len(keys), word) for word in words] + [keys]
+def _states(entropy: Words) -> list[Longs]:
+    """Four numbers of 64 bits by column of words: what `SeedSequence.generate_state` makes of it."""
     constant = INIT_A
 
     def hashed(value: Words) -> Words:
@@ -80,7 +111,7 @@ def _states(seed: int, keys: Words) -> list[Longs]:
         result = MIX_LEFT * left - MIX_RIGHT * right
         return np.asarray(result ^ result >> SHIFT)
 
-    pool = [hashed(word) for word in entropy[:POOL]]
+    pool = list(map(hashed, entropy[:POOL]))
     for source in range(POOL):
         for place in range(POOL):
             if place != source:

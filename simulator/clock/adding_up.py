@@ -109,12 +109,61 @@ def replay(
     rule: int,
     warmup_s: float,
     end_s: float,
-) -> None:
-    """Deal out the requests of a world whose batches have no noise, serve them, and add up what became of them."""
+) -> int:
+    """Deal out the requests of a world, serve them, and add up what became of them: -1. A queue whose factors are used
+    up: it needs more for that."""
     come(coming, asked, end_s)
     deal(layout, asked, queues)
-    serve_all(layout, queues, rule, end_s, 0, 0.0, -1)
-    add_up(layout, queues, asked, sums, warmup_s, end_s)
+    short = serve_all(layout, queues, rule, end_s)
+    if short < 0:
+        add_up(layout, queues, asked, sums, warmup_s, end_s)
+    return short
+
+
+@loop
+def judge(
+    layout: Layout,
+    coming: Coming,
+    asked: WorldRequests,
+    queues: Queues,
+    judged: Ints,
+    in_time: Ints,
+    rule: int,
+    warmup_s: float,
+    end_s: float,
+) -> int:
+    """The same, but only count by model how many requests are judged, and how many of these are in time."""
+    come(coming, asked, end_s)
+    deal(layout, asked, queues)
+    short = serve_all(layout, queues, rule, end_s)
+    if short >= 0:
+        return short
+    for model in range(len(asked.begin) - 1):
+        judged[model] = in_time[model] = 0
+        for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
+            count, good = _judge_queue(queues, queue, asked.slo_s[model], warmup_s, end_s)
+            judged[model] += count
+            in_time[model] += good
+    return -1
+
+
+@loop
+def _judge_queue(queues: Queues, queue: int, slo_s: float, warmup_s: float, end_s: float) -> tuple[int, int]:
+    """Requests of one queue that are judged, and those in time. Of a batch the first that came waits longest."""
+    begin = queues.begin[queue]
+    times = queues.times[begin : queues.end[queue]]
+    first = first_from(times, warmup_s)
+    judged = _judged(times[first:], slo_s, end_s)
+    good = turn = 0
+    for row in range(begin, begin + queues.rows[queue]):
+        ended_s = queues.log_finish_s[row]
+        place, turn = max(turn, first), turn + queues.log_count[row]
+        last = min(turn, first + judged)
+        if ended_s <= end_s:
+            while place < last and ended_s - times[place] > slo_s + IN_TIME_S:
+                place += 1
+            good += max(last - place, 0)
+    return judged, good
 
 
 @loop
@@ -140,7 +189,7 @@ def grow(
             count += asked.arrival_s[count] < end_s
     asked.begin[len(backlog.rate_rps)] = count
     deal(layout, asked, queues)
-    serve_all(layout, queues, rule, end_s, 0, 0.0, -1)
+    serve_all(layout, queues, rule, end_s)
     for model in range(len(backlog.rate_rps)):
         first, end = asked.begin[model], asked.begin[model + 1]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from simulator.clock.serving import ServingGpu
 from simulator.machine_code import forget_stale
 from simulator.rules.batching import EPSILON_S
+from simulator.rules.noise import FACTORS
 from simulator.rules.queues import Queue
 from simulator.rules.scheduling import RoundRobin
 from simulator.world.deployment import Drop
@@ -31,8 +32,6 @@ loop = njit(cache=True, nogil=True, **UNCOUNTED)
 given, which took ten times as long as serving. Other threads run meanwhile."""
 inlined = njit(cache=True, nogil=True, forceinline=True, **UNCOUNTED)
 """For such functions that are given sixty arrays: to hand these on takes longer than most of what is done with them."""
-FACTORS = 1024
-"""Factors on batch times that are drawn at once, by queue."""
 STEPS_FIRST = 8
 """Requests of a queue that are looked at one by one: most batches are no larger."""
 DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}
@@ -58,9 +57,11 @@ class Queues(NamedTuple):
     """By queue and batch size."""
     longest_s: Floats
     factors: Floats
-    """By queue: `FACTORS` on the times of its next batches."""
+    """By queue: factors on the times of its next batches."""
+    stock: Ints
+    """How many of them are drawn."""
     used: Ints
-    """How many of them are used up; -1: they are all 1."""
+    """How many of these are used up; -1: they are all 1."""
     ready_s: Floats
     """When its next batch may run."""
     priority: Floats
@@ -175,6 +176,7 @@ def columns(queues: Sequence[Queue], requests: int) -> Queues:
         service_s=service_s,
         longest_s=np.array([queue.longest_s for queue in queues]),
         factors=np.ones((count, FACTORS if any(queue.stage.cv for queue in queues) else 1)),
+        stock=np.full(count, FACTORS),
         used=_ints(queues, lambda queue: 0 if queue.stage.cv else -1),
         ready_s=np.full(count, inf),
         priority=np.zeros(count),
@@ -211,21 +213,15 @@ def draw_factors(queues: Queues, noise: Iterator[float], number: int) -> None:
 
 
 @loop
-def serve_all(
-    layout: Layout, queues: Queues, rule: int, horizon_s: float, gpu: int, now: float, last: int
-) -> tuple[int, float, int, int]:
-    """Serve on each GPU from `gpu` on, or until the factors of a queue are used up: that GPU, its time, who ran last
-    there, and the queue; -1 where all is done. `last` -1: the GPU has not begun."""
-    while gpu < len(layout.gpu_begin) - 1:
+def serve_all(layout: Layout, queues: Queues, rule: int, horizon_s: float) -> int:
+    """Serve on all GPUs: -1, or a queue whose factors are used up before all is done."""
+    for gpu in range(len(layout.gpu_begin) - 1):
         first, end = layout.gpu_begin[gpu], layout.gpu_begin[gpu + 1]
         if first < end:
-            if last < 0:
-                last = end - first - 1
-            now, last, empty = _serve(_some(queues, first, end), rule, horizon_s, now, last)
+            empty = _serve(_some(queues, first, end), rule, horizon_s, 0.0, end - first - 1)[2]
             if empty >= 0:
-                return gpu, now, last, first + empty
-        gpu, now, last = gpu + 1, 0.0, -1
-    return gpu, now, last, -1
+                return first + empty
+    return -1
 
 
 def part(queues: Queues, first: int, end: int) -> Queues:
@@ -250,6 +246,7 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
         queues.service_s[first:end],
         queues.longest_s[first:end],
         queues.factors[first:end],
+        queues.stock[first:end],
         queues.used[first:end],
         queues.ready_s[first:end],
         queues.priority[first:end],
@@ -323,6 +320,7 @@ def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
             queues.rows[queue] = 0
             queues.rest[queue] = -1
             queues.rest_s[queue] = queues.ready_s[queue] = inf
+            queues.used[queue] = min(queues.used[queue], 0)
 
 
 @loop
@@ -370,7 +368,7 @@ def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -
         if finish_s >= horizon_s:
             break
         now = finish_s
-        if queues.used[number] == FACTORS:
+        if queues.used[number] == queues.stock[number]:
             return now, last, number
     return horizon_s, last, -1
 

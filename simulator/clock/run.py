@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from statistics import pstdev
 from time import perf_counter
@@ -27,6 +27,7 @@ from simulator.flow.compiled import replaying
 from simulator.flow.flow import Flow, OpenPipeline
 from simulator.flow.stages import OpenStage, StationStage
 from simulator.machine_code import MadeOnce
+from simulator.rules.noise import noise_by_queue
 from simulator.rules.queues import Delays, FormedQueue, Outage, Queue, Stage
 from simulator.rules.routing import Entrance, StreamEntrance
 from simulator.world.curves import by_size
@@ -490,28 +491,6 @@ def settled_frames(one: OpenPipeline, stages: Mapping[str, Requests], end_s: flo
         begun_s[: len(start_s)] = np.fmin(begun_s[: len(start_s)], start_s)
     answered_s, lost_s = one.frames.columns(one.pipeline.ordered)
     return replace(settled(one.frames.demand, begun_s, answered_s, end_s, lost_s), due=one.frames.due)
-
-
-def noise_by_queue(
-    by_device: Sequence[Sequence[Queue]], noises: np.random.SeedSequence
-) -> Iterator[Sequence[Iterator[float]]]:
-    """By device and queue: factors on batch times. Each queue has a stream of its own, made only if any is used."""
-    if not any(queue.stage.cv for queues in by_device for queue in queues):
-        yield from ([repeat(1.0) for _ in queues] for queues in by_device)
-        return
-    for queues, child in zip(by_device, np.random.default_rng(noises).spawn(len(by_device)), strict=True):
-        streams = child.spawn(len(queues))
-        yield [_noise(queue.stage, own) for queue, own in zip(queues, streams, strict=True)]
-
-
-def _noise(stage: Stage, rng: np.random.Generator) -> Iterator[float]:
-    """Factors of mean 1 as they were measured, else Gamma of that spread: near normal when small, exponential at 1."""
-    cv = stage.cv
-    if not cv:
-        return repeat(1.0)
-    if stage.factors:
-        return (factor for _ in repeat(None) for factor in rng.choice(stage.factors, 1024).tolist())
-    return (factor for _ in repeat(None) for factor in rng.gamma(cv**-2, cv * cv, 1024).tolist())
 
 
 def _batches(queue: Queue, device: str) -> Batches:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from simulator.clock import compiled
 from simulator.clock.compiled import (
     BY_DEADLINE,
-    FACTORS,
     IN_TURN,
     Floats,
     Ints,
@@ -303,7 +302,7 @@ def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
         _occupy(queues, turns, rule, number, finish_s)
         if not (_wait(queues, turns, horizon_s, finish_s) and _end_batch(queues, turns, horizon_s, number, finish_s)):
             return -1
-        if queues.used[number] == FACTORS:
+        if queues.used[number] == queues.stock[number]:
             return number
     return -1
 

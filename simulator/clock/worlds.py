@@ -1,29 +1,31 @@
 """Worlds: one deployment replayed again and again, with what all its replications have in common built once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from simulator.clock.metrics import Summary, Tally, device_metrics, finished_latency_s, summarise, total
 from simulator.clock.records import SimulationResult
-from simulator.clock.replays.arrivals import ARRIVALS, Coming
+from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
 from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
-from simulator.clock.run import Compiled, noise_by_queue, replicate
+from simulator.clock.run import Compiled, replicate
 from simulator.clock.serving import ROUNDING
 from simulator.clock.stability import compute_load, drain
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
+from simulator.rules.noise import NoiseOfWorlds
 from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment
 from simulator.world.doubt import drawn
 from simulator.world.workload import Floats, Workload
 
+Seen = TypeVar("Seen")
 THREADS_MAX = 8
 """Worlds that are replayed side by side at most: so many come between two looks at how often SLOs were broken."""
 REQUESTS_FOR_THREADS = 200_000
@@ -41,6 +43,17 @@ class WorldFigures:
     growing: tuple[str, ...]
     """Models whose queues grow without end at the speeds of this world; empty where speeds are known."""
     wall_s: float
+
+
+class Shares(NamedTuple):
+    """What many replications showed of whether SLOs are met."""
+
+    in_time: Mapping[str, Floats]
+    """By model the share of requests answered within the SLO, by replication; NaN where none was judged."""
+    growing: tuple[tuple[str, ...], ...]
+    """As of `WorldFigures`, by replication."""
+    requests: int
+    """That came in all."""
 
 
 class Worlds:
@@ -77,6 +90,18 @@ class Worlds:
             yield from self._plain.seen(seeds)
         else:
             yield from (self.figures(self.result(seed)) for seed in seeds)
+
+    def shares(self, seeds: Sequence[int]) -> "Shares":
+        """Replications by what says whether SLOs are met."""
+        if Compiled.is_worth_it() and self._plain and not self._plain.swapping:
+            return self._plain.shares(seeds)
+        seen = list(self.seen(seeds))
+        models = seen[0].summary.models
+        return Shares(
+            {model: np.array([one.summary.models[model].slo_attainment for one in seen]) for model in models},
+            tuple(one.growing for one in seen),
+            sum(one.requests for one in seen),
+        )
 
     def figures(self, result: SimulationResult) -> WorldFigures:
         """Those of a replication."""
@@ -119,6 +144,17 @@ class _Seen(NamedTuple):
     """By number of the GPU, where models take turns in memory."""
 
 
+class _World(NamedTuple):
+    """What one world is."""
+
+    come: Any
+    """Its requests."""
+    service_s: Floats
+    watts: Floats
+    noise: Callable[[int, int, np.random.Generator], Floats] | None
+    """The first factors of a queue, so many; None where no batches have noise."""
+
+
 class PlainWorlds:
     """Worlds of a deployment whose GPUs nobody disturbs: all of them in one go, several side by side.
 
@@ -134,14 +170,14 @@ class PlainWorlds:
         self.models = list(worlds.workload.rates_rps())
         self.places = Places(gpus, self.models)
         self.doubted = worlds.deployment.doubted
-        self.noisy = any(queue.stage.cv for queue in self.queues)
+        self.noisy = [number for number, queue in enumerate(self.queues) if queue.stage.cv]
         self.peak_bytes = [max(gpu.memory_used) for gpu in self.gpus]
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
         """Replications by their figures."""
         began_s = perf_counter()
         costs = self._costs(seeds)
-        seen = self._replayed(seeds, costs)
+        seen = self._each(seeds, costs, self._added_up)
         each_s = (perf_counter() - began_s) / len(seeds)
         for number, (sums, requests, loads) in enumerate(seen):
             began_s = perf_counter()
@@ -149,6 +185,19 @@ class PlainWorlds:
             counts = dict(zip(self.models, sums.bins, strict=True))
             growing = self._growing(seeds[number], costs.service_s[number], loads) if self.doubted else ()
             yield WorldFigures(summary, requests, counts, growing, each_s + perf_counter() - began_s)
+
+    def shares(self, seeds: Sequence[int]) -> Shares:
+        """Replications by what says whether SLOs are met, where no models take turns in memory."""
+        costs = self._costs(seeds)
+        judged, in_time, requests = zip(*self._each(seeds, costs, self._judged), strict=True)
+        with np.errstate(invalid="ignore"):
+            by_model = (np.array(in_time) / np.array(judged)).T
+        growing = (
+            tuple(self._growing(seed, service_s, {}) for seed, service_s in zip(seeds, costs.service_s, strict=True))
+            if self.doubted
+            else ((),) * len(seeds)
+        )
+        return Shares(dict(zip(self.models, by_model, strict=True)), growing, sum(requests))
 
     def _growing(self, seed: int, service_s: Floats, loads: Mapping[int, _Loads]) -> tuple[str, ...]:
         """Models whose queues grow without end at the speeds of one world."""
@@ -173,19 +222,28 @@ class PlainWorlds:
             return self._speeds.costs(seeds)
         return Costs(*(np.repeat(known, len(seeds), axis=0) for known in self._known_costs))
 
-    def _replayed(self, seeds: Sequence[int], costs: Costs) -> list[_Seen]:
-        """What each world adds up to: worlds are dealt to threads in turn."""
+    def _each(self, seeds: Sequence[int], costs: Costs, replayed: "Callable[[Place, _World], Seen]") -> "list[Seen]":
+        """What is seen of each world: worlds are dealt to threads in turn."""
         workload, duration_s = self.worlds.workload, self.worlds.duration_s
-        coming = [ARRIVALS.coming(workload, duration_s, seed) for seed in seeds]
+        coming = ARRIVALS.coming(workload, duration_s, seeds)
+        noise = NoiseOfWorlds.of([gpu.queues for gpu in self.gpus], seeds) if self.noisy else None
         most = np.array([one.most for one in coming])
         threads = min(len(seeds), THREADS_MAX, cores()) if most.sum() >= REQUESTS_FOR_THREADS else 1
         places = self.places.wide_enough(most.max(axis=0), threads)
-        found: dict[int, _Seen] = {}
+        found: dict[int, Seen] = {}
 
         def replay(thread: int) -> None:
             for number in range(thread, len(seeds), threads):
-                speeds = Costs(costs.service_s[number], costs.watts[number])
-                found[number] = self._replayed_at(places[thread], coming[number], speeds, seeds[number])
+                one = coming[number]
+                found[number] = replayed(
+                    places[thread],
+                    _World(
+                        self.code.Coming(one.rate_rps, one.given_s, one.begin),
+                        costs.service_s[number],
+                        costs.watts[number],
+                        partial(noise.first, number) if noise else None,
+                    ),
+                )
 
         if threads == 1:
             replay(0)
@@ -197,60 +255,76 @@ class PlainWorlds:
                     other.result()
         return [found[number] for number in range(len(seeds))]
 
-    def _replayed_at(self, place: Place, coming: Coming, costs: Costs, seed: int) -> _Seen:
+    def _added_up(self, place: Place, world: "_World") -> "_Seen":
         """What one world adds up to."""
-        code, requests = self.code, place.requests
-        columns = place.columns._replace(service_s=costs.service_s, longest_s=costs.service_s.max(axis=1))
-        sums = self.adding.emptied(place.sums, costs.watts)
-        come = code.Coming(coming.rate_rps, coming.given_s, coming.begin)
+        sums = self.adding.emptied(place.sums, world.watts)
         warmup_s, end_s = self.worlds.warmup_s, self.worlds.duration_s
         loads: dict[int, _Loads] = {}
-        if self.noisy or self.swapping:
-            code.come(come, requests, end_s)
-            loads = self._serve(place, columns, seed)
-            self.adding.add_up(self.places.layout, columns, requests, sums, warmup_s, end_s)
-        else:
-            self.adding.replay(self.places.layout, come, requests, columns, sums, self.rule, warmup_s, end_s)
-        return _Seen(sums._replace(room=None), int(requests.begin[-1]), loads)
 
-    def _serve(self, place: Place, columns: Any, seed: int) -> dict[int, _Loads]:
-        """Where batches have noise, whose factors are drawn as they are used up, or models take turns in memory."""
-        code = self.code
+        def replay(columns: Any) -> int:
+            if self.swapping:
+                return self._serve_in_turns(place, columns, world, loads)
+            return int(
+                self.adding.replay(
+                    self.places.layout, world.come, place.requests, columns, sums, self.rule, warmup_s, end_s
+                )
+            )
+
+        columns = self._with_enough_factors(place, world, replay)
+        if self.swapping:
+            self.adding.add_up(self.places.layout, columns, place.requests, sums, warmup_s, end_s)
+        return _Seen(sums._replace(room=None), int(place.requests.begin[-1]), loads)
+
+    def _judged(self, place: Place, world: "_World") -> tuple[Counts, Counts, int]:
+        """Of one world, by model: requests that are judged, and those of them in time; and how many came in all."""
+        judged, in_time = np.zeros((2, len(self.models)), dtype=np.int64)
+        warmup_s, end_s = self.worlds.warmup_s, self.worlds.duration_s
+
+        def replay(columns: Any) -> int:
+            layout, asked = self.places.layout, place.requests
+            return int(
+                self.adding.judge(layout, world.come, asked, columns, judged, in_time, self.rule, warmup_s, end_s)
+            )
+
+        self._with_enough_factors(place, world, replay)
+        return judged, in_time, int(place.requests.begin[-1])
+
+    def _with_enough_factors(self, place: Place, world: "_World", replay: Callable[[Any], int]) -> Any:
+        """Replay a world, with more factors for a queue of which it says that it is short of them, until it does not;
+        the columns then."""
+        while True:
+            columns = place.columns._replace(service_s=world.service_s, longest_s=world.service_s.max(axis=1))
+            if world.noise:
+                for number in self.noisy:
+                    stock = columns.stock[number]
+                    columns.factors[number, :stock] = world.noise(number, int(stock), place.rng)
+            short = replay(columns)
+            if short < 0:
+                return columns
+            place.stock_up(short)
+
+    def _serve_in_turns(self, place: Place, columns: Any, world: "_World", loads: dict[int, _Loads]) -> int:
+        """Where models take turns in memory, GPU by GPU: what loading came to, in `loads`. -1, or a queue that is short
+        of factors."""
+        code, turning, end_s = self.code, self.plain.turning, self.worlds.duration_s
+        code.come(world.come, place.requests, end_s)
         code.deal(self.places.layout, place.requests, columns)
-        noise = self._noise(seed)
-        for number, factors in noise.items():
-            code.draw_factors(columns, factors, number)
-        begins = self.places.layout.gpu_begin
         for number, gpu in enumerate(self.gpus):
+            first, end = self.places.layout.gpu_begin[number : number + 2].tolist()
             if number not in self.swapping:
-                alone = self.places.layout._replace(gpu_begin=begins[number : number + 2])
-                self._serve_resident(alone, columns, noise, code.rule_of(gpu))
-        return {number: self._serve_in_turns(number, place, columns, noise) for number in self.swapping}
-
-    def _serve_resident(self, layout: Any, columns: Any, noise: Mapping[int, Iterator[float]], rule: int) -> None:
-        code, end_s = self.code, self.worlds.duration_s
-        gpu, now_s, last, empty = code.serve_all(layout, columns, rule, end_s, 0, 0.0, -1)
-        while empty >= 0:
-            code.draw_factors(columns, noise[empty], empty)
-            gpu, now_s, last, empty = code.serve_all(layout, columns, rule, end_s, gpu, now_s, last)
-
-    def _serve_in_turns(self, number: int, place: Place, columns: Any, noise: Mapping[int, Iterator[float]]) -> _Loads:
-        turning, end_s, gpu = self.plain.turning, self.worlds.duration_s, self.gpus[number]
-        first, end = self.places.layout.gpu_begin[number : number + 2].tolist()
-        queues, rule = self.code.part(columns, first, end), turning.rule_in_turns(gpu)
-        most_s = (1 + ROUNDING) * float((self.plain.load_s + columns.longest_s)[first:end].max())
-        turns = place.turns[number]._replace(most_s=most_s)
-        turning.begin(queues, turns, rule)
-        while (empty := turning.serve_on(queues, turns, rule, end_s)) >= 0:
-            self.code.draw_factors(columns, noise[first + empty], first + empty)
-        return _Loads(*turning.figures(turns, end_s))
-
-    def _noise(self, seed: int) -> dict[int, Iterator[float]]:
-        """Factors on the batch times of each queue that has any."""
-        noises = np.random.SeedSequence([seed, 1]).spawn(2)[0]
-        by_gpu = noise_by_queue([gpu.queues for gpu in self.gpus], noises)
-        every = zip(self.queues, (factors for of_gpu in by_gpu for factors in of_gpu), strict=True)
-        return {number: factors for number, (queue, factors) in enumerate(every) if queue.stage.cv}
+                alone = self.places.layout._replace(gpu_begin=np.array([first, end]))
+                short = code.serve_all(alone, columns, code.rule_of(gpu), end_s)
+            else:
+                queues, rule = code.part(columns, first, end), turning.rule_in_turns(gpu)
+                most_s = (1 + ROUNDING) * float((self.plain.load_s + columns.longest_s)[first:end].max())
+                turns = place.turns[number]._replace(most_s=most_s)
+                turning.begin(queues, turns, rule)
+                short = turning.serve_on(queues, turns, rule, end_s)
+                short = first + short if short >= 0 else short
+                loads[number] = _Loads(*turning.figures(turns, end_s))
+            if short >= 0:
+                return int(short)
+        return -1
 
     @cached_property
     def _backlog(self) -> Backlog:

@@ -13,6 +13,8 @@ Floats = NDArray[np.float64]
 Sources = NDArray[np.int32]
 FEW = 10
 """Streams whose random numbers take no longer one stream after another, one source each."""
+TOGETHER = 2**15
+"""Streams whose random numbers are drawn at once: more need room and are no quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ def draw(
 
 def steady_cameras(workload: Workload, seed: int) -> dict[str, Cameras]:
     """As `SteadyCameras`, with the phases of one seed."""
-    return SteadyCameras.of(workload).phased(seed)
+    return SteadyCameras.of(workload).phased([seed])[0]
 
 
 class _Placed(NamedTuple):
@@ -233,10 +235,14 @@ class SteadyCameras:
         streams = tuple(one for mine in alike.values() for one in mine)
         return cls(streams, {model: _without_phases(mine) for model, mine in alike.items()})
 
-    def phased(self, seed: int) -> dict[str, Cameras]:
-        """With their phases."""
+    def phased(self, seeds: Sequence[int]) -> list[dict[str, Cameras]]:
+        """With their phases, by seed."""
         ends = np.cumsum([len(cameras.source) for cameras in self.by_model.values()])
-        parts = np.split(_uniform(self.streams, seed), ends[:-1])
+        step = max(1, TOGETHER // max(1, len(self.streams)))
+        parts = (seeds[begin : begin + step] for begin in range(0, len(seeds), step))
+        return [self._with(np.split(row, ends[:-1])) for part in parts for row in _uniform(self.streams, part)]
+
+    def _with(self, parts: Sequence[Floats]) -> dict[str, Cameras]:
         return {
             model: cameras._replace(phase_s=part * (1 / cameras.rate_rps))
             for (model, cameras), part in zip(self.by_model.items(), parts, strict=False)
@@ -251,13 +257,17 @@ def _alike(streams: Sequence[_Placed]) -> bool:
     return False
 
 
-def _uniform(streams: Sequence[_Placed], seed: int) -> Floats:
-    """A number from 0 to 1 for each source of each stream: of many streams all at once, which gives the same."""
+def _uniform(streams: Sequence[_Placed], seeds: Sequence[int]) -> Floats:
+    """A number from 0 to 1 for each source of each stream, a row for each seed: of many all at once, which gives the
+    same."""
     counts = [one.stream.count for one in streams]
-    if len(streams) < FEW + 2 * max(counts, default=0):
-        one_by_one = [one.rng(seed).random(count) for one, count in zip(streams, counts, strict=True)]
-        return np.concatenate([np.empty(0), *one_by_one])
-    return first_numbers(seed, [one.place for one in streams], counts)
+    if len(streams) * len(seeds) >= FEW + 2 * max(counts, default=0):
+        return first_numbers(seeds, [one.place for one in streams], counts)
+    drawn = [
+        [np.empty(0), *(one.rng(seed).random(count) for one, count in zip(streams, counts, strict=True))]
+        for seed in seeds
+    ]
+    return np.array(list(map(np.concatenate, drawn)))
 
 
 def _without_phases(streams: Sequence[_Placed]) -> Cameras:

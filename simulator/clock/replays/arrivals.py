@@ -1,6 +1,7 @@
 """Arrivals that were drawn, kept for all deployments that meet them."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -43,25 +44,32 @@ class Arrivals:
         """As `draw`."""
 
         def come() -> tuple[dict[str, Demand], int]:
-            demand = draw(workload, duration_s, seed, self._steady(workload, seed))
+            demand = draw(workload, duration_s, seed, self._steady(workload, [seed])[0])
             return demand, sum(one.arrival_s.nbytes + one.source.nbytes for one in demand.values())
 
-        return cast("dict[str, Demand]", self._once(workload, ("each", duration_s, seed), come))
+        self._begin(workload)
+        return cast("dict[str, Demand]", self._once(("each", duration_s, seed), come))
 
-    def coming(self, workload: Workload, duration_s: float, seed: int) -> "Coming":
-        """The same for machine code, without who sent which."""
+    def coming(self, workload: Workload, duration_s: float, seeds: Sequence[int]) -> list["Coming"]:
+        """The same for machine code, without who sent which, by seed."""
+        self._begin(workload)
+        missing = [seed for seed in seeds if ("together", duration_s, seed) not in self._kept]
+        cameras = dict(zip(missing, self._steady(workload, missing), strict=True))
 
-        def come() -> tuple[Coming, int]:
-            by_model = arrivals_of(workload, duration_s, seed, self._steady(workload, seed))
+        def come(seed: int) -> tuple[Coming, int]:
+            by_model = arrivals_of(workload, duration_s, seed, cameras[seed])
             return together(list(by_model.values()), duration_s)
 
-        return cast("Coming", self._once(workload, ("together", duration_s, seed), come))
+        return [cast("Coming", self._once(("together", duration_s, seed), partial(come, seed))) for seed in seeds]
 
-    def _once(self, workload: Workload, key: tuple[str, float, int], come: Callable[[], tuple[Any, int]]) -> Any:
-        """What was drawn, with its bytes, if it was not kept."""
+    def _begin(self, workload: Workload) -> None:
+        """Forget what was drawn for another workload."""
         if workload is not self._workload:
             self._workload, self._kept, self.held_bytes = workload, {}, 0
             self._steady_cameras, self._cameras, self._cameras_bytes = None, {}, 0
+
+    def _once(self, key: tuple[str, float, int], come: Callable[[], tuple[Any, int]]) -> Any:
+        """What was drawn, with its bytes, if it was not kept."""
         if key in self._kept:
             return self._kept[key]
         found, size_bytes = come()
@@ -70,17 +78,20 @@ class Arrivals:
             self.held_bytes += size_bytes
         return found
 
-    def _steady(self, workload: Workload, seed: int) -> dict[str, Cameras]:
-        """The steady cameras with their phases: the same for replications of any length."""
-        if seed in self._cameras:
-            return self._cameras[seed]
+    def _steady(self, workload: Workload, seeds: Sequence[int]) -> list[dict[str, Cameras]]:
+        """The steady cameras with their phases, by seed: the same for replications of any length."""
+        missing = [seed for seed in seeds if seed not in self._cameras]
+        if not missing:
+            return [self._cameras[seed] for seed in seeds]
         self._steady_cameras = self._steady_cameras or SteadyCameras.of(workload)
-        cameras = self._steady_cameras.phased(seed)
-        size_bytes = sum(one.phase_s.nbytes for one in cameras.values())
-        if self._cameras_bytes + size_bytes <= KEPT_PHASES_BYTES:
-            self._cameras[seed] = cameras
-            self._cameras_bytes += size_bytes
-        return cameras
+        drawn = dict(zip(missing, self._steady_cameras.phased(missing), strict=True))
+        found = [drawn[seed] if seed in drawn else self._cameras[seed] for seed in seeds]
+        for seed, cameras in drawn.items():
+            size_bytes = sum(one.phase_s.nbytes for one in cameras.values())
+            if self._cameras_bytes + size_bytes <= KEPT_PHASES_BYTES:
+                self._cameras[seed] = cameras
+                self._cameras_bytes += size_bytes
+        return found
 
 
 class Coming(NamedTuple):

@@ -16,6 +16,8 @@ from simulator.rules.routing import split
 from simulator.world.deployment import Deployment, Replica, Routing
 from simulator.world.workload import Floats
 
+FACTORS_FIRST = 128
+"""Factors on the times of a queue's batches that are drawn, until a world needs more."""
 SPARE = 1.1
 """Room for requests over those of the first world: arrivals are random."""
 
@@ -44,6 +46,15 @@ class Place:
     requests: Any
     turns: dict[int, Any]
     """Of GPUs whose models take turns in memory, by number."""
+    rng: np.random.Generator
+    """For factors on batch times, at any state."""
+
+    def stock_up(self, number: int) -> None:
+        """More factors for one queue."""
+        columns = self.columns
+        columns.stock[number] *= 4
+        if (more := int(columns.stock[number]) - columns.factors.shape[1]) > 0:
+            self.columns = columns._replace(factors=np.pad(columns.factors, ((0, 0), (0, more))))
 
 
 class PlainGpus:
@@ -143,6 +154,7 @@ class Places:
         """For one thread."""
         plain, room = self.plain, len(self.dealt)
         columns = plain.code.columns(plain.queues, room)
+        columns.stock[:] = FACTORS_FIRST
         turns = {n: plain.turning.turns_of(plain.gpus[n], plain.links[n], 0) for n in plain.swapping}
         if turns:
             shared = plain.turning.logs_for(room)  # one GPU after another is served in a place
@@ -160,6 +172,7 @@ class Places:
                 gone_s=np.empty(room),
             ),
             turns,
+            np.random.default_rng(0),
         )
 
 
