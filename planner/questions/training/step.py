@@ -106,10 +106,11 @@ class StepTimes:
         return self.agreed_s(computing_s, traffic) + update_s(self.layout) + traffic.norms_s()
 
     def agreed_s(self, computing_s: float, traffic: Traffic) -> float:
-        """Computing, and the part of the gradients' way that the backward pass does not hide."""
+        """Computing, and the part of the gradients' way that the backward pass does not hide; of several the last."""
         parallel = self.layout.scenario.parallel
         hidden = parallel.overlap and parallel.synchronous
-        return computing_s + exposed_s(traffic.gradients_s(), computing_s, hidden)
+        beside_s = computing_s if traffic.every_pass else computing_s / self.passes
+        return computing_s + exposed_s(traffic.gradients_s(), beside_s, hidden)
 
     def whole(self) -> Step:
         """A step from speeds of whole runs; never faster than this run's own links and waiting allow."""

@@ -11,8 +11,8 @@ INSIDE_LATENCY_S = 5e-6
 REDUCTIONS = {"none": 4, "selective": 4, "full": 6}
 """Sums over a tensor-parallel group in each block of a transformer: two forward, two backward, two more where the
 forward pass is run again. Shoeybi et al. (2019), figure 4."""
-ZERO_3 = 1.5
-"""Traffic of ZeRO-3 over plain data parallel: weights are gathered twice. Rajbhandari et al. (2020), 7.2."""
+SHARED_OUT = 0.5
+"""Sharing out, or gathering, over a sum in a ring, which does both. Rajbhandari et al. (2020), 7.1."""
 FACTS_BYTES = 4
 """Bytes of each number in the layers' facts."""
 
@@ -48,11 +48,31 @@ class Traffic:
         layout, split = self.layout, self.layout.split
         size_bytes = layout.subject.params / split.parts * WEIGHT_BYTES[layout.scenario.train.precision]
         if layout.scenario.parallel.synchronous:
-            return self.ring_s(size_bytes * (ZERO_3 if split.zero == 3 else 1.0))
+            return self.ring_s(size_bytes * self.sums)
         if split.data == 1:
             return 0.0
         link = self.between if layout.machines > 1 else self.inside
         return 2 * (size_bytes / link.bytes_per_s + link.latency_s)
+
+    @property
+    def every_pass(self) -> bool:
+        """Copies send something in each pass of a step: who holds only its part of the gradients cannot collect them."""
+        return self.layout.split.zero >= 2
+
+    @property
+    def sums(self) -> float:
+        """Sums over all copies that a step's messages come to: one, after its last pass.
+
+        ZeRO-2 shares gradients out in each pass, ZeRO-3 gathers weights twice in each besides.
+        """
+        passes = self.layout.scenario.train.accumulation
+        match self.layout.split.zero:
+            case 3:
+                return 3 * SHARED_OUT * passes
+            case 2:
+                return SHARED_OUT * (passes + 1)
+            case _:
+                return 1.0
 
     def ring_s(self, size_bytes: float) -> float:
         """All-reduce over the copies; parts of one copy in the same machine share its link to others."""

@@ -338,7 +338,7 @@ def test_stages_wait_for_what_they_hand_over() -> None:
 
 
 def test_divided_layers_travel_by_the_link_they_have() -> None:
-    inside, across = (divided(f"parallel={{tensor: {n}, zero: 2}}", "network.bandwidth=12.5 GB/s") for n in (8, 32))
+    inside, across = (divided(f"parallel={{tensor: {n}, zero: 1}}", "network.bandwidth=12.5 GB/s") for n in (8, 32))
     per_gpu_s = [o.step_s / o.global_batch for o in (inside, across)]
     assert per_gpu_s[1] > 2 * per_gpu_s[0]
     assert across.bottleneck is Limit.NETWORK
@@ -361,6 +361,28 @@ def test_zero_saves_memory_and_its_third_stage_sends_more() -> None:
     assert held[3] == pytest.approx(held[0] / 16)
     assert [o.parallel for o in stages][3] == "data 16, tensor 8, ZeRO-3"
     assert stages[3].step_s > stages[2].step_s
+
+
+def sent_s(zero: int, passes: int, *overrides: str) -> float:
+    """Seconds of a step that a network of 1 GB/s adds to one that is never waited for."""
+    asked = (f"parallel={{tensor: 8, zero: {zero}}}", f"train.accumulation={passes}", *overrides)
+    slow, quick = (divided(*asked, f"network.bandwidth={rate}") for rate in ("1 GB/s", "1e9 GB/s"))
+    return slow.step_s - quick.step_s
+
+
+@pytest.mark.parametrize(("zero", "over_one_pass"), [(0, 1.0), (1, 1.0), (2, (8 + 1) / 2), (3, 8.0)])
+def test_parts_of_gradients_and_weights_travel_in_every_pass(zero: int, over_one_pass: float) -> None:
+    """Rajbhandari et al. (2020), 7.2, counts a step of one pass. Who holds a part of the gradients cannot collect them
+    over 8 passes, and who holds a part of the weights gathers the others in each."""
+    alone = "parallel.overlap=false"
+    assert sent_s(zero, 8, alone) / sent_s(zero, 1, alone) == pytest.approx(over_one_pass, rel=1e-6)
+
+
+def test_gradients_of_several_passes_hide_behind_the_last_alone() -> None:
+    """They are complete in its backward pass; until then they are summed on each GPU."""
+    hidden_s = [sent_s(1, n, "parallel.overlap=false") - sent_s(1, n) for n in (1, 8)]
+    assert hidden_s[1] == pytest.approx(hidden_s[0], rel=1e-6)
+    assert hidden_s[0] > 0
 
 
 def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
