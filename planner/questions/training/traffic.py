@@ -56,7 +56,7 @@ class Traffic:
 
     @property
     def every_pass(self) -> bool:
-        """Copies send something in each pass of a step: who holds only its part of the gradients cannot collect them."""
+        """Copies send something in each pass: who holds a part of the gradients alone cannot collect them."""
         return self.layout.split.zero >= 2
 
     @property
