@@ -9,8 +9,9 @@ from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, Memory
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
+from planner.placing.outages import broken_by_outages
 from planner.placing.packing.packed import Packing, Placed
-from planner.placing.sizing import Kind
+from planner.placing.sizing import Kind, Need
 from planner.replay.replay import Replay
 from simulator.clock.stability import drain, offered_load
 from simulator.world.deployment import Deployment
@@ -44,6 +45,13 @@ class Trial:
         return not drain(self.deployment, self.replay.rates_rps(factor), self.replay.traffic).growing
 
     @cached_property
+    def broken(self) -> tuple[Need, float] | None:
+        """What has an SLO that failing machines alone break, and the share that can be in time, however the replays
+        went; None where nothing has."""
+        failures, services = self.deployment.failures, self.deployment.services
+        return broken_by_outages(failures, services[0].routing, self.replay.needs, self.packing.placed)
+
+    @cached_property
     def demand_factor_max(self) -> float:
         """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded."""
         return 1 / offered_load(self.deployment, self.replay.rates_rps(1.0), self.replay.traffic)
@@ -63,12 +71,12 @@ class Trial:
     @property
     def stands(self) -> bool:
         """Whether replays that had no part in choosing it met every SLO, within the headroom."""
-        return not self.overloaded and not self.replay.preliminary and self.replay.met
+        return not (self.overloaded or self.broken or self.replay.preliminary) and self.replay.met
 
     @property
     def met(self) -> bool:
         """Whether every SLO is surely met, within the headroom, and with the spares that are asked for."""
-        return not self.overloaded and not self.unready and self.replay.met
+        return not (self.overloaded or self.broken or self.unready) and self.replay.met
 
     @property
     def nearness(self) -> tuple[bool, bool, float, int]:

@@ -10,17 +10,26 @@ from planner.model.plan import Bottleneck, Rejection
 from planner.model.statement import Code
 from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
+from planner.placing.outages import broken_by_outages
 from planner.placing.packing.contents import Content, added, neighbours, without
 from planner.placing.packing.packed import Misfit, Packing
 from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Need, judged
 from planner.placing.stations import loads_on
-from planner.replay.deploying import deploy, devices_of
+from planner.replay.deploying import deploy, devices_of, failures
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.even import evenly
 from planner.search.question import Question
-from planner.search.rejections import misfit, missed_slo, streams_refused, too_busy, too_few_stations, too_strained
+from planner.search.rejections import (
+    misfit,
+    missed_slo,
+    often_away,
+    streams_refused,
+    too_busy,
+    too_few_stations,
+    too_strained,
+)
 from simulator.clock.stability import drain
 from simulator.world.deployment import SwapPolicy
 
@@ -448,6 +457,8 @@ class OnFleet:
         if isinstance(packing, Misfit):
             rejection = misfit(candidate, packing, scenario.memory, cost)
             return Miss(rejection, None, packing.bottleneck is Bottleneck.MEMORY)
+        if broken := broken_by_outages(failures(scenario), scenario.routing, needs, packing.placed):
+            return Miss(often_away(candidate, scenario.routing, *broken, cost), None, False)
         if packing.work > 1 - scenario.headroom + 1e-9:
             return Miss(too_busy(candidate, packing, needs, scenario.headroom, cost), None, packing.held_back)
         if packing.strain > HOPELESS and not repaired:

@@ -18,6 +18,7 @@ from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
+from simulator.world.deployment import Routing
 from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.pipelines import DECODE, ENCODE
 from simulator.world.workload import FixedRate
@@ -114,6 +115,24 @@ def too_busy(
     )
 
 
+def often_away(
+    candidate: Candidate, routing: Routing, need: Need, attainment: float, cost_usd_per_hour: float
+) -> Rejection:
+    """A fleet whose machines fail too often for an SLO."""
+    in_turn = routing is Routing.ROUND_ROBIN
+    lower = Statement(code=Code.LOWER_SLO, subjects=(need.model,), figures={"attainment": attainment})
+    return Rejection(
+        subject=candidate,
+        bottleneck=Bottleneck.LATENCY,
+        observed=attainment,
+        limit=need.slo.attainment,
+        unit="fraction",
+        why=Statement(code=Code.OFTEN_AWAY, subjects=(need.model,), figures={"attainment": attainment}),
+        remedies=(Statement(code=Code.ROUTE_AROUND) if in_turn else ONE_MORE_GPU, lower),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
 def too_strained(
     candidate: Candidate, packing: Packing, needs: Mapping[str, Need], headroom: float, cost_usd_per_hour: float
 ) -> Rejection:
@@ -149,6 +168,9 @@ def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
     """
     if trial.overloaded or not trial.replay.stable:
         return _overloaded(trial)
+    if trial.broken:
+        routing = trial.deployment.services[0].routing
+        return often_away(trial.candidate, routing, *trial.broken, trial.cost_usd_per_hour)
     model = trial.replay.missed[0]
     if not trial.replay.margin(model) < 0:
         return _unproven(trial, model)

@@ -157,7 +157,11 @@ def doubt(answer: Recommendation | Simulation) -> str:
             return "SLO NOT SURE: replays keep it while all machines run, and no spares may be bought"
         case Recommendation(searched=Searched.SCREENED):
             return "SLO NOT SURE: few replays keep it, and none confirmed it"
-    return "" if answer.feasible else "SLO NOT SURE: replays keep it, but the load leaves no headroom"
+    return (
+        ""
+        if answer.feasible
+        else "SLO NOT SURE: replays keep it, but the load leaves no headroom, or machines fail too often"
+    )
 
 
 def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
