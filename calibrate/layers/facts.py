@@ -118,7 +118,8 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
     full = full_name(model)
     if full in known():
         if input_shape:
-            raise FactsError(f"{model}: has its own input. Leave it out, or name a model of a package or of your own.")
+            rule = "has its own input. Leave it out, or name a model of a package or of your own."
+            raise FactsError(f"{model}: {rule}", "input")
         return _shipped_at(SHIPPED / f"{full}.json")
     if not is_sourced(full):
         if not input_shape:

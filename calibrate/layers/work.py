@@ -41,6 +41,11 @@ TOTALS = (
 class FactsError(InputError):
     """The layers of a model are not known; the text is one line."""
 
+    def __init__(self, text: str, key: str = "") -> None:
+        super().__init__(text)
+        self.key = key
+        """What of a model is wrong, where it is not its name: `pixels`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Product:
@@ -179,7 +184,7 @@ class Facts:
             return self
         if not self.twice:
             remedy = f"Leave it as it is, or name a model made for {pixels} pixels, e.g. one of `timm:`."
-            raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. {remedy}")
+            raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. {remedy}", "pixels")
         grown = ((pixels / own) ** 2 - 1) / 3
 
         def scaled(before: int, after: int) -> int:

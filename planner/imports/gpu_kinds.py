@@ -157,7 +157,7 @@ def _coding(gpu: GPU, kind: str) -> list[Column]:
         rows.figures("frames/s", lambda rate: f"{rate.fps:,.0f}"),
         rows.figures("streams of 30 fps", lambda rate: str(rate.streams(30))),
         rows.words("evidence", "evidence"),
-        rows.words("source", "source", wide=True),
+        rows.words("source", "source", wide=True, cited=True),
     ]
 
 

@@ -72,6 +72,8 @@ class Column:
     wide: bool = False
     """Sentences get room."""
     page_only: bool = False
+    cited: bool = False
+    """Numbers stand for its texts, which follow below the table, where they repeat and the table would be too wide."""
     once: str = ""
     """`at {}`: said once below the table, where all cells are alike and the table would be too wide."""
     total: str | Cell | None = None
@@ -118,10 +120,12 @@ class Rows(Generic[T]):
         """The rows of a list in the JSON."""
         return cls(items, [f"{place}.{i}" for i in range(len(items))], mark)
 
-    def words(self, title: str, text: str | Callable[[T], str], *, once: str = "", wide: bool = False) -> Column:
+    def words(
+        self, title: str, text: str | Callable[[T], str], *, once: str = "", wide: bool = False, cited: bool = False
+    ) -> Column:
         """Texts without figures, or names of attributes that are texts."""
         get = attrgetter(text) if isinstance(text, str) else text
-        return Column(title, [str(get(item)) for item in self.items], once=once, wide=wide)
+        return Column(title, [str(get(item)) for item in self.items], once=once, wide=wide, cited=cited)
 
     def shown(
         self,

@@ -1,6 +1,7 @@
 """A document for a terminal: colours where they are wanted, tables as wide as the screen."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from planner.show.document import (
     Block,
@@ -105,10 +106,36 @@ def table_lines(table: Table, screen: Screen) -> Iterator[str]:
     columns, alike = list(table.columns), ""
     if writing.too_wide([column.width for column in plain(columns)], screen.width - MARGIN):
         columns, alike = table.narrowed()
+    columns, sources = numbered(columns, screen.width - MARGIN)
     yield from writing.table(plain(columns, table.shown), screen, MARGIN, table.bad)
     yield from screen.wrap(alike, MARGIN)
+    yield from source_lines(sources, screen, MARGIN)
     if table.shown is not None and len(columns[0].cells) > table.shown:
         yield from screen.wrap(table.rest, MARGIN)
+
+
+def numbered(columns: Sequence[Column], width: int) -> tuple[list[Column], list[str]]:
+    """Of columns that are too wide, numbers for the texts of those that are cited, and a line for each text."""
+    if not writing.too_wide([column.width for column in plain(columns)], width):
+        return list(columns), []
+    numbers = {column.title: _numbers(column.texts) for column in columns if column.cited}
+    lines = [f"{title} {number}: {text}" for title, all_of in numbers.items() for text, number in all_of.items()]
+    short = [replace(c, cells=[numbers[c.title][t] for t in c.texts]) if numbers.get(c.title) else c for c in columns]
+    return short, lines
+
+
+def source_lines(sources: Sequence[str], screen: Screen, indent: int = 0) -> Iterator[str]:
+    """What the numbers stand for; paths break after any of their parts."""
+    for text in sources:
+        first, *others = writing.folded(text, screen.width - indent - MARGIN)
+        yield f"{' ' * indent}{first}"
+        yield from (f"{' ' * (indent + MARGIN)}{line}" for line in others)
+
+
+def _numbers(texts: Sequence[str]) -> dict[str, str]:
+    """In order of their appearance; none where no text comes twice."""
+    each = dict.fromkeys(texts)
+    return {text: str(n) for n, text in enumerate(each, start=1)} if len(each) < len(texts) else {}
 
 
 def plain(columns: Sequence[Column], shown: int | None = None) -> list[writing.TextColumn]:
@@ -119,4 +146,5 @@ def plain(columns: Sequence[Column], shown: int | None = None) -> list[writing.T
 
 def listed(columns: Sequence[Column], screen: Screen, bad: frozenset[int] = frozenset()) -> str:
     """A table by itself."""
-    return "\n".join(table(plain(columns), screen, indent=0, bad=bad)) + "\n"
+    short, sources = numbered(columns, screen.width)
+    return "\n".join([*table(plain(short), screen, indent=0, bad=bad), *source_lines(sources, screen)]) + "\n"

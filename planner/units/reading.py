@@ -72,6 +72,8 @@ class Quantity:
     """Least and largest number that is believed without a unit, and the unit that others are likely to be in."""
     words: Mapping[str, str] = field(default_factory=dict)
     """Units written out, and what is short for them."""
+    things: tuple[str, ...] = ()
+    """What is counted, without its s, as it may stand before a unit: `30 frames per second`, `10 frames/min`."""
 
     def __call__(self, value: object) -> float:
         """SI value of `value`; ValueError names what is wrong and what to write."""
@@ -113,13 +115,20 @@ class Quantity:
         if match is None:
             raise ValueError(f"must be {self.noun}, got `{text[:40]}`. {self.hint}")
         number, unit = match.groups()
-        unit = unit and self.words.get(unit.lower(), unit)
+        unit = unit and self._short(unit)
         if unit is not None and unit not in self.units:
             raise ValueError(
                 f"unknown unit `{unit[:20]}` for {self.noun}.{did_you_mean(unit, list(self.units))} "
                 f"Known: {', '.join(self.units)}."
             )
         return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number))
+
+    def _short(self, unit: str) -> str:
+        """A unit without what is counted, its words made short."""
+        word = unit.lower()
+        if self.things:
+            word = re.sub(rf"^(?:{'|'.join(self.things)})s?\s*(?=/|per |a )", "", word)
+        return self.words.get(word, word if word in self.units else unit)
 
     def _is_believed(self, number: float | Decimal) -> bool:
         """Without a unit."""
@@ -149,7 +158,9 @@ class Quantity:
         """JSON Schema of what people may write: a number, or a text with one of the units."""
         short = (re.escape(unit) for unit in self.units if unit not in self.words)
         units = "|".join((*short, *map(in_any_case, self.words)))
-        pattern = rf"^\s*{self.prefix}{NUMBER}\s*({units})?\s*$"
+        things = "|".join(map(in_any_case, self.things))
+        counted = rf"(({things})[sS]?\s*(?=[/pPaA]))?" if things else ""
+        pattern = rf"^\s*{self.prefix}{NUMBER}\s*{counted}({units})?\s*$"
         text = {"type": "string", "pattern": pattern, "examples": list(self.examples)}
         return {"anyOf": [{"type": "number", "minimum": 0}, text]}
 
@@ -218,8 +229,9 @@ rate = Quantity(
     dict.fromkeys(("fps", "rps", "qps", "Hz", "/s"), ONE) | {"/min": ONE / 60, "/h": ONE / 3600},
     zero=False,
     most=1e9,
-    words={f"{per}{word}": f"/{unit}" for word, unit in PERIODS.items() for per in ("/", "per ")}
-    | spelled(fps="fps frames/s", rps="rps req/s requests/s", qps="qps queries/s", Hz="hz"),
+    words={f"{per}{word}": f"/{unit}" for word, unit in PERIODS.items() for per in ("/", "per ", "a ")}
+    | spelled(fps="fps", rps="rps", qps="qps", Hz="hz"),
+    things=("frame", "request", "req", "image", "picture", "sample", "call", "event", "query", "querie"),
 )
 seldom = replace(rate, examples=("0.1 /h", "1 /min"))
 memory = Quantity(

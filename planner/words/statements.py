@@ -8,7 +8,7 @@ from pathlib import Path
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.statement import Code, Statement
 from planner.units.reading import written_duration
-from planner.units.writing import dollars, exact, gigabytes, share, span_usd
+from planner.units.writing import dollars, exact, gigabytes, names, share, span_usd
 from planner.words.candidates import gpus_name, subject_name
 
 UNITS: dict[str, Callable[[float], str]] = {
@@ -80,7 +80,8 @@ def more_gpus(needed: Statement) -> str:
 def other_price(prices: Statement) -> str:
     """The kinds of price that are known."""
     wanted, *known = prices.subjects
-    return f"set buy.price to {' or '.join(known)}, or put its {wanted} price into prices.yaml of a --catalog directory"
+    another = f"set buy.price to {' or '.join(known)}, or " if known else ""
+    return f"{another}put its {wanted} price into prices.yaml of a --catalog directory"
 
 
 def others_miss_too(miss: Statement) -> str:
@@ -272,6 +273,14 @@ def rejection_remedy(no: Rejection) -> str:
 def rejection_line(no: Rejection) -> str:
     """All of it in one line, for an error."""
     return f"{subject_name(no.subject)}: {rejection_reason(no)}. Remedy: {rejection_remedy(no)}."
+
+
+def rejection_lines(rejected: Sequence[Rejection]) -> list[str]:
+    """The same, with one line for all that are rejected alike."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for no in rejected:
+        alike.setdefault((rejection_reason(no), rejection_remedy(no)), []).append(subject_name(no.subject))
+    return [f"{names(subjects)}: {reason}. Remedy: {remedy}." for (reason, remedy), subjects in alike.items()]
 
 
 def warning(one: PlanWarning) -> tuple[str, str]:

@@ -13,12 +13,13 @@ from planner.model.parts.merging import Merging
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.progress import Progress
 from planner.model.scenario import Objective
+from planner.model.statement import Code, Statement
 from planner.placing.sizing import Kind, Profiles
 from planner.questions.horizons.demand import calendar_of, refuse
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
 from planner.search.question import NothingToPlanError, Question, ask
 from planner.search.search import FleetSearch
-from planner.words.statements import rejection_line
+from planner.words.statements import rejection_line, rejection_lines
 from simulator.world.workload import scaled
 
 
@@ -109,9 +110,16 @@ def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, pro
 def unfit_texts(served: Mapping[Paid, Sequence[Offer]], rejected: Sequence[Rejection]) -> list[str]:
     """Rejected machines as texts, but for those that are too dear alone; NothingToPlanError where no offer is left."""
     if not any(served.values()):
-        reasons = "\n".join(map(rejection_line, rejected))
+        reasons = "\n".join(rejection_lines(rejected))
         raise NothingToPlanError(reasons or "no model can run on what is on offer.")
-    return [rejection_line(rejection) for rejection in rejected if rejection.bottleneck is not Bottleneck.COST]
+    return rejection_lines([at_its_price(no) for no in rejected if no.bottleneck is not Bottleneck.COST])
+
+
+def at_its_price(no: Rejection) -> Rejection:
+    """Another `buy.price` is no remedy with a calendar, which weighs all kinds of price."""
+    if no.why.code is not Code.NO_PRICE:
+        return no
+    return replace(no, remedies=(Statement(code=Code.OTHER_PRICE, subjects=no.why.subjects),))
 
 
 def check_answerable(loaded: Loaded) -> None:

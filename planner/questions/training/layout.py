@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf
 
 from calibrate.layers.facts import facts
-from calibrate.layers.work import Facts
+from calibrate.layers.work import Facts, FactsError
 from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.rules.roofline import LAUNCH_S
@@ -15,6 +15,8 @@ from planner.questions.training.scenario import TrainedModel, TrainingScenario, 
 from planner.questions.training.sources import MachineSource
 from simulator.world.hardware import GPU
 
+PICTURE = 3
+"""Sides of a sample that is a picture."""
 KERNELS_OF_BLOCK = 20
 """Operators of one block of a transformer, forward: products, norms, softmax, activation, residuals and their views."""
 CASTS_OF_BLOCK = 23
@@ -105,6 +107,9 @@ def _by_shape(name: str, shape: Transformer, *, casts: bool) -> Subject:
 def _by_layers(model: TrainedModel) -> Subject:
     name = model.zoo or model.factory or ""
     own = facts(name, model.input or None)
+    for key, value in (("pixels", model.pixels), ("channels", model.channels)):
+        if value and len(own.input_shape) != PICTURE:
+            raise FactsError(f"{name} reads no pictures, got {value}. Leave {key} out.", key)
     layers = own.at(model.pixels) if model.pixels else own
     if model.channels:
         layers = layers.with_channels(model.channels)

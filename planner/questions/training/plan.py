@@ -121,7 +121,8 @@ def known_subject(loaded: LoadedTraining, scenario: TrainingScenario, catalog: C
     try:
         subject = subject_of(scenario)
     except FactsError as error:
-        problems.append((("model", "zoo" if scenario.model.zoo else "factory"), str(error)))
+        key = error.key or ("zoo" if scenario.model.zoo else "factory")
+        problems.append((("model", key), str(error)))
         raise refused(loaded, problems) from None
     if pipeline > subject.layers:
         text = f"must be at most {subject.layers}, the layers of {subject.name}, got {pipeline}."

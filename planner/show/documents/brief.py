@@ -144,13 +144,13 @@ def tf32_off(assumed: Sequence[Statement]) -> list[str]:
 
 
 def limits(best: Recommendation) -> str:
-    """`First to give way as load grows: compute, at 1.18 times this load; of b the largest batch known.`"""
+    """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`"""
     by: dict[Bottleneck, list[ModelAnswer]] = {}
     for m in best.models:
         by.setdefault(m.bottleneck, []).append(m)
     most, *others = sorted(by.values(), key=lambda those: -len(those))
     rest = [f"of {names([m.name for m in those])} {gives_way(those, '')}" for those in others]
-    return "; ".join([f"First to give way as load grows: {gives_way(most)}", *rest]) + "."
+    return "; ".join([f"First to give way as load grows, headroom kept: {gives_way(most)}", *rest]) + "."
 
 
 def gives_way(those: Sequence[ModelAnswer], of: str = " times this load") -> str:

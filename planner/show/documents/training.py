@@ -179,7 +179,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.words("price", "priced"),
         rows.figures("batch", lambda o: f"{o.global_batch:,}", "global_batch"),
         rows.worked("GB a GPU", lambda o: o.memory_bytes, lambda size: f"{size / 1e9:.1f}"),
-        rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes)),
+        rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes), once="fits in memory: {}"),
         rows.shown("step", "step_s", prose.step),
         rows.figures("time", lambda o: prose.between(o.time_s), "time_s.mid"),
         rows.figures("cost", lambda o: prose.between(o.cost_usd, prose.usd), "cost_usd.mid"),
@@ -188,9 +188,9 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     if not all(map(prose.keeps_limits, shown)):
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [
-        rows.words("held by", "bottleneck"),
-        rows.words("rule", lambda o: o.rule or "-"),
-        rows.words("evidence", "evidence"),
+        rows.words("held by", "bottleneck", once="held by {}"),
+        rows.words("rule", lambda o: o.rule or "-", once="by the rule {}"),
+        rows.words("evidence", "evidence", once="{}"),
     ]
     return chosen_columns
 

@@ -51,7 +51,9 @@ for (const form of document.querySelectorAll(".sliders")) {
       ...rest.map((cell) => {
         const figure = filled("div", "", "stat");
         const look = row.classList.contains("bad") ? "big bad" : "big";
-        figure.append(filled("dt", cell.dataset.label, ""), filled("dd", cell.textContent.trim(), look));
+        const value = filled("dd", "", look);
+        value.append(...[...cell.childNodes].map((node) => node.cloneNode(true)));
+        figure.append(filled("dt", cell.dataset.label, ""), value);
         return figure;
       }),
     );

@@ -226,7 +226,7 @@ def replayed_line(answer: Recommendation | Simulation) -> list[str]:
         line += f"; queues forget a burst within {seconds(seen.settling_s)}"
     bears = answer.demand_factor_max
     if math.isfinite(bears):
-        line += f". No queue grows for good at up to {bears:.2f} times the demand"
+        line += f". No queue grows for good up to {bears:.2f} times this load, headroom and SLOs aside"
     return [f"{line}."]
 
 

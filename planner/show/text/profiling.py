@@ -207,7 +207,7 @@ def _accuracies(seen: Anatomy) -> list[Table | Text]:
         rows.figures("at fp32", lambda one: f"{one.reference:g} %"),
         rows.figures("then", lambda one: f"{one.value:g} %"),
         rows.figures("points lost", lambda one: f"{one.lost:.2f}"),
-        rows.words("source", "source"),
+        rows.words("source", "source", cited=True),
     ]
     return [Table(columns)]
 

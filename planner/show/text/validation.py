@@ -60,8 +60,8 @@ FAR = 1.5
 """Times the profiles' from which a device is not the one that was profiled: within a computing centre, GPUs of one kind
 differ by up to 1.22 times (Sinha et al., SC 2022)."""
 PROFILE_AGAIN = (
-    "Profiles are of another state of that device. Who has it serves with the threads and beside the load that they "
-    "were measured with, or measures anew into another --profiles DIR."
+    "Profiles are of another state of that device. Serve with the threads and the load with which they were measured, "
+    "or measure anew into another --profiles DIR."
 )
 
 
@@ -168,7 +168,7 @@ def summary(answer: Validation) -> list[str]:
 
 
 def largest_error(answer: Validation) -> str:
-    """`p99_s of lenet: simulated 2.51 % less than measured.`"""
+    """`lenet, p99: simulated 2.51 % less than measured.`"""
     worst = answer.largest_error
     if worst is None:
         return "No figure can be compared: nothing finished."
@@ -177,7 +177,7 @@ def largest_error(answer: Validation) -> str:
     unit = "points" if worst.metric in SHARES else "%"
     direction = "less" if worst.error < 0 else "more"
     size = three_digits(abs(worst.error) * 100)
-    return f"{worst.metric} of {worst.name}: simulated {size} {unit} {direction} than measured."
+    return f"{worst.name}, {METRICS[worst.metric][0]}: simulated {size} {unit} {direction} than measured."
 
 
 def likely_cause(answer: Validation) -> str:

@@ -49,7 +49,7 @@ from planner.show.document import (
 )
 from planner.show.markdown import markdown
 from planner.show.page.render import page
-from planner.show.terminal import terminal
+from planner.show.terminal import listed, terminal
 from planner.units.writing import Screen
 
 X = ChartAxis(0, 10, [(5, "five")])
@@ -236,6 +236,17 @@ def test_what_is_alike_is_said_once_and_what_differs_in_every_row(names, mode):
     assert line == f"All: at {mode}."
     differing = Table([Column("name", names), Column("mode", [mode, f"{mode}x"], once="at {}")])
     assert differing.narrowed() == (list(differing.columns), "")
+
+
+@given(st.lists(st.sampled_from(["the data sheet", "a/long/path/to/table.csv", "-"]), min_size=4, max_size=9))
+def test_sources_that_repeat_are_numbered_where_they_are_too_wide(sources):
+    columns = [Column("name", ["a"] * len(sources)), Column("source", sources, cited=True)]
+    wide, narrow = (listed(columns, Screen(width)) for width in (80, 24))
+    assert all(len(line) <= 24 for line in narrow.splitlines())
+    assert all(f"a     {source}" in wide for source in sources)
+    if max(map(len, sources)) > 18:
+        said = [line for line in narrow.splitlines() if line.startswith("source ")]
+        assert len(said) == len(set(sources))
 
 
 def test_the_kinds_of_a_page_have_their_macro():

@@ -205,13 +205,13 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     by = (Bottleneck.COMPUTE, Bottleneck.LATENCY, Bottleneck.COMPUTE, Bottleneck.LOADING)
     models = [replace(VGG, name=name, bottleneck=b) for name, b in zip(names, by, strict=True)]
     said = limits(with_models(*models).recommendation)
-    assert said.startswith("First to give way as load grows: compute; of b the latency SLO")
+    begin = "First to give way as load grows, headroom kept: compute"
+    assert said.startswith(f"{begin}; of b the latency SLO")
     assert said.endswith("; of d weight loading.")
-    assert limits(with_models(*models[::2]).recommendation) == "First to give way as load grows: compute."
+    assert limits(with_models(*models[::2]).recommendation) == f"{begin}."
     at = [replace(one, demand_factor_max=factor) for one, factor in zip(models, (2.0, 3.4, 1.5, 0.9), strict=True)]
     assert limits(with_models(*at).recommendation) == (
-        "First to give way as load grows: compute, at 1.50 times this load; of b the latency SLO, at 3.40; of d weight "
-        "loading."
+        f"{begin}, at 1.50 times this load; of b the latency SLO, at 3.40; of d weight loading."
     )
 
 

@@ -56,6 +56,9 @@ from planner.units.reading import (
         (rate, "7 per hour", 7 / 3600),
         (rate, "30 FPS", 30),
         (rate, "30 frames/s", 30),
+        (rate, "30 frames per second", 30),
+        (rate, "1 request a minute", 1 / 60),
+        (rate, "90 Queries/min", 1.5),
         (memory, "16 gigabytes", 16e9),
         (rate, 12.5, 12.5),
         (memory, "16 GB", 16e9),
@@ -150,7 +153,8 @@ def test_examples_fit_the_json_schema_and_the_type(kind, quantity):
     adapter = TypeAdapter(kind)
     pattern = adapter.json_schema()["anyOf"][1]["pattern"]
     words = [f"3 {word}" for unit in quantity.words for word in (unit, unit.upper(), unit.title())]
-    for example in (*quantity.examples, *words):
+    counted = [f"3 {thing}s{unit}" for thing in quantity.things for unit in ("/s", " per minute", " a second")]
+    for example in (*quantity.examples, *words, *counted):
         assert re.search(pattern, example), example
         assert adapter.validate_python(example) == quantity(example)
 

@@ -22,6 +22,7 @@ from planner.words.statements import (
     REMEDIES,
     WARNINGS,
     rejection_line,
+    rejection_lines,
     remedies,
     warning,
 )
@@ -70,6 +71,13 @@ def test_remedies_are_alternatives_and_what_they_leave_open_follows():
     assert remedies(changes, open_) == (
         "drop to 28 of 40 cameras of a, or 3 more GPUs; that is for a alone, b, c miss too"
     )
+
+
+def test_what_is_rejected_alike_has_one_line():
+    elsewhere = replace(ONE_GPU, subject=OnGpu(gpu="T4", models=("vgg16",)))
+    (line,) = rejection_lines([ONE_GPU, elsewhere])
+    assert line.startswith("1 x NC6s_v3 (V100), resident, vgg16 on T4: vgg16 would wait 131 ms")
+    assert rejection_lines([ONE_GPU]) == [rejection_line(ONE_GPU)]
 
 
 def test_a_rejection_in_one_line():

@@ -120,14 +120,14 @@ class Plane:
         """Both axes with their labels; of a drawing, which has none, nothing."""
         if self.x.ticks:
             yield straight(self.left, self.floor, self.right, self.floor, "axis")
-        taken = -inf
-        for value, text in self.x.ticks:
+        free = inf
+        for value, text in reversed(self.x.ticks):  # an axis says where it ends
             x, half = self.across(value), LETTER * len(text) / 2
             middle = min(x, WIDTH - half)
             yield straight(x, self.floor, x, self.floor + 4, "axis")
-            if middle - half >= taken:
+            if middle + half <= free:
                 yield words(middle, self.floor + 17, text)
-                taken = middle + half + LETTER / 2
+                free = middle - half - LETTER / 2
         for value, text in self.y.ticks:
             y = self.up(value)
             yield straight(self.left, y, self.right, y, "grid")

@@ -127,8 +127,9 @@ def load_room(answer: Recommendation | Simulation) -> list[str]:
     if not answer.gpus or not isfinite(bears):
         return []
     device = max(answer.gpus, key=lambda g: g.offered_load)
-    grown = f"no queue grows for good up to {bears:.2f} times the demand, weights loaded in full batches too"
-    room = f"{grown}; SLOs are missed earlier" if bears > 1 else "more demand needs more GPUs"
+    aside = "headroom and SLOs aside, weights loaded in full batches too"
+    grown = f"no queue grows for good up to {bears:.2f} times this load, {aside}"
+    room = grown if bears > 1 else "more load needs more GPUs"
     return [f"Load: {device.id} is loaded most, {share(device.offered_load)} in full batches; {room}."]
 
 

@@ -86,7 +86,7 @@ def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
         rows.figures("usual", lambda group: str(_usual(group[0]))),
         rows.words("state", lambda group: _state(group, today)),
         rows.figures("prices", lambda group: str(counts[group])),
-        rows.words("source", lambda group: group[2]),
+        rows.words("source", lambda group: group[2], cited=True),
     ]
     remedy = "Stale prices mislead: put newer ones into a prices.yaml and name its directory with --catalog."
     return listed(columns, screen, old) + ("\n".join(["", *screen.wrap(remedy), ""]) if old else "")

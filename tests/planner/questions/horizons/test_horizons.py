@@ -24,22 +24,26 @@ from planner.model.calendar import (
     ReservedSpec,
     SpotSpec,
 )
+from planner.model.candidate import MachineType
 from planner.model.choices import HorizonWay
 from planner.model.parts.machines import BuySpec
 from planner.model.parts.streams import StreamSpec
+from planner.model.plan import Bottleneck, Rejection
 from planner.model.progress import silent
 from planner.model.scenario import Scenario
+from planner.model.statement import Code, Statement
 from planner.questions.horizons.answer import Horizon, Mode
 from planner.questions.horizons.cheapest import answered, one_more
 from planner.questions.horizons.day import by_levels, check_day, piece, pieces
 from planner.questions.horizons.demand import levels, recorded, request_count, shape_of, stamped, warped
 from planner.questions.horizons.judging import Course, backlogged, hopeless, stretches
 from planner.questions.horizons.machines import MachineBase, MachineGroup
-from planner.questions.horizons.market import Market, Paid, market
+from planner.questions.horizons.market import Market, Paid, at_its_price, market
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import blocks, shape_of_counts, unseen
 from planner.questions.horizons.ways import WayCandidate
 from planner.questions.horizons.weigh import horizon
+from planner.words.statements import rejection_remedy
 from simulator.clock.autoscaling import (
     Autoscaling,
     FleetTimeline,
@@ -689,3 +693,18 @@ def autoscaler_second_by_second(load: Floats, does: float, spec: AutoscalingSpec
         paid_s += 15 * len(answering)
         ready[look // 4, look % 4] = sum(since <= look * 15 for since in answering)
     return paid_s, ready
+
+
+def test_another_price_is_no_remedy_with_a_calendar_that_weighs_all() -> None:
+    machine = MachineType(provider="aws", region="r", instance="i", gpu="T4", gpu_count=1)
+    no = Rejection(
+        subject=machine,
+        bottleneck=Bottleneck.PRICE,
+        observed=0.0,
+        limit=0.0,
+        unit="",
+        why=Statement(code=Code.NO_PRICE, subjects=("on-demand",)),
+        remedies=(Statement(code=Code.OTHER_PRICE, subjects=("on-demand", "spot")),),
+    )
+    assert rejection_remedy(no).startswith("set buy.price to spot, or put")
+    assert rejection_remedy(at_its_price(no)).startswith("put its on-demand price")

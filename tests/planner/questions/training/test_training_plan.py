@@ -839,6 +839,8 @@ BAD = {
     "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs` or `epochs_to_target`?"),
     "an unknown optimizer": (("epochs: 2", "epochs: 2, optimizer: adm"), "got `adm`. Did you mean `adam`?"),
     "an optimizer in its authors' case": (("epochs: 2", "epochs: 2, optimizer: AdamW"), "Did you mean `adamw`?"),
+    "pixels that a model does not read": (("zoo: resnet50", "zoo: vit_b_16, pixels: 384"), "model.pixels: vit_b_16: "),
+    "pixels of a text": (("zoo: resnet50", "zoo: bert_base, pixels: 16"), "model.pixels: bert_base reads no pictures"),
     "a model of two digits swapped": (("resnet50", "vit_b_61"), "Did you mean vit_b_16?"),
     "a model of other numbers": (("resnet50", "resnet77"), "its layers are not known. Known: resnet101, "),
     "no time at all": (("counts", "deadline: 0\ncounts"), "deadline: must be above 0, got 0. Write e.g. `24 h`"),

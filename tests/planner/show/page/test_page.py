@@ -197,6 +197,12 @@ def test_opens_without_complaint_and_asks_nobody(page, folder, name, width, dark
     assert (light == "rgb(255, 255, 255)") is not dark
 
 
+def test_the_table_of_a_training_is_seen_whole(page, folder):
+    page.open(folder / "training.html", 1280)
+    hidden = "(box => box.scrollWidth - box.clientWidth)(document.querySelector('#options .scroll'))"
+    assert page.run(hidden) == 0
+
+
 @pytest.mark.parametrize("width", [1280, 360])
 def test_tables_of_models_and_cost_are_seen_whole(page, folder, width):
     page.open(folder / "plan.html", width)
@@ -393,6 +399,19 @@ LABELS = """
           faults.push(`${text} lies on ${other}`);
     });
   }
+  for (const axis of document.querySelectorAll(".ticks")) {
+    const boxes = [...axis.children].map(t => [t.textContent, t.getBoundingClientRect(), t]);
+    boxes.forEach(([text, a, label], i) => {
+      const words = document.createRange();
+      words.selectNodeContents(label);
+      if (words.getBoundingClientRect().top < a.top + parseFloat(getComputedStyle(label, "::before").height))
+        faults.push(`${text} lies on its tick`);
+      if (a.left < 0 || a.right > innerWidth) faults.push(`${text} is clipped`);
+      if (i && boxes[i - 1][1].right > a.left) faults.push(`${text} lies on ${boxes[i - 1][0]}`);
+    });
+  }
+  for (const card of document.querySelectorAll(".stat"))
+    if (card.scrollWidth > card.clientWidth) faults.push(`${card.textContent} leaves its card`);
   return faults;
 })()
 """
