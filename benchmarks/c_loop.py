@@ -242,7 +242,7 @@ def _replay_s(load: Load, duration_s: float) -> float:
     Compiled.seen_requests += Compiled.worth_requests
     TURNS.done += TURNS.worth
     worlds = Worlds(load.deployment(), workload, duration_s, duration_s * WARM_UP, workload.rates_rps())
-    ARRIVALS.coming(workload, duration_s, 1)
+    ARRIVALS.coming(workload, duration_s, [1])
     times_s = []
     for _ in range(1 + REPEATS):  # the first makes room
         began_s = process_time()

@@ -450,8 +450,7 @@ class Replayed:
     draws_mixed: int
     """Draws that come by in the time over which an SLO counts; 1: phases stay."""
     draws: int | None = None
-    """Draws of which shares are told. Where they are more than were replayed, those were the hardest, with which draws
-    at random speak for all; None where nothing is drawn."""
+    """Draws of which shares are told; None where nothing is drawn."""
     draws_kept: Interval | None
     """Share of the draws in which every SLO is met in the long run."""
     swap: SwapPolicy | None

@@ -30,7 +30,7 @@ class Code(StrEnum):
     QUEUES_GREW = "queues-grew"
     MISSED = "missed"
     MISSED_IN_DRAWS = "missed-in-draws"
-    MISSED_AT_BEST = "missed-at-best"
+    DRAWS_BREAK = "draws-break"
     NOT_PROVEN = "not-proven"
     NOT_JUDGED = "not-judged"
     TOO_MANY_GPUS = "too-many-gpus"

@@ -124,7 +124,7 @@ def replayed(trial: Trial) -> Replayed:
         draws_asked=seen.draws.share if seen.draws else None,
         drawn=drawn(trial),
         draws_mixed=seen.draws.mixed if seen.draws else 1,
-        draws=seen.wide.draws if seen.wide else len(seen.summaries) if seen.draws else None,
+        draws=seen.replications if seen.draws else None,
         draws_kept=seen.all_kept,
         swap=trial.deployment.swap if any(p.swapped for p in trial.packing.placed) else None,
     )

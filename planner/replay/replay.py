@@ -7,6 +7,7 @@ from itertools import cycle, islice, takewhile
 from math import ceil, isnan, log, nan
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, stdtrit
 
 from planner.model.plan import Interval
@@ -32,6 +33,7 @@ from simulator.clock.metrics import (
     share_interval,
     without_noise,
 )
+from simulator.clock.worlds import Shares
 from simulator.rules.latencies import Counts
 from simulator.world.workload import Workload
 
@@ -44,19 +46,37 @@ BY_CHANCE = 0.001
 """A screening refuses what breaks so many draws that a deployment which does would do so more seldom than that."""
 
 
+GIVE_UP = 0.1
+"""A look at many draws gives up what the last one accepts only if the draws seen are such as come once in ten times."""
+
+
 @dataclass(frozen=True)
 class WideLook:
-    """Draws of speeds of which the hardest were replayed, and speak with those of the first look for all."""
+    """Draws of speeds of which it is only counted how many break an SLO, those of the first look among them."""
 
     draws: int
-    broken: Mapping[str, float]
-    """Of these, by model, those that break its SLO."""
-    broken_together: float
+    broken: Mapping[str, int]
+    """By model, those that break its SLO."""
+    broken_together: int
     """Those that break any."""
-    at_best: bool
-    """Whether more may break one: so many do that the others do not matter."""
-    replayed: int = 0
-    """Draws that were replayed until then."""
+    requests: int
+
+    @classmethod
+    def of(cls, first: "Replay") -> "WideLook":
+        """The draws of the first look."""
+        broken = {model: kept.count(False) for model, kept in first._kept_in_draws.items()}
+        return cls(len(first.summaries), broken, first.kept_together.count(False), first.requests)
+
+    def and_more(self, first: "Replay", shares: Shares) -> "WideLook":
+        """With further draws, in the long run as those of the first look tell it."""
+        kept = first.kept_in(shares)
+        together = np.logical_and.reduce(list(kept.values()))
+        return WideLook(
+            self.draws + len(together),
+            {model: self.broken[model] + int(np.count_nonzero(~one)) for model, one in kept.items()},
+            self.broken_together + int(np.count_nonzero(~together)),
+            self.requests + shares.requests,
+        )
 
 
 @dataclass(frozen=True)
@@ -97,8 +117,8 @@ class Replay:
     """Of each model, by replication where speeds are drawn, else of all together: a large fleet has a thousand models;
     empty where candidates are screened."""
     wide: WideLook | None = None
-    """Where the first look at draws of speeds left it open: what shares of draws are of. All other figures are those of
-    the first look."""
+    """Where the first look at draws of speeds left it open: of which draws shares are told. All other figures are those
+    of the first look."""
     ranked: bool = False
     """Whether it is only set beside others: of draws of speeds the share of those seen at the first look decides."""
     first: Callable[[], Timeline] | None = None
@@ -160,7 +180,7 @@ class Replay:
             return Interval(nan, 0.0, 1.0)
         return self._share_of(sum(kept) + self.unseen, len(kept) + self.unseen)
 
-    def _share_of(self, kept: float, draws: int) -> Interval:
+    def _share_of(self, kept: int, draws: int) -> Interval:
         return Interval(kept / draws, *share_interval(kept, draws, 1 - 2 * self.risk))
 
     @cached_property
@@ -177,20 +197,16 @@ class Replay:
         """Whether every SLO is met, by draw."""
         return [all(one) for one in zip(*self._kept_in_draws.values(), strict=True)]
 
-    @cached_property
-    def at_best(self) -> "Replay":
-        """As if in all draws up to the look that counts every request were answered in time: up to the last, or to the
-        next where the share of those seen decides."""
-        return self.at_best_at(self._look_that_counts)
-
     @property
     def _look_that_counts(self) -> int:
+        """The last, or the next where the share of the draws seen decides."""
         share_decides = self.draws is not None and not self.draws.surely
         return next(look for look in self.looks if look >= len(self.summaries)) if share_decides else self.looks[-1]
 
-    def at_best_at(self, look: int) -> "Replay":
-        """As if in all draws up to a look that are not seen every request were answered in time."""
-        return replace(self, unseen=look - len(self.summaries))
+    @cached_property
+    def at_best(self) -> "Replay":
+        """As if in all draws up to the look that counts every request were answered in time."""
+        return replace(self, unseen=self._look_that_counts - len(self.summaries))
 
     @cached_property
     def _kept_in_draws(self) -> dict[str, list[bool]]:
@@ -217,14 +233,16 @@ class Replay:
             return fractions
         return at_best(fractions, errors, self.unseen, target) if self.unseen else long_run(fractions, errors)
 
-    def kept_in(self, seen: Summary, growing: Sequence[str]) -> dict[str, bool]:
-        """Whether each SLO is met in one draw more, in the long run as the draws seen tell it."""
-        return {m: m not in growing and self._is_kept(m, seen.models[m], need) for m, need in self.needs.items()}
-
-    def _is_kept(self, model: str, seen: ModelMetrics, need: Need) -> bool:
-        mean, part = self._without_noise[model]
-        settled = mean + part * (seen.slo_attainment - mean) if part < 1 else seen.slo_attainment
-        return settled >= need.slo.attainment - 1e-9
+    def kept_in(self, shares: Shares) -> dict[str, NDArray[np.bool_]]:
+        """Whether each SLO is met in each of further draws, in the long run as the draws seen tell it."""
+        kept = {}
+        for model, need in self.needs.items():
+            mean, part = self._without_noise[model]
+            seen = shares.in_time[model]
+            settled = mean + part * (seen - mean) if part < 1 else seen
+            keeps_up = np.array([model not in growing for growing in shares.growing])
+            kept[model] = (settled >= need.slo.attainment - 1e-9) & keeps_up
+        return kept
 
     @cached_property
     def _without_noise(self) -> dict[str, tuple[float, float]]:
@@ -349,17 +367,14 @@ class Replay:
         return margin
 
     @property
-    def nearness(self) -> tuple[bool, float, int]:
-        """Whether every model had requests that were judged, the least margin of those that had, and in how many draws
-        that was seen: of draws left out, the fewer the better.
-
-        The draws seen before others are left out are the hardest, so there the margin is that of all at best.
-        """
+    def nearness(self) -> tuple[bool, float]:
+        """Whether every model had requests that were judged, and the least margin of those that had; of draws of speeds
+        that were counted, the margin of all models together."""
         known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
         least = min(known, default=-1.0)
-        if (self.unseen or self.wide) and self.draws and self.all_kept:
+        if self.wide and self.draws and self.all_kept:
             least = self.all_kept.mean - self.draws.share
-        return len(known) == len(self.needs), least, -self.unseen
+        return len(known) == len(self.needs), least
 
     @property
     def too_few(self) -> bool:
@@ -380,37 +395,40 @@ class Replay:
         """Whether so many draws broke an SLO that the look that counts could not show the share any more."""
         if not self.draws or self.draws.mixed > 1 or self.looks[-1] == 1:
             return False
-        return self.lost_at(self._look_that_counts)
-
-    def lost_at(self, look: int) -> bool:
-        """The same of some look."""
-        best, at_last = self.at_best_at(look), look >= self.looks[-1]
+        best, at_last = self.at_best, self._look_that_counts >= self.looks[-1]
         if best.unseen and not best._is_too_little(best._share(best._kept_as_seen), at_last):
             return False  # at best no draw comes to less than was seen of it, and that took long to work out
         assert best.all_kept is not None
         return best._is_too_little(best.all_kept, at_last)
 
-    def loses(self, broken: float, look: int) -> bool:
-        """Whether so many draws that break an SLO are too many of all at a look."""
-        return self._is_too_little(self._share_of(look - broken, look), at_last=look >= self.looks[-1])
+    @property
+    def given_up(self) -> bool:
+        """Whether a look at many draws leaves little hope that the last one accepts (`GIVE_UP`): that errs towards
+        larger fleets alone."""
+        if self.wide is None or self.draws is None:
+            return False
+        last, seen = self.looks[-1], self.wide.draws
+        may_break = min(misses_allowed(last, self.draws.least, self.risk), int(last * (1 - self.draws.share) + 1e-9))
+        return share_interval(seen - self.wide.broken_together, seen, 1 - 2 * GIVE_UP)[1] < 1 - may_break / last
 
     @property
     def replications(self) -> int:
         """All that were replayed."""
-        return self.wide.replayed if self.wide else len(self.summaries)
+        return self.wide.draws if self.wide else len(self.summaries)
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of draws that break an SLO decided, of fewer or more draws than the first look has."""
+        return not self.screened and (self.wide is not None or self._is_cut_short)
+
+    @property
+    def _is_cut_short(self) -> bool:
+        return self.draws is not None and not self.draws.surely and len(self.summaries) < self.looks[0]
 
     @property
     def preliminary(self) -> bool:
         """Whether others are to confirm it before it is bought."""
         return self.screened or self.ranked
-
-    def may_be_enough_at(self, look: int) -> bool:
-        """Whether at a look so many draws may meet every SLO that no other follows."""
-        best = self.at_best_at(look)
-        if best._enough(best._share(best._kept_as_seen)):
-            return True
-        assert best.all_kept is not None
-        return best._enough(best.all_kept)
 
     def _is_too_little(self, share: Interval, at_last: bool) -> bool:
         """Whether so many draws are fewer than are asked: surely, until the last look decides."""

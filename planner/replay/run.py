@@ -1,8 +1,8 @@
 """Running: a deployment is replayed until every SLO is decided."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial, reduce
+from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,8 +12,7 @@ from planner.model.replications import draws_asked, looks_at
 from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
-from planner.replay.hardest import Strain, given_up, in_order, wide_look
-from planner.replay.replay import SCREENED_DRAWS, Replay
+from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
 from planner.replay.stretch import stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
@@ -32,6 +31,8 @@ AHEAD = 4
 """Draws of a screening that are replayed side by side, though the first of them may end it."""
 LOST_EVERY = 8
 """Replications after which it is seen whether so many draws broke an SLO that the rest need not be replayed."""
+COUNTED_AT_ONCE = 64
+"""Draws of speeds of which it is only counted how many keep every SLO, side by side."""
 CALM_LOAD = 0.8
 """Load up to which queues forget so soon that it does not matter what it is."""
 
@@ -80,19 +81,18 @@ def replay(
     after a few is left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict
     falls at one of a few looks, whose intervals are wider for it (Bonferroni): at the first that leaves no doubt.
     `tell` hears how much of the way to the next look is done.
-    Where a verdict counts draws of speeds, the first look is at all of its draws, and others at the hardest of many
-    more (`planner.replay.hardest`). `verdict_only`: those in which models are strained most come first in both, so that
-    a deployment that keeps too few is given up soon. Its figures then are what it keeps at best. `ranked`: it is only
-    set beside others, by what the first look sees.
+    Where a verdict counts draws of speeds, later looks are at many more draws, of which it is only counted how many
+    keep every SLO. `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
+    `ranked`: it is only set beside others, by what the first look sees.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
     stretched = so_far.stretch
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
-    draws = Replications(scenario, worlds, seed_at, stretched.warmup_s, kept=_is_counted(so_far))
+    draws = Replications(scenario, worlds, seed_at, stretched.warmup_s)
     if not _is_counted(so_far):
-        return _in_turn(so_far, draws, range(so_far.looks[-1]), tell)
+        return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:
         so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
     return _counted(so_far, draws, tell, verdict_only)
@@ -109,56 +109,21 @@ class Replication(NamedTuple):
 
 
 class Replications:
-    """Replications of one deployment by number, each replayed once where they are `kept`."""
+    """Replications of one deployment by number."""
 
-    def __init__(
-        self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], warmup_s: float, kept: bool
-    ) -> None:
+    def __init__(self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], warmup_s: float) -> None:
         self.worlds, self.seed_at, self.warmup_s = worlds, seed_at, warmup_s
-        self.kept = kept
         self.accuracy = {spec.name: spec.accuracy for spec in scenario.asked}
         self.half_life_s = scenario.accuracy.half_life
-        self.known: dict[int, Replication] = {}
 
-    def in_turn(self, numbers: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, Replication]]:
-        """All of some numbers, side by side up to each end."""
+    def in_turn(self, ends: Sequence[int]) -> Iterator[Replication]:
+        """One after another, side by side up to each end."""
         for begin, end in pairwise(ends):
-            yield from zip(numbers[begin:end], self.seen(numbers[begin:end]), strict=True)
+            yield from self._replayed(self.seeds(begin, end))
 
-    @cached_property
-    def strain(self) -> Strain:
-        """By which the hardest are known."""
-        return Strain(self.worlds.deployment, self.worlds.rates_rps)
-
-    def hardest_first(self, most: int) -> list[int]:
-        """The numbers of so many, those first in whose worlds a model is strained most."""
-        return self.strain.hardest_first([self.seed_at(number) for number in range(most)])
-
-    @property
-    def requests(self) -> int:
-        """All that came."""
-        return sum(one.figures.requests for one in self.known.values())
-
-    def figures(self, numbers: Sequence[int], tell: Callable[[], None]) -> list[WorldFigures]:
-        """The figures of some numbers, replayed side by side; `tell` hears of each."""
-        found = []
-        for one in self.seen(numbers):
-            found.append(one.figures)
-            tell()
-        return found
-
-    def seen(self, numbers: Sequence[int]) -> Iterator[Replication]:
-        """Those of some numbers, replayed side by side."""
-        if not self.kept:
-            yield from self._replayed([self.seed_at(number) for number in numbers])
-            return
-        missing = [number for number in numbers if number not in self.known]
-        found = zip(missing, self._replayed([self.seed_at(number) for number in missing]), strict=True)
-        for number in numbers:
-            while number not in self.known:
-                other, one = next(found)
-                self.known[other] = one
-            yield self.known[number]
+    def seeds(self, begin: int, end: int) -> list[int]:
+        """Those of some numbers."""
+        return list(map(self.seed_at, range(begin, end)))
 
     def _replayed(self, seeds: Sequence[int]) -> Iterator[Replication]:
         if self.half_life_s is None:
@@ -175,77 +140,44 @@ class Replications:
         return {model: share * figures.summary.models[model].slo_attainment for model, share in self.accuracy.items()}
 
 
-@dataclass
-class LookProgress:
-    """Counts the draws of a look, of which `tell` hears the share that is done: the look may end before all are."""
-
-    draws: int
-    tell: Callable[[float], None]
-    done: int = 0
-
-    def __call__(self) -> None:
-        """One more."""
-        self.done += 1
-        self.tell(self.done / self.draws)
-
-
 def _is_counted(so_far: Replay) -> bool:
     """Whether draws of speeds are counted that keep every SLO."""
     return so_far.draws is not None and not so_far.draws.surely and not so_far.screened
 
 
-def _in_turn(so_far: Replay, draws: Replications, numbers: Sequence[int], tell: Callable[[float], None]) -> Replay:
-    """Replications of these numbers, until more are not worth their time."""
-    for number, one in draws.in_turn(numbers, _ends(so_far, len(numbers))):
+def _in_turn(
+    so_far: Replay, draws: Replications, most: int, tell: Callable[[float], None], verdict_only: bool = False
+) -> Replay:
+    """So many replications at most, until more are not worth their time."""
+    for one in draws.in_turn(_ends(so_far, most)):
         so_far = _with_one_more(so_far, one)
-        if not (so_far.screened or number):
+        count = len(so_far.summaries)
+        if count == 1 and not so_far.screened:
             worlds, first_seed = draws.worlds.apart, draws.seed_at(0)
             so_far = replace(so_far, first=partial(_window, worlds, first_seed, one.figures.summary))
-        count = len(so_far.summaries)
         tell(count / next(look for look in so_far.looks if look >= count))
-        if _is_enough(so_far):
+        if _is_enough(so_far) or (verdict_only and count % LOST_EVERY == 0 and so_far.far_off):
             break
     return so_far
 
 
 def _counted(so_far: Replay, draws: Replications, tell: Callable[[float], None], verdict_only: bool) -> Replay:
-    """All draws of the first look, and others at the hardest of more where those leave the verdict open."""
-    numbers: Sequence[int] = range(so_far.looks[0])
-    if verdict_only:
-        numbers = draws.hardest_first(len(numbers))
-        if lost := _given_up(so_far, draws, numbers, tell):
-            return lost
-    seen = _in_turn(so_far, draws, numbers, tell)
-    ordered = in_order(seen, numbers)
-    if seen.lost:
-        return ordered.at_best if verdict_only else ordered
-    return ordered if ordered.decided else _looked_wider(ordered, draws, tell, verdict_only)
+    """All draws of the first look, and many more where those leave the verdict open."""
+    first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only)
+    is_open = len(first.summaries) == first.looks[0] and not (first.decided or first.lost)
+    return _looked_wider(first, draws, tell) if is_open else first
 
 
-def _given_up(
-    so_far: Replay, draws: Replications, order: Sequence[int], tell: Callable[[float], None]
-) -> Replay | None:
-    """The hardest draws of the first look, if they show that too few of all keep the SLOs: tried as long as half of
-    every few break one. None where they do not show it."""
-    for end in range(LOST_EVERY, len(order) + LOST_EVERY, LOST_EVERY):
-        few = order[end - LOST_EVERY : end]
-        so_far = reduce(_with_one_more, draws.seen(few), so_far)
-        tell(end / len(order))
-        if lost := given_up(so_far, order[:end]):
-            return lost
-        if 2 * so_far.kept_together[-len(few) :].count(False) < len(few):
-            return None
-    return None
-
-
-def _looked_wider(first: Replay, draws: Replications, tell: Callable[[float], None], verdict_only: bool) -> Replay:
-    """The first look at draws of speeds, and others at the hardest of more and more draws until they decide."""
-    so_far = first
+def _looked_wider(first: Replay, draws: Replications, tell: Callable[[float], None]) -> Replay:
+    """The first look at draws of speeds, and others at more and more draws until they decide."""
+    so_far, wide = first, WideLook.of(first)
     for look in first.looks[1:]:
-        replayed = partial(draws.figures, tell=LookProgress(look, tell))
-        wide = wide_look(first, draws.hardest_first(look), replayed, verdict_only=verdict_only)
-        so_far = replace(first, wide=replace(wide, replayed=len(draws.known)), requests=draws.requests)
-        if so_far.decided or wide.at_best:
+        while wide.draws < look:
+            seeds = draws.seeds(wide.draws, min(look, wide.draws + COUNTED_AT_ONCE))
+            wide = wide.and_more(first, draws.worlds.shares(seeds))
+            tell(wide.draws / look)
+        so_far = replace(first, wide=wide, requests=wide.requests)
+        if so_far.decided or so_far.given_up:
             break
     return so_far
 

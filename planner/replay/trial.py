@@ -79,7 +79,7 @@ class Trial:
         return not (self.overloaded or self.broken or self.unready) and self.replay.met
 
     @property
-    def nearness(self) -> tuple[bool, bool, float, int]:
+    def nearness(self) -> tuple[bool, bool, float]:
         """Whether its load is within the headroom, and how near its replays came."""
         return (not self.overloaded, *self.replay.nearness)
 

@@ -418,8 +418,7 @@ def _unproven(seen: Replay) -> Iterator[PlanWarning]:
 def remedies_unproven(seen: Replay, model: str) -> tuple[Statement, ...]:
     """More replications, a longer horizon, or a lower SLO."""
     if seen.draws:
-        twice = 2 * (seen.wide.draws if seen.wide else len(seen.summaries) + seen.unseen)
-        return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": twice}),)
+        return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * seen.replications}),)
     remedies: list[Statement] = []
     if (longer_s := seen.horizon_to_prove_s(model)) is not None:
         remedies.append(Statement(code=Code.LONGER_HORIZON, figures={"horizon_s": longer_s}))

@@ -264,10 +264,10 @@ def _missed(
 
 
 def _observed(trial: Trial, model: str, bottleneck: Bottleneck) -> tuple[float, float]:
-    """The share of requests in time and the SLO; where draws were left out, the share of draws kept at best and the
-    share that is asked."""
+    """The share of requests in time and the SLO; where draws were counted, the share of them that keep every SLO and
+    the share that is asked."""
     seen = trial.replay
-    if seen.draws and seen.all_kept and (seen.unseen or (seen.wide and seen.wide.at_best)):
+    if seen.draws and seen.all_kept and seen.counted:
         return seen.all_kept.mean, seen.draws.share
     share = seen.attainment[model]
     return share.low if bottleneck is Bottleneck.EVIDENCE else share.mean, seen.needs[model].slo.attainment
@@ -280,14 +280,11 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     figures: dict[str, float] = {"mean": seen.mean, "low": seen.low, "high": seen.high}
     if not judged:
         return Statement(code=Code.NOT_JUDGED, subjects=(model,))
-    draws, unseen, wide = trial.replay.draws, trial.replay.unseen, trial.replay.wide
-    if draws and wide and wide.at_best:
-        broken = {"broken": wide.broken_together, "draws": wide.draws, "asked": draws.share}
-        return Statement(code=Code.MISSED_AT_BEST, subjects=(model,), figures=broken)
-    if draws and unseen:
-        together = trial.replay.kept_together
-        broken = {"broken": together.count(False), "draws": len(together) + unseen, "asked": draws.share}
-        return Statement(code=Code.MISSED_AT_BEST, subjects=(model,), figures=broken)
+    draws, together = trial.replay.draws, trial.replay.all_kept
+    if draws and together and trial.replay.counted:
+        count = trial.replay.replications
+        broken = {"broken": round((1 - together.mean) * count), "draws": count, "asked": draws.share}
+        return Statement(code=Code.DRAWS_BREAK, subjects=(model,), figures=broken)
     if draws:
         kept = trial.replay.draws_kept[model].mean
         figures = {"mean": seen.mean, "target": target, "kept": kept, "asked": draws.share}

@@ -541,15 +541,10 @@ class FleetSearch:
         return 0 if self._as_bad_with_other_counts(trial, missed[0]) else 1
 
     def _as_bad_with_other_counts(self, trial: Trial, model: str) -> bool:
-        """Whether a fleet with more or fewer of its GPUs missed the model's SLO by about as much.
-
-        Where draws were left out that is open: the hardest are compared with no others.
-        """
-        if trial.replay.unseen:
-            return False
+        """Whether a fleet with more or fewer of its GPUs missed the model's SLO by about as much."""
         attainment = trial.replay.attainment[model].mean
         like_it = [t for t, _ in self.misses if t.kinds == trial.kinds]
-        others = [t for t in like_it if len(t.devices) != len(trial.devices) and not t.replay.unseen]
+        others = [t for t in like_it if len(t.devices) != len(trial.devices)]
         return any(abs(t.replay.attainment[model].mean - attainment) < ALIKE for t in others)
 
     def warnings_of(self, shown: Trial, today: date) -> tuple[PlanWarning, ...]:

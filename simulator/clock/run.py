@@ -62,9 +62,9 @@ class Compiled:
         return cls.is_worth_it()
 
     @classmethod
-    def is_worth_it(cls) -> bool:
-        """Whether so much has been replayed that it pays to fetch it."""
-        return cls.installed and cls.seen_requests > cls.worth_requests
+    def is_worth_it(cls, coming_requests: float = 0.0) -> bool:
+        """Whether so much has been replayed, with what is to be replayed now, that it pays to fetch it."""
+        return cls.installed and cls.seen_requests + coming_requests > cls.worth_requests
 
     @classmethod
     def serve(cls, gpu: ServingGpu, link_bytes_per_s: float) -> bool:

@@ -86,14 +86,14 @@ class Worlds:
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
         """Replications by their figures alone, in this order; on the clock one when it is asked for."""
-        if Compiled.is_worth_it() and self._plain:
+        if self._pays(len(seeds)) and self._plain:
             yield from self._plain.seen(seeds)
         else:
             yield from (self.figures(self.result(seed)) for seed in seeds)
 
     def shares(self, seeds: Sequence[int]) -> "Shares":
         """Replications by what says whether SLOs are met."""
-        if Compiled.is_worth_it() and self._plain and not self._plain.swapping:
+        if self._pays(len(seeds)) and self._plain and not self._plain.swapping:
             return self._plain.shares(seeds)
         seen = list(self.seen(seeds))
         models = seen[0].summary.models
@@ -102,6 +102,11 @@ class Worlds:
             tuple(one.growing for one in seen),
             sum(one.requests for one in seen),
         )
+
+    def _pays(self, replications: int) -> bool:
+        """Whether so many are worth fetching machine code."""
+        each = self.duration_s * sum(self.workload.rates_rps().values())
+        return Compiled.is_worth_it(replications * each)
 
     def figures(self, result: SimulationResult) -> WorldFigures:
         """Those of a replication."""

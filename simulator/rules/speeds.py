@@ -45,10 +45,7 @@ class Speeds:
         doubts = list(map(_doubt_of, profiles, self.here))
         self.doubts = list(dict.fromkeys(doubts))
         doubt = np.array([self.doubts.index(one) for one in doubts])
-        errors_sd = _flat(map(by_size, errors, caps))
-        self.errs = _Factors(doubt[self.row], errors_sd)
-        self.full = np.cumsum(self.caps) - 1
-        self.full_errs = _Factors(doubt, errors_sd[self.full])
+        self.errs = _Factors(doubt[self.row], _flat(map(by_size, errors, caps)))
         self._note_points(profiles, errors, doubt)
         sessions = list(map(_session_of, replicas))
         self.sessions = list(dict.fromkeys(sessions))
@@ -91,12 +88,6 @@ class Speeds:
         for row in self.padded.tolist():
             service_s[:, row, 1 : self.caps[row]] = service_s[:, row, self.caps[row], None]
         return Costs(service_s, watts)
-
-    def full_s(self, seeds: Sequence[int]) -> Floats:
-        """By world and replica: the time of a full batch, as `costs` has it."""
-        errors, session = self._drawn(seeds)
-        full_s: Floats = self.run_s[self.full] * self.full_errs.of(errors) * session
-        return full_s
 
     def _drawn(self, seeds: Sequence[int]) -> tuple[Floats, Floats]:
         """By world: deviations by which each prediction errs, and by replica the factor of its GPU's session."""

@@ -201,11 +201,10 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
     draws = seen.draws or answer.replications
     count = round(kept.mean * draws) if math.isfinite(kept.mean) else 0
     if Drawn.SPEEDS in seen.drawn:
-        hardest = f", of which the hardest {answer.replications:,} were replayed" if draws > answer.replications else ""
         return [
             f"Probability that every SLO holds for good: {percent(kept.mean)} % [{percent(kept.low)}, "
             f"{percent(kept.high, up=True)}], {exact(seen.draws_asked)} are asked. Of {draws:,} "
-            f"{draws_of(seen)}{hardest} {count:,} meet every SLO."
+            f"{draws_of(seen)} {count:,} meet every SLO."
         ]
     return [
         f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} meet "

@@ -250,13 +250,13 @@ def saved_by(one: Measurement) -> str:
 def less_sure(plan: Plan) -> list[str]:
     """The cheapest fleet that was tried, is much cheaper, and keeps every SLO in most draws, though not in enough."""
     most = MUCH_CHEAPER * plan.recommendation.cost_usd_per_hour
-    by_draws = [no for no in plan.rejections if no.why.code is Code.MISSED_AT_BEST and no.observed >= MOST_DRAWS]
+    by_draws = [no for no in plan.rejections if no.why.code is Code.DRAWS_BREAK and no.observed >= MOST_DRAWS]
     much_cheaper = [(no.cost_usd_per_hour, no) for no in by_draws if (no.cost_usd_per_hour or math.inf) <= most]
     if not plan.recommendation.feasible or not much_cheaper:
         return []
     cost, no = min(much_cheaper, key=lambda one: one[0] or math.inf)
     return [
-        f"Or less surely: {subject_name(no.subject)} at {dollars(cost or 0)}/h keeps every SLO in at most "
+        f"Or less surely: {subject_name(no.subject)} at {dollars(cost or 0)}/h keeps every SLO in "
         f"{share(no.observed)} of the draws, where {share(no.limit)} are asked. `confidence` asks for fewer."
     ]
 

@@ -52,7 +52,7 @@ class Place:
     def stock_up(self, number: int) -> None:
         """More factors for one queue."""
         columns = self.columns
-        columns.stock[number] *= 4
+        columns.stock[number] *= 2
         if (more := int(columns.stock[number]) - columns.factors.shape[1]) > 0:
             self.columns = columns._replace(factors=np.pad(columns.factors, ((0, 0), (0, more))))
 

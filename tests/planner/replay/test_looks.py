@@ -1,6 +1,5 @@
 """Looks at draws of speeds: what one leaves in doubt is looked at again, before it is bought and before more is."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -10,7 +9,6 @@ from support.planning import T4, demand, model, offer, profile, question, scenar
 
 from planner.model.replications import WORLDS, Draws, least_share
 from planner.placing.packing.packed import Packing
-from planner.replay.hardest import wide_look
 from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
 from planner.replay.run import PLANNING, replay, seeds_of
 from planner.replay.trial import Trial
@@ -18,7 +16,7 @@ from planner.search.placement import OnFleet
 from planner.search.question import Question
 from planner.search.search import GLANCE, FleetSearch
 from simulator.clock.metrics import Summary
-from simulator.clock.worlds import WorldFigures, Worlds
+from simulator.clock.worlds import Worlds
 from simulator.world.curves import Interpolated
 from simulator.world.doubt import Doubt
 
@@ -57,9 +55,8 @@ def one_replay() -> Replay:
 
 
 def as_if_wide(one: Replay, kept: int, draws: int) -> Replay:
-    """The same seen by a look at the hardest of so many draws, which the first left open."""
-    broken = float(draws - kept)
-    return replace(as_if(one, 145, 160), wide=WideLook(draws, {"detector": broken}, broken, at_best=False))
+    """The same seen by a look at so many draws, which the first left open."""
+    return replace(as_if(one, 145, 160), wide=WideLook(draws, {"detector": draws - kept}, draws - kept, 0))
 
 
 @pytest.mark.parametrize(
@@ -81,42 +78,18 @@ def test_a_share_of_the_first_draws_is_looked_at_again_until_it_is_sure(
 
 @pytest.mark.parametrize(("kept", "met", "decided"), [(2400, True, True), (2310, False, False), (2250, False, True)])
 def test_a_wider_look_decides_where_it_leaves_no_doubt(one_replay: Replay, kept: int, met: bool, decided: bool) -> None:
-    one = as_if_wide(one_replay, kept, WORLDS[1])
+    one = as_if_wide(one_replay, kept, WORLDS[-2])
     assert (one.met, one.decided) == (met, decided)
-    assert one.margin("detector") == pytest.approx(kept / WORLDS[1] - CONFIDENCE)
+    assert one.margin("detector") == pytest.approx(kept / WORLDS[-2] - CONFIDENCE)
 
 
-@pytest.mark.parametrize(("kept", "met"), [(4608, True), (4605, False)])
+@pytest.mark.parametrize(("kept", "met"), [(4096, True), (4095, False)])
 def test_of_the_draws_seen_as_many_must_keep_every_slo_as_are_asked(one_replay: Replay, kept: int, met: bool) -> None:
-    """89.9 % of 5,120 are surely more than 89 %, and fewer than the 90 % that are asked."""
-    one = as_if_wide(one_replay, kept, WORLDS[-1])
+    """79.98 % of 5,120 are surely more than 78 %, and fewer than the 80 % that are asked."""
+    one = replace(as_if_wide(one_replay, kept, WORLDS[-1]), draws=Draws(0.8, surely=False))
     assert one.all_kept is not None
-    assert one.all_kept.low > least_share(CONFIDENCE)
+    assert one.all_kept.low > least_share(0.8)
     assert one.met == met
-
-
-@pytest.mark.parametrize("share", [0.95, 0.99])
-def test_a_calm_run_seldom_ends_a_look_where_too_many_draws_break_whatever_their_strain(
-    one_replay: Replay, share: float
-) -> None:
-    """Of draws that break an SLO as often as may be, so many in a row are calm once in 25 times: `(1 - risk) ** (3.2 /
-    risk)`; to 99.9 % of the binomial. 64 whatever is asked are calm in half of the times where that is 99 %."""
-    first = replace(as_if(one_replay, 160, 160), draws=Draws(share, surely=False))
-    good, bad = (WorldFigures(one, 0, 0.0, {}, ()) for one in (as_if(one_replay, 1, 2).summaries))
-    tries, rng = 200, np.random.default_rng(1)
-
-    def ends_soon() -> bool:
-        seen: list[int] = []
-
-        def replayed(numbers: Sequence[int]) -> list[WorldFigures]:
-            seen.extend(numbers)
-            return [good if rng.random() < share else bad for _ in numbers]
-
-        wide_look(first, range(WORLDS[0], WORLDS[1]), replayed, verdict_only=False)
-        return len(seen) <= max(64, 3.2 / (1 - share))
-
-    soon = sum(ends_soon() for _ in range(tries))
-    assert soon <= 0.04 * tries + 3.1 * (0.04 * 0.96 * tries) ** 0.5
 
 
 @pytest.mark.parametrize(("kept", "met"), [(144, True), (143, False)])
@@ -130,9 +103,14 @@ def test_what_is_only_ranked_is_judged_by_the_share_of_the_first_draws(
 
 def accepted(one: Replay, kept: np.ndarray) -> bool:
     """Whether any look at such draws accepts."""
-    if as_if(one, int(kept[: WORLDS[0]].sum()), WORLDS[0]).met:
-        return True
-    return any(as_if_wide(one, int(kept[:look].sum()), look).met for look in WORLDS[1:])
+    first = as_if(one, int(kept[: WORLDS[0]].sum()), WORLDS[0])
+    if first.decided:
+        return first.met
+    for look in WORLDS[1:]:
+        seen = as_if_wide(one, int(kept[:look].sum()), look)
+        if seen.decided or seen.given_up:
+            return seen.met
+    return False
 
 
 def test_what_keeps_less_than_must_be_is_seldom_accepted_and_what_keeps_more_is_seldom_refused(
@@ -148,22 +126,19 @@ def test_what_keeps_less_than_must_be_is_seldom_accepted_and_what_keeps_more_is_
     assert part(CONFIDENCE + 0.1 * (1 - CONFIDENCE)) >= 0.95 * tries - 3.1 * (0.05 * 0.95 * tries) ** 0.5
 
 
-@pytest.mark.parametrize("latency_s", [0.0235, 0.025])
-def test_the_hardest_draws_speak_for_all(latency_s: float) -> None:
-    """On one GPU the slowest draws are the hardest, so that hardly one is overlooked: what is told of 2,560 draws lies
-    within the interval that so many leave."""
-    of = asked(latency_s)
+def test_a_look_at_many_draws_counts_every_one() -> None:
+    of = asked(0.025)
     trial = on_one(of)
     seen = replay(of.scenario, demand(of.scenario), of.needs, trial.deployment, screen=False)
     assert seen.wide is not None
-    assert seen.all_kept is not None
-    assert WORLDS[0] < seen.replications < seen.wide.draws / 2
+    assert WORLDS[0] < seen.replications == seen.wide.draws
     seed_at = seeds_of(PLANNING, 1, doubted=True)
+    seeds = [seed_at(number) for number in range(seen.wide.draws)]
     slow = sum(
-        not seen.kept_in(one.summary, one.growing)["detector"]
-        for one in worlds_of(trial, seen, of).seen([seed_at(number) for number in range(seen.wide.draws)])
+        bool(one.growing) or one.summary.models["detector"].slo_attainment < of.needs["detector"].slo.attainment
+        for one in worlds_of(trial, seen, of).seen(seeds)
     )
-    assert seen.all_kept.low <= 1 - slow / seen.wide.draws <= seen.all_kept.high
+    assert 0 < slow == seen.wide.broken_together == seen.wide.broken["detector"]
 
 
 def worlds_of(trial: Trial, seen: Replay, of: Question) -> Worlds:

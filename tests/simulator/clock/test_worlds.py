@@ -1,7 +1,7 @@
 """Worlds of one deployment: the figures of each are those of a replication of its own, to the last bit."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from weakref import ref
 
@@ -13,7 +13,7 @@ from simulator.clock import run, stability
 from simulator.clock.metrics import finished_latency_s, summarise
 from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import Arrivals
-from simulator.clock.worlds import WorldFigures, Worlds
+from simulator.clock.worlds import Shares, WorldFigures, Worlds
 from simulator.rules.latencies import counts_of
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames_each
@@ -41,6 +41,14 @@ def compare(seen: WorldFigures, deployment: Deployment, workload: Workload, seed
     return result
 
 
+def compare_shares(seen: Shares, figures: Sequence[WorldFigures]) -> None:
+    """With all that the same replications showed."""
+    assert seen.growing == tuple(one.growing for one in figures)
+    assert seen.requests == sum(one.requests for one in figures)
+    for model, in_time in seen.in_time.items():
+        np.testing.assert_array_equal(in_time, [one.summary.models[model].slo_attainment for one in figures])
+
+
 @pytest.mark.parametrize("kind", [world, in_turns])
 @pytest.mark.parametrize("is_doubted", [False, True])
 def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is_doubted: bool, kind: Kind) -> None:
@@ -58,6 +66,7 @@ def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is
         monkeypatch.setattr(run.TURNS, "worth", 0)
         many = worlds(deployment, workload)
         figures = list(many.seen(SEEDS))
+        compare_shares(many.shares(SEEDS), figures)
         monkeypatch.setattr(run.Compiled, "installed", False)
         for seed, seen in zip(SEEDS, figures, strict=True):
             result = compare(seen, deployment, workload, seed)

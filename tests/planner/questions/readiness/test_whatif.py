@@ -87,7 +87,7 @@ def test_what_would_help_a_case_counts_the_gpus_that_mend_it():
 
 def test_of_predicted_speeds_the_draws_decide_where_a_load_is_too_much_for_some():
     """Frames that take 16 ms as planned with, e^(0.2 x 1.28) times the middle; 75 a second are 1.2 there, 0.93 here.
-    Draws bear it that are less than log(1 / 0.93) / 0.2 standard deviations slower: to 99.9 % of 160 draws."""
+    Draws bear it that are less than log(1 / 0.93) / 0.2 standard deviations slower: to 99.9 % of those seen."""
     sd = 0.2
     doubt = Doubt(error_sd=Interpolated((1.0,), (sd,)), shared=0.5, quantile=NormalDist().inv_cdf(0.9))
     shy = shelf(replace(profile("a", T4, 0.0, 0.016), doubt=doubt, predicted=True))
@@ -95,9 +95,10 @@ def test_of_predicted_speeds_the_draws_decide_where_a_load_is_too_much_for_some(
     at, kept = "2026-07-25T00:00:00", planned(asked, shy)
     grown = whatif(loaded(asked), CATALOG, shy, kept, lose=0, load=1.875, overrides=(), created_at=at)
     why = grown.cases[0].rejection.why
-    assert why.code is Code.MISSED_IN_DRAWS
+    assert why.code is Code.DRAWS_BREAK
     bear = NormalDist().cdf((sd * doubt.quantile - log(1.2)) / sd)
-    assert why.figures["kept"] == pytest.approx(bear, abs=3.29 * (bear * (1 - bear) / 160) ** 0.5)
+    broken, draws = why.figures["broken"], why.figures["draws"]
+    assert 1 - broken / draws == pytest.approx(bear, abs=3.29 * (bear * (1 - bear) / draws) ** 0.5)
 
 
 def test_what_mends_a_plan_with_a_spare_has_one_too():
