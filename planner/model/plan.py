@@ -418,6 +418,9 @@ class Searched(StrEnum):
 
     CONFIRMED = "confirmed"
     """By replays that had no part in choosing it."""
+    RANKED = "ranked"
+    """By the first look at draws of speeds, of which as many must keep every SLO as are asked: enough to set fleets
+    side by side. To be as sure as an answer it may need more GPUs."""
     SCREENED = "screened"
     """By a few replays: enough to set kinds of GPU side by side, not to buy."""
 

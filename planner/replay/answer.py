@@ -16,7 +16,6 @@ from planner.model.plan import (
     Policies,
     Recommendation,
     Replayed,
-    Searched,
     UnitCosts,
 )
 from planner.model.replications import (
@@ -56,7 +55,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
     return Recommendation(
         feasible=trial.met,
         unready=trial.unready,
-        searched=Searched.SCREENED if trial.replay.screened else Searched.CONFIRMED,
+        searched=trial.searched,
         instances=_instances(trial),
         memory=candidate.memory,
         gpu_count=gpu_count(trial.offers, trial.fleet),

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from planner.catalog.catalog import Catalog
 from planner.catalog.sold import Instance
-from planner.model.plan import OfOneKind, Searched
+from planner.model.plan import OfOneKind
 from planner.replay.pipelines import each_once
 from planner.replay.trial import Trial, evidence
 from simulator.clock.metrics import Summary
@@ -35,7 +35,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         predicted=any(profile.predicted for profile in profiles),
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
-        searched=Searched.SCREENED if trial.replay.screened else Searched.CONFIRMED,
+        searched=trial.searched,
     )
 
 

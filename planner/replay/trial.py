@@ -7,6 +7,7 @@ from math import isnan, nan
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, Memory
+from planner.model.plan import Searched
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
 from planner.placing.outages import broken_by_outages
@@ -67,6 +68,13 @@ class Trial:
         if self.packing.work > self.limit:
             return self.packing.work
         return max(1 / self.demand_factor_max, self.limit if self.overloaded else 0.0)
+
+    @property
+    def searched(self) -> Searched:
+        """How far it was looked at."""
+        if self.replay.screened:
+            return Searched.SCREENED
+        return Searched.RANKED if self.replay.ranked and self.deployment.doubted else Searched.CONFIRMED
 
     @property
     def stands(self) -> bool:

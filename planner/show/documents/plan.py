@@ -67,8 +67,10 @@ PRICE_TITLES = {
 """Columns of other kinds of price."""
 AT = "recommendation."
 """Where the answer stands in the JSON."""
+OF_DRAWS = {Searched.SCREENED: " of few", Searched.RANKED: " of some"}
 SPARES_PAID = "$/h is with spares; GPUs are without."
-SCREENED_NOTE = "`of few`: a dozen draws were replayed, at a glance; of the answer all were."
+SCREENED_NOTE = "`of few`: a dozen draws were replayed, at a glance; to be as sure as the answer may take more GPUs."
+RANKED_NOTE = "`of some`: the first look's draws were replayed; to be as sure as the answer may take more GPUs."
 UNDRAWN_NOTE = "`not confirmed`: none of its times is predicted, so nothing is drawn; it was replayed at a glance."
 
 
@@ -207,10 +209,12 @@ def by_gpu(plan: Plan) -> list[Block]:
 
 
 def kind_notes(plan: Plan) -> list[str]:
-    """What `of few` and `not confirmed` mean where they stand in the table, and the kinds that have no row."""
+    """What `of few`, `of some` and `not confirmed` mean where they stand in the table, and the kinds without a row."""
     screened = [one for one in plan.by_gpu if one.searched is Searched.SCREENED]
     few, undrawn = any(one.slo_held for one in screened), any(one.slo_held is None for one in screened)
-    notes = {SCREENED_NOTE: few, UNDRAWN_NOTE: undrawn, SPARES_PAID: plan.policies.survive and plan.by_gpu}
+    some = any(one.searched is Searched.RANKED for one in plan.by_gpu)
+    spared = bool(plan.policies.survive and plan.by_gpu)
+    notes = {SCREENED_NOTE: few, RANKED_NOTE: some, UNDRAWN_NOTE: undrawn, SPARES_PAID: spared}
     return [*(note for note, holds in notes.items() if holds), *reasons.kinds_left_out(plan)]
 
 
@@ -262,10 +266,9 @@ def differing(rows: Rows[OfOneKind]) -> Iterator[Column]:
 
 def held(one: OfOneKind) -> str:
     """In which share of the draws every SLO is met, and whether these were few."""
-    screened = one.searched is Searched.SCREENED
     if one.slo_held is None:
-        return "not confirmed" if screened else "-"
-    return f"{share(one.slo_held.mean)}{' of few' if screened else ''}"
+        return "not confirmed" if one.searched is Searched.SCREENED else "-"
+    return share(one.slo_held.mean) + OF_DRAWS.get(one.searched, "")
 
 
 def others(plan: Plan) -> list[Block]:

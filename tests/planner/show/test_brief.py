@@ -305,6 +305,9 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
     screened = " ".join(brief(replace(PLAN, by_gpu=(rough,)), Screen(80)).split())
     assert "100 % of few" in screened
     assert "`of few`: a dozen draws were replayed" in screened
+    ranked = " ".join(brief(replace(PLAN, by_gpu=(replace(rough, searched=Searched.RANKED),)), Screen(80)).split())
+    assert "100 % of some" in ranked
+    assert "`of some`: the first look's draws were replayed" in ranked
     measured = replace(rough, slo_held=None, predicted=False, evidence=Evidence.MEASURED)
     undrawn = " ".join(brief(replace(PLAN, by_gpu=(measured,)), Screen(80)).split())
     assert "`not confirmed`: none of its times is predicted" in undrawn
