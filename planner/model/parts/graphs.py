@@ -1,11 +1,12 @@
 """Rules between the keys of a stage, and between the stages of a pipeline."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.model.parts.models import own_model
 from planner.units.errors import Wrong
-from planner.units.reading import did_you_mean
+from planner.units.reading import did_you_mean, fraction, latency
+from planner.units.writing import seconds as written
 from simulator.world.pipelines import cycle_in
 
 MODEL_KEYS = ("model", "profile", "factory")
@@ -91,7 +92,41 @@ def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
     for name, earlier in before.items():
         for text in ways_wrong(earlier, list(before)):
             yield ("stages", places[name], "after"), text
+    yield from slow_stages(pipeline)
+    yield from beside_decoders(pipeline, {one for each in before.values() for one in each})
     yield from circles(places, {name: [one for one in each if one in before] for name, each in before.items()})
+
+
+def slow_stages(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Stages whose SLO asks for nothing that the pipeline's does not: as late, and of no more items."""
+    whole_s, whole = slo_of(pipeline)
+    for i, stage in _listed(pipeline.get("stages")):
+        own_s, own = slo_of(stage)
+        if own_s > whole_s > 0 and own <= whole:
+            rule = f"must not be above the pipeline's own, {written(whole_s)}, got {written(own_s)}"
+            yield ("stages", i, "slo", "latency"), f"{rule}. Lower it, or leave the stage's `slo` out."
+
+
+def slo_of(asked: Mapping[str, Any]) -> tuple[float, float]:
+    """Latency and attainment of an SLO; zeros where there is none that can be read."""
+    slo = asked.get("slo")
+    try:
+        return (
+            (latency(slo["latency"]), fraction(slo.get("attainment", 0.99))) if isinstance(slo, Mapping) else (0.0, 0.0)
+        )
+    except (KeyError, ValueError):
+        return 0.0, 0.0
+
+
+def beside_decoders(pipeline: Mapping[str, Any], followed: Collection[str]) -> Iterator[Wrong]:
+    """Models that frames enter beside a decoder whose frames nothing takes."""
+    stages = _listed(pipeline.get("stages"))
+    named = [one["name"] for _, one in stages if one.get("decode") and isinstance(one.get("name"), str)]
+    idle = [name for name in named if name not in followed]
+    for i, stage in stages:
+        if idle and stage.get("after") in (None, ()) and any(stage.get(key) for key in MODEL_KEYS):
+            rule = f"frames enter here beside `{idle[0]}`, after which nothing comes"
+            yield ("stages", i), f"{rule}. Write `after: {idle[0]}`.", "after"
 
 
 def ways_wrong(earlier: Sequence[str], known: Sequence[str]) -> Iterator[str]:

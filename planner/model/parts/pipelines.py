@@ -155,7 +155,7 @@ class StageSpec:
     it runs once for each frame, when all of them are done. Without, frames enter here."""
     slo: SloSpec | None = None
     """An SLO from the frame's arrival to the end of this stage, besides that of the pipeline: items that miss it are
-    late."""
+    late. Shorter than the pipeline's, or for a larger share of them."""
 
     @property
     def is_model(self) -> bool:

@@ -97,6 +97,16 @@ def test_a_part_can_be_changed_by_its_name() -> None:
             "made.yaml:6:45: pipelines[0].stages[0].after: runs in a circle: decode -> decode, so that ",
         ),
         (
+            ", after: decode}",
+            "}",
+            "made.yaml:7:9: pipelines[0].stages[1]: frames enter here beside `decode`, after which nothing comes. ",
+        ),
+        (
+            "after: decode}",
+            "after: decode, slo: {latency: 2 s, attainment: 90 %}}",
+            "made.yaml:7:87: pipelines[0].stages[1].slo.latency: must not be above the pipeline's own, ",
+        ),
+        (
             "after: decode}",
             "after: []}",
             "made.yaml:7:64: pipelines[0].stages[1].after: must not be empty. Name the stage before, or ",
