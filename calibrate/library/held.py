@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from calibrate.layers.facts import facts, named
@@ -35,6 +36,13 @@ def held_numbers(architecture: str, size: str) -> float | None:
     usual_size = names.activations_of(counted) / grown
     held = USUAL_HELD * (usual_size / 1e6) ** USUAL_POWER
     return float(held * grown * names.grown(counted.input, size))
+
+
+def counts_of(model: str) -> names.Architecture | None:
+    """Published counts of a model at its usual input, with what it holds; None where either is not known."""
+    name, size = names.identity(model)
+    known, held = names.facts_of(name, size), held_numbers(name, size)
+    return None if known is None or held is None else replace(known, held=held)
 
 
 def held_evidence(architecture: str) -> Evidence:

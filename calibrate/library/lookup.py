@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache
 from itertools import product
-from math import isclose, log, log1p, sqrt
+from math import isclose, log1p, sqrt
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io.reader import ProfileError, Reader
 from calibrate.layers.facts import known as models_with_layers
+from calibrate.library.held import counts_of, held_evidence
+from calibrate.library.memory import room_of_counts, same_work
 from calibrate.library.possible import beyond_peak, check
 from calibrate.library.published import profile_of, source_spread, sources_of
 from calibrate.library.reading import (
@@ -42,8 +44,6 @@ NAME_MAX = 64
 """Characters of a name."""
 SPREAD_MIN = 0.05
 """Sources that differ by less agree: so much do runs of one source differ."""
-SAME_WORK = 0.1
-"""Operations counted by two tools differ by less (natural logarithm), those at two usual inputs by more."""
 ALIKE = ("torchscript", "torch-compile", "onnxruntime", "tensorflow", "mxnet", "paddle", "tensorflow-xla", "tvm")
 """Runtimes that stand in for the usual one, the likest first; engines such as TensorRT are the last resort."""
 Key = tuple[str, str, str]
@@ -143,9 +143,11 @@ class Library:
         The first says how far the others are from it, which is as much as its own figures are known.
         """
         key = (gpu, precision, runtime)
-        own = [p for p in self.for_model(model) if (p.gpu, p.precision, p.runtime) == key]
+        own = [self._roomy(p) for p in self.for_model(model) if (p.gpu, p.precision, p.runtime) == key]
         published = [profile] if (profile := self.published(model, *key)) else []
-        alike = [profile for profile in published if not own or _same_work(profile, own[0])]
+        alike = [
+            profile for profile in published if not own or same_work(profile.flops_per_sample, own[0].flops_per_sample)
+        ]
         distinct = _distinct(sorted([*own, *alike], key=_merit))
         if not distinct:
             return ()
@@ -171,7 +173,20 @@ class Library:
 
     def published(self, model: str, gpu: str, precision: str, runtime: str) -> Profile | None:
         """What was published of the model's architecture; None where it is not enough for a profile."""
-        return profile_of(model, self.gpus[gpu], precision, runtime) if gpu in self.gpus else None
+        known = self.for_model(model)
+        return profile_of(model, self.gpus[gpu], precision, runtime, known, self.gpus) if gpu in self.gpus else None
+
+    def _roomy(self, profile: Profile) -> Profile:
+        """A profile whose memory was only assumed, with no less than is predicted of it in the usual runtime."""
+        counts = counts_of(profile.model)
+        is_known = counts is not None and profile.gpu in self.gpus and profile.runtime == USUAL_RUNTIME
+        if counts is None or not is_known or profile.memory_evidence is not Evidence.ASSUMED:
+            return profile
+        known = self.for_model(profile.model)
+        room = room_of_counts(counts, self.gpus[profile.gpu], profile.precision, known, self.gpus)
+        x, y = profile.workspace.x, profile.workspace.y
+        workspace = Interpolated(x, tuple(max(size, room(batch).reserved) for batch, size in zip(x, y, strict=True)))
+        return replace(profile, workspace=workspace, memory_evidence=held_evidence(architecture(profile.model)))
 
     def published_of(self, model: str) -> tuple[Profile, ...]:
         """All that was published of a model's architecture, by GPU, precision and runtime."""
@@ -217,13 +232,6 @@ def _is_copy(one: Profile, other: Profile) -> bool:
     first, second = _series(one), _series(other)
     same = [batch for batch in first.keys() & second.keys() if isclose(first[batch], second[batch], rel_tol=ROUNDING)]
     return 2 * len(same) >= min(len(first), len(second))
-
-
-def _same_work(one: Profile, other: Profile) -> bool:
-    """Whether both take as many operations, as they do at one input; whatever is not known may be the same."""
-    if not (one.flops_per_sample and other.flops_per_sample):
-        return True
-    return abs(log(one.flops_per_sample / other.flops_per_sample)) < SAME_WORK
 
 
 def _named_as(model: str, profile: Profile) -> Profile:

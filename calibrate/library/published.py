@@ -1,20 +1,22 @@
 """Profiles of published points: of each architecture, GPU, precision and runtime by its best source."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import exp, log
 from statistics import median
+from types import MappingProxyType
 
 from calibrate.library.held import held_evidence, held_numbers
+from calibrate.library.memory import room_of_counts
 from calibrate.library.possible import check
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points, sources
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.hardware import GPU, device_option
 from simulator.world.model import Layer
-from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
+from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile
 
 BATCHES_MIN = 3
@@ -98,8 +100,18 @@ def _sources_of(architecture: str) -> Mapping[Key, Sources]:
     return {(one.gpu, one.precision, one.runtime): one for one in found if one.is_enough}
 
 
-def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | None:
-    """The profile of a model by its best source; None where there is none, or where its weights are not known."""
+def profile_of(
+    model: str,
+    gpu: GPU,
+    precision: str,
+    runtime: str,
+    known: Iterable[Profile] = (),
+    gpus: Mapping[str, GPU] = MappingProxyType({}),
+) -> Profile | None:
+    """The profile of a model by its best source; None where there is none, or where its weights are not known.
+
+    `known` are profiles of it on any GPU, whose memory somebody may have seen, and `gpus` their kinds.
+    """
     found = sources_of(model).get((gpu.name, precision, runtime))
     facts = names.facts_of(found.architecture, found.input) if found else None
     held = held_numbers(found.architecture, found.input) if found else None
@@ -107,7 +119,7 @@ def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | 
         return None
     best = found.best
     batches = tuple(best.latency_s)
-    held_bytes = held * VALUE_BYTES[precision]
+    room = room_of_counts(replace(facts, held=held), gpu, precision, known, gpus)
     profile = Profile(
         model=model,
         gpu=gpu.name,
@@ -116,7 +128,7 @@ def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | 
         layers=(Layer(model, round(facts.params * WEIGHT_BYTES[precision])),),
         latency=Interpolated(batches, tuple(best.latency_s.values())),
         source_spread=found.spread,
-        workspace=Interpolated(batches, tuple(held_bytes * batch for batch in batches)),
+        workspace=Interpolated(batches, tuple(accumulate((room(b).reserved for b in batches), max))),
         load=LoadTime(0.0, LINK_SHARE * gpu.pcie_bytes_per_s),
         flops_per_sample=2 * facts.macs if facts.macs else None,
         latency_evidence=Evidence.PUBLISHED,
@@ -173,7 +185,7 @@ def _day(as_of: str) -> str:
 def _assumptions(params: float, precision: str) -> tuple[str, ...]:
     return (
         f"Weights: {params / 1e6:.4g} M parameters x {WEIGHT_BYTES[precision]} bytes.",
-        "Workspace is not published: predicted as the most that layers hold at once, without libraries' own.",
+        "Workspace is not published: predicted as a plan keeps it free, with libraries' own and the allocator's slack.",
         f"Load time is not published: taken as bytes over {LINK_SHARE:.0%} of the host link.",
         "Spread between runs is not published: taken as 0.",
     )

@@ -21,12 +21,13 @@ from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
-from planner.prediction.effects import FP8_BYTES, PredictedCase
+from planner.prediction.effects import FP8_BYTES, PredictedCase, at_size
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
 from planner.prediction.predict import is_alike
 from planner.prediction.rules.bands import around
 from planner.prediction.rules.floors import shipped_layers
+from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps, perhaps_of
@@ -39,6 +40,8 @@ COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
 NEEDED = ("gpu", "model")
 USUAL_PRECISION = "fp32"
 PRECISIONS = (*WEIGHT_BYTES, "fp8")
+SIZED_AS = {"fp8": "int8"}
+"""Precisions that scenarios do not know, by one whose numbers are as large."""
 BATCH_MAX = 1_000_000
 INPUT = re.compile(r"(?:seq)?[1-9]\d*|[1-9]\d*(?:x[1-9]\d*){1,3}")
 """Pixels of a side, tokens, or sizes with `x` between."""
@@ -68,6 +71,8 @@ class QueryAnswer:
     latency_low_s: float | None = None
     latency_high_s: float | None = None
     memory_bytes: int | None = None
+    """What a plan keeps free, as it does for the same question: weights, and a batch's tensors with libraries' own
+    workspace and the allocator's slack. The context of a process comes on top."""
     rule: str = ""
     """`published`, `profile` (plans have one whose batches enclose it), `series` (other batches of it were published),
     or how near the nearest published case is."""
@@ -76,6 +81,8 @@ class QueryAnswer:
     """Ids of publications, parted by blanks, those of the same model first."""
     reason: str = ""
     """Why nothing is predicted."""
+    tensor_bytes: int | None = None
+    """Part of `memory_bytes`, as layers were traced: weights, and the tensors that lie in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,11 @@ class QueryKnowledge:
     def shipped(self) -> Library:
         """Profiles that come with the planner."""
         return find_profiles((), self.gpus)
+
+    @cached_property
+    def grounds(self) -> Grounds:
+        """What memory is predicted from."""
+        return Grounds(self.shipped, self.gpus, facts)
 
     @cached_property
     def ordered(self) -> Ordered:
@@ -178,7 +190,9 @@ class QueryKnowledge:
             return None
         if profile.latency_evidence in MEASURED and not self.measured:
             return None
-        return profile if names.identity(profile.model, "")[1] == case.input else None
+        name, usual = names.identity(profile.model)
+        size = names.input_of(name, (profile.flops_per_sample or 0.0) / 2) or usual
+        return profile if size == case.input else None
 
     def of_case(self, case: PredictedCase, precision: str = "") -> QueryAnswer:
         """As plans have it, else as published, else as learnt and drawn through the published batches of the series.
@@ -198,7 +212,16 @@ class QueryKnowledge:
             estimate = self.ordered.predict(case, shipped_layers(case.architecture, case.input))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         evidence, named = "published" if same else "predicted", publications(case, same or series)
-        return answered(estimate, memory_bytes(case), rule, evidence, named)
+        return answered(estimate, self._memory_bytes(case, precision or case.precision), rule, evidence, named, case)
+
+    def _memory_bytes(self, case: PredictedCase, precision: str) -> int | None:
+        """As a plan has it where it has no profile; None where nothing is known of weights or layers."""
+        counts = _counts(case)
+        if counts is None or counts.params is None or counts.held is None:
+            return None
+        sized = precision if precision in WEIGHT_BYTES else SIZED_AS[precision]
+        footprint = self.grounds.footprint(case.architecture, self.gpus[case.gpu], sized, counts)
+        return round(footprint.memory_bytes(case.batch).value)
 
 
 def of_profile(case: PredictedCase, profile: Profile, same: Sequence[PublishedPoint]) -> QueryAnswer:
@@ -208,11 +231,11 @@ def of_profile(case: PredictedCase, profile: Profile, same: Sequence[PublishedPo
     evidence = ran if case.batch in profile.latency.x else weakest(ran, Evidence.FITTED)
     named = publications(case, same) if same else ("profile",)
     held_bytes = round(interpolated(profile, case.batch).memory_bytes.value)
-    return answered(estimate, held_bytes, "published" if same else "profile", str(evidence), named)
+    return answered(estimate, held_bytes, "published" if same else "profile", str(evidence), named, case)
 
 
 def answered(
-    latency_s: Estimate, memory_bytes: int | None, rule: str, evidence: str, sources: Sequence[str]
+    latency_s: Estimate, memory_bytes: int | None, rule: str, evidence: str, sources: Sequence[str], case: PredictedCase
 ) -> QueryAnswer:
     """A time and what it rests on."""
     return QueryAnswer(
@@ -223,6 +246,7 @@ def answered(
         rule=rule,
         evidence=evidence,
         sources=" ".join(sources),
+        tensor_bytes=tensor_bytes(case),
     )
 
 
@@ -306,14 +330,21 @@ def _apart(same: Sequence[PublishedPoint]) -> float:
     return stdev(logs) if len(logs) > 1 else 0.0
 
 
-def memory_bytes(case: PredictedCase) -> int | None:
+def _counts(case: PredictedCase) -> names.Architecture | None:
+    """Counts at the input of the case, with what it holds; None where nothing is known."""
+    if case.counted:
+        return case.counted
+    known = names.facts_of(case.architecture, case.input)
+    return known and replace(at_size(known, case.input), held=held_numbers(case.architecture, case.input))
+
+
+def tensor_bytes(case: PredictedCase) -> int | None:
     """Weights, and what layers hold at once; None where they are not known."""
-    known = case.counted or names.facts_of(case.architecture, case.input)
-    held = case.counted.held if case.counted else held_numbers(case.architecture, case.input)
-    if known is None or known.params is None or held is None:
+    counts = _counts(case)
+    if counts is None or counts.params is None or counts.held is None:
         return None
-    activations = held * case.batch * VALUE_BYTES.get(case.precision, FP8_BYTES)
-    return round(known.params * WEIGHT_BYTES.get(case.precision, FP8_BYTES) + activations)
+    activations = counts.held * case.batch * VALUE_BYTES.get(case.precision, FP8_BYTES)
+    return round(counts.params * WEIGHT_BYTES.get(case.precision, FP8_BYTES) + activations)
 
 
 def batch_of(written: str) -> int | None:

@@ -51,6 +51,7 @@ CATALOG = load_catalog()
 DAY = date(2026, 11, 22)
 LIBRARY = find_profiles((), CATALOG.gpus)
 PREDICTOR = Predictor(LIBRARY, CATALOG.gpus)
+TABLES = QueryKnowledge(learnt(), CATALOG.gpus)
 SCENARIO = """
 models: [{{name: {model}, precision: {precision}, slo: {{latency: 5 s, attainment: 90 %}}}}]
 streams: [{{model: {model}, rate: 2 fps}}]
@@ -153,7 +154,7 @@ def test_profile_shows_what_plans_rest_on(model: str, gpu: str, precision: str) 
 
 
 def test_tables_are_answered_by_the_profiles_that_plans_go_by() -> None:
-    known = QueryKnowledge(learnt(), CATALOG.gpus)
+    known = TABLES
     for precision, batch in (("torch", 64), ("fp32", 8), ("amp", 256)):
         row = {"gpu": "H200", "model": "resnet50", "precision": precision, "runtime": "pytorch", "batch": str(batch)}
         profile = LIBRARY.profiles["resnet50", "H200", precision]
@@ -232,7 +233,7 @@ def test_a_model_of_ones_own_that_cannot_be_has_a_place(own: Path, changes: Sequ
 @pytest.mark.parametrize("model", ["resnet50", "yolov3", "bert_base", "vit_b_16", "resnet18"])
 @pytest.mark.parametrize("gpu", ["T4", "A100-80GB", "H100"])
 def test_memory_and_loads_follow_the_size_of_numbers(model: str, gpu: str) -> None:
-    """By whatever rule the time is told: weights and loads exactly, all memory but for rounding."""
+    """By whatever rule the time is told: weights, loads and tensors exactly; what libraries keep does not shrink."""
     told = {precision: PREDICTOR.predicted_pair(model, gpu, precision) for precision in ("fp32", "amp", "fp16", "int8")}
     held = {precision: one.footprint for precision, one in told.items() if one is not None}
     whole = held["fp32"].weight_bytes
@@ -243,8 +244,10 @@ def test_memory_and_loads_follow_the_size_of_numbers(model: str, gpu: str) -> No
             share * (held["fp32"].load(whole) - held["fp32"].load.t0_s), rel=1e-6
         )
     for batch in (1, 4, 32, 256):
-        assert held["fp16"].workspace(batch).value == pytest.approx(0.5 * held["fp32"].workspace(batch).value)
-        assert held["int8"].workspace(batch).value == pytest.approx(0.25 * held["fp32"].workspace(batch).value)
+        single, half, quarter = (held[precision].workspace(batch) for precision in ("fp32", "fp16", "int8"))
+        assert (half.tensors, quarter.tensors) == pytest.approx((0.5 * single.tensors, 0.25 * single.tensors))
+        assert 0.5 * single.reserved <= half.reserved <= single.reserved
+        assert 0.25 * single.reserved <= quarter.reserved <= half.reserved
 
 
 TRAINED = """
@@ -299,19 +302,29 @@ def test_train_rests_on_the_same_times_and_memory(
         assert option.memory_bytes - context_bytes == pytest.approx(shown.training.total.mid, rel=0.01)
 
 
-def test_growth_between_small_batches_is_not_drawn_on_without_end() -> None:
-    """Inception v3 was seen with 70, 110 and 220 MB at batch 1, 2 and 4: its layers hold 15 MB a sample, no 55."""
-    footprint = PREDICTOR.predicted_pair("inceptionv3", "A100-40GB", "fp32").footprint  # type: ignore[union-attr]
-    each = facts("inceptionv3").peak_activation_bytes_per_sample
-    assert footprint.workspace(4).value == 220e6
-    assert footprint.workspace(64).value == pytest.approx(220e6 + 60 * each)
-
-
-def test_memory_that_nobody_saw_is_what_layers_hold() -> None:
+def test_memory_that_nobody_saw_is_what_layers_hold_and_room_for_libraries() -> None:
     footprint = PREDICTOR.predicted_pair("resnet18", "A100-40GB", "fp32").footprint  # type: ignore[union-attr]
     each = facts("resnet18").peak_activation_bytes_per_sample
-    assert [footprint.workspace(batch).value for batch in (1, 4, 64)] == [each, 4 * each, 64 * each]
+    rooms = [footprint.workspace(batch) for batch in (1, 4, 64)]
+    assert [room.tensors for room in rooms] == [each, 4 * each, 64 * each]
+    assert all(room.reserved > room.tensors for room in rooms)
     assert footprint.weight_bytes == facts("resnet18").weight_bytes
+
+
+@pytest.mark.parametrize("gpu", ["T4", "A100-40GB", "L4", "H200"])
+@pytest.mark.parametrize("model", ["resnet50", "resnet18", "bert_base", "vgg16", "yolov3", "faster_rcnn"])
+@pytest.mark.parametrize("precision", ["fp32", "amp"])
+def test_predict_profile_and_plans_say_one_memory(model: str, gpu: str, precision: str) -> None:
+    """At every batch that all of them know; of a row of a table by its own words."""
+    used = PREDICTOR.get(model, gpu, precision)
+    assert used is not None
+    for batch in filter(used.latency.covers, (1, 8, 32)):
+        row = {"gpu": gpu, "model": model, "precision": precision, "runtime": "", "batch": str(batch)}
+        seen_bytes = used.weight_bytes + used.workspace(batch)
+        assert TABLES.answer(row).memory_bytes == pytest.approx(seen_bytes, rel=0.01), batch
+        shown = PREDICTOR.predict(model, gpu, precision, batch)
+        assert shown is not None
+        assert shown.memory_bytes.value == pytest.approx(seen_bytes, rel=0.01), batch
 
 
 def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None:

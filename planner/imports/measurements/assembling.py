@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from calibrate.library.held import held_evidence, held_numbers
 from calibrate.library.lookup import profile_name
+from calibrate.library.memory import room_of
 from calibrate.library.published import LINK_SHARE
 from calibrate.library.reading import PRECISIONS, SCHEMA, USUAL_RUNTIME
 from calibrate.published import names
@@ -20,7 +21,7 @@ from planner.units.reading import did_you_mean
 from planner.units.writing import share
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
-from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
+from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import Evidence
 
 ALL_HELD = 0.5
@@ -272,12 +273,12 @@ def _as_said(batches: Collection[int], memory_bytes: float) -> BatchMemory:
 def _as_layers_hold(
     points: Mapping[int, ToolMeasurement], precision: str, known: names.Architecture | None
 ) -> BatchMemory:
-    """In proportion to the batch: as much as layers hold at once for one sample."""
-    each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
-    in_proportion = {str(batch): round(each * batch) for batch in points}
-    rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
+    """What layers hold at once for one sample, times the batch, with room for libraries and the allocator."""
+    room = room_of(None, _layers_hold(points.values(), known), precision)
+    reserved = {str(batch): round(room(batch).reserved) for batch in points}
+    rule = "Memory of a batch was not measured: predicted by what layers hold at once, with room for libraries."
     traced = Evidence.PREDICTED if known and known.held else None
-    return BatchMemory(in_proportion, traced or (held_evidence(known.name) if known else Evidence.ASSUMED), [rule])
+    return BatchMemory(reserved, traced or (held_evidence(known.name) if known else Evidence.ASSUMED), [rule])
 
 
 def _layers_hold(points: Iterable[ToolMeasurement], known: names.Architecture | None) -> float:

@@ -4,12 +4,13 @@ from math import hypot, log1p
 
 from calibrate.layers.work import Facts
 from calibrate.library.fit import band_log
+from calibrate.library.memory import Room, room_of
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.prediction.rules.bands import around, at_least, past_spread, plus, wider
 from planner.prediction.rules.carrying import REACHED
-from planner.prediction.rules.grounds import workspace_of
 from planner.prediction.rules.transfer import Transferred, floor_and_slope
 from simulator.world.hardware import GPU
+from simulator.world.precision import FACT_BYTES
 from simulator.world.profile import Evidence, Profile, weakest
 
 BAND_90 = 1.645
@@ -25,8 +26,7 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
     exact = batch in profile.latency.x
     spread = hypot(of_sources, 0.0 if exact else half_90 / BAND_90)
     evidence = profile.latency_evidence if inside else weakest(profile.latency_evidence, Evidence.EXTRAPOLATED)
-    room = workspace_of(profile, layers, profile.precision, batch)
-    held = around(room.value, 0.0) if profile.workspace.covers(batch) else room
+    room = _room(profile, batch, layers)
     return Prediction(
         model=profile.model,
         gpu=profile.gpu,
@@ -37,10 +37,19 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
         batch_size=int(batch),
         latency_s=around(profile.latency(batch), spread) if inside else _past(profile, batch, gpu, of_sources),
-        memory_bytes=plus(profile.weight_bytes, held),
+        memory_bytes=plus(profile.weight_bytes, Estimate(value=room.reserved, low=room.tensors, high=room.reserved)),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
         memory_evidence=profile.memory_evidence,
     )
+
+
+def _room(profile: Profile, batch: float, layers: Facts | None) -> Room:
+    """As measured; past the largest batch as layers make it grow."""
+    if profile.workspace.covers(batch):
+        held = profile.workspace(batch)
+        return Room(held, held)
+    each = None if layers is None else layers.peak_activation_bytes_per_sample / FACT_BYTES
+    return room_of(profile, each, profile.precision)(batch)
 
 
 def _past(profile: Profile, batch: float, gpu: GPU | None, of_sources: float) -> Estimate:

@@ -6,9 +6,10 @@ from functools import cached_property
 from itertools import accumulate
 from math import exp, inf, log
 
+from calibrate.library.memory import RoomOfBatch
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.rules.bands import SPREAD_80, around, at_least, at_quantile, between, joined, plus
+from planner.prediction.rules.bands import SPREAD_80, around, at_least, at_quantile, between, joined
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
@@ -27,7 +28,7 @@ class Footprint:
     """What a model keeps and loads on a GPU, whatever rule predicts its time."""
 
     layers: tuple[Layer, ...]
-    workspace: Callable[[float], Estimate]
+    workspace: RoomOfBatch
     """Bytes that a batch of so many samples needs besides weights."""
     load: LoadTime
     context_bytes: int | None
@@ -37,6 +38,15 @@ class Footprint:
     def weight_bytes(self) -> int:
         """Each layer once."""
         return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+    def memory_bytes(self, batch: float) -> Estimate:
+        """Weights and what a plan keeps free for a batch; the least is weights and tensors alone."""
+        room = self.workspace(batch)
+        return Estimate(
+            value=self.weight_bytes + room.reserved,
+            low=self.weight_bytes + room.tensors,
+            high=self.weight_bytes + room.reserved,
+        )
 
 
 @dataclass(frozen=True)
@@ -80,16 +90,16 @@ class PredictedPair:
             evidence=self.evidence,
             batch_size=int(at),
             latency_s=self.time_s(at),
-            memory_bytes=plus(footprint.weight_bytes, footprint.workspace(at)),
+            memory_bytes=footprint.memory_bytes(at),
             load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
             memory_evidence=self.evidence,
         )
 
     def profile(self, quantile: float) -> Profile:
-        """As if measured, so many standard deviations from the median: time, workspace and loading together."""
+        """As if measured: time and loading so many standard deviations from the median, memory never short."""
         load = self.footprint.load
         times = accumulate((at_quantile(e, quantile) for e in self.latency_s.values()), max)
-        rooms = accumulate((at_quantile(self.footprint.workspace(x), quantile) for x in self.latency_s), max)
+        rooms = accumulate((self.footprint.workspace(x).reserved for x in self.latency_s), max)
         slower = exp(quantile * LOAD_SPREAD)
         made = Profile(
             model=self.model,

@@ -383,7 +383,7 @@ def prediction_columns(plan: Plan) -> list[Column]:
         rows.words("GPU", "gpu"),
         rows.shown("batch", "batch_size"),
         band("time", lambda p: p.latency_s, seconds),
-        band("memory", lambda p: p.memory_bytes, gigabytes),
+        rows.figures("memory", lambda p: gigabytes(p.memory_bytes.value), value=lambda p: p.memory_bytes.value),
         band("load", lambda p: p.load_s, seconds),
         rows.words("by", reasons.basis, wide=True),
     ]

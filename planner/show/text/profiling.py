@@ -94,9 +94,15 @@ def _answer(seen: Anatomy) -> str:
     return (
         f"On {seen.gpu.name}{_too_small(seen.gpu, prediction.memory_bytes)}:"
         f" {_range(prediction.latency_s, seconds)} a batch ({basis});"
-        f" {_range(prediction.memory_bytes, _bytes)} of weights and workspace ({prediction.memory_evidence})."
+        f" {_memory(prediction.memory_bytes)} ({prediction.memory_evidence})."
         f" {bound}{_beyond(seen, prediction.latency_s.value)}"
     )
+
+
+def _memory(held: Estimate) -> str:
+    """`906 MB of weights and workspace`, and how much of it are weights and tensors where the rest is predicted."""
+    tensors = "" if held.low == held.high else f", {_bytes(held.low)} of it weights and tensors"
+    return f"{_bytes(held.value)} of weights and workspace{tensors}"
 
 
 def _too_small(gpu: GPU, memory_bytes: Estimate) -> str:

@@ -173,7 +173,7 @@ def predicted(plan: Plan) -> list[str]:
 
     return [
         f"{p.model} on {p.gpu}: a batch of {p.batch_size} in {within(p.latency_s, seconds)},"
-        f" {within(p.memory_bytes, gigabytes)}, loaded in {within(p.load_s, seconds)}; {basis(p)},"
+        f" {gigabytes(p.memory_bytes.value)}, loaded in {within(p.load_s, seconds)}; {basis(p)},"
         f" evidence {p.evidence}."
         for p in plan.predictions
     ]
