@@ -19,6 +19,7 @@ from planner.questions.horizons.demand import calendar_of, refuse
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
 from planner.search.question import NothingToPlanError, Question, ask
 from planner.search.search import FleetSearch
+from planner.units.writing import counted
 from planner.words.statements import rejection_line, rejection_lines
 from simulator.world.workload import scaled
 
@@ -123,8 +124,8 @@ def at_its_price(no: Rejection) -> Rejection:
 
 
 def check_answerable(loaded: Loaded) -> None:
-    """ScenarioError where pipelines are asked or models are to be merged, which a calendar does not weigh, or one kind
-    of price is asked for, for it compares them."""
+    """ScenarioError where pipelines, merged models or spares are asked for, which a calendar does not weigh, or one
+    kind of price, for it compares them."""
     if loaded.scenario.pipelines:
         rule = "must be left out with a calendar, which weighs models alone."
         raise refuse(loaded, ("pipelines",), f"{rule} `planner plan` plans pipelines, at one load.")
@@ -132,6 +133,9 @@ def check_answerable(loaded: Loaded) -> None:
     if merging is not Merging.NONE:
         rule = f"must be none with a calendar, which serves each model on its own, got {merging}."
         raise refuse(loaded, ("merging",), f"{rule} `planner plan` weighs merging, at one load.")
+    if survive := loaded.scenario.survive:
+        rule = f"must be left out with a calendar, which buys no spares, got {counted(survive, 'machine')}."
+        raise refuse(loaded, ("survive",), f"{rule} `planner plan` buys them, at one load.")
     price = loaded.scenario.buy.price
     if price is PriceKind.ON_DEMAND:
         return
