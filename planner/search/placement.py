@@ -361,7 +361,8 @@ class OnFleet:
             yield from ((packing, swap) for packing in self._moved(trial))
 
     def _other_batches(self, trial: Trial) -> Iterator[Packing]:
-        """The largest batches that memory allows, those half-way, half of what is allowed; then model by model.
+        """The largest batches that memory allows, those half-way, half of what is allowed; then model by model, down to
+        a quarter, and to between all and half: where one model misses beside all, another beside half.
 
         Small batches leave the weights of others in memory, and keep others waiting for a shorter time. Models that
         share no GPU with one that missed have no part in it.
@@ -372,10 +373,11 @@ class OnFleet:
         between = [round(sqrt(a * b)) for a, b in zip(now, fit, strict=True)]
         half = [max(1, n // 2) for n in now]
         quarter = [max(1, n // 4) for n in now]
+        less = [round(sqrt(a * b)) for a, b in zip(now, half, strict=True)]
         for sizes in (fit, between, half):
             yield packing.with_batches(sizes)
         models = beside(packing, trial.short or self.models)
-        for sizes, model in product((fit, half, quarter), models):
+        for sizes, model in product((fit, half, quarter, less), models):
             yield packing.with_batches_of(model, sizes)
 
     def _moved(self, trial: Trial) -> Iterator[Packing | Misfit]:

@@ -209,7 +209,7 @@ def read_stamps(body: Body, path: Path, index: int, span: Span | None, seconds: 
     if sample is None:
         raise TraceError(f"{path}: has a header but no arrivals.")
     if seconds is None:
-        seconds = numeric(sample)
+        seconds = numeric(sample.strip().removeprefix("-"))  # NumPy would take -3 for a year
     try:
         stamps = numbers(body, index) if seconds else dates(body, index)
     except (ValueError, IndexError):

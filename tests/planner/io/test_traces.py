@@ -90,6 +90,7 @@ def test_functions_spread_the_calls_of_a_minute_evenly(tmp_path):
         ("arrival_s\n1\nnan\n", "t.csv:3: must be seconds from 0 on, got `nan`"),
         ("arrival_s\n1\ninf\n", "t.csv:3: must be seconds from 0 on, got `inf`"),
         ("arrival_s\n1\n-2\n", "t.csv:3: must be seconds from 0 on, got `-2`"),
+        ("arrival_s\n-3\n1\n4\n", "t.csv:2: must be seconds from 0 on, got `-3`"),
         ("# c\nid,arrival_s\na,1\nb\n", "t.csv:4: must be seconds from 0 on, got nothing"),
         ("time\n2023-11-16 18:17:03\n2023-13-16 18:17:03\n", "t.csv:3: must be a date with time like"),
         ('time\n2023-11-16 18:17:03\n""\n', "t.csv:3: must be a date with time like"),

@@ -162,6 +162,23 @@ predict: never
         },
         usd_per_hour=0.91,
     ),
+    "batches between all and half of what memory holds": Case(
+        """
+models: [{name: a, slo: {latency: 387 ms, attainment: 90 %}}, {name: b, slo: {latency: 1785 ms, attainment: 90 %}}]
+streams: [{model: a, count: 3, poisson: 23.63 rps}, {model: b, gamma: {rate: 39.52 rps, cv: 4}}]
+buy: {own: [{name: box, gpu: T4, price: $0.43/h, count: 4}]}
+predict: never
+drop: newest-and-late
+scheduling: fcfs
+padded: true
+""",
+        {
+            "a": [Model({1: 0.01038, 2: 0.01622, 4: 0.02790, 8: 0.05126}, 28_000_000, [865_000_000])],
+            "b": [Model({1: 0.01290, 4: 0.02015, 32: 0.08783}, 58_000_000, [391_000_000])],
+        },
+        usd_per_hour=0.43,
+        horizon="300s",
+    ),
     "bursts of two models over both GPUs of one machine": Case(
         """
 models: [{name: a, slo: {latency: 800 ms, attainment: 95 %}}, {name: b, slo: {latency: 800 ms, attainment: 95 %}}]
