@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from planner.model.candidate import Candidate, Machines, Memory
+from planner.model.parts.merging import Merging
 from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import (
     Accuracy,
@@ -19,6 +20,7 @@ from planner.model.plan import (
     Rejection,
     Replayed,
     ReplicaAnswer,
+    WayOfServing,
 )
 from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Code, Statement
@@ -188,4 +190,22 @@ PLAN = Plan(
 MISSED = replace(VGG, slo_met=False, slo_attainment=Interval(0.95, 0.94, 0.96))
 INFEASIBLE = replace(
     PLAN, recommendation=replace(BEST, feasible=False, models=(MISSED, YOLO)), alternatives=(), pareto=()
+)
+MERGED = WayOfServing(
+    merging=Merging.LAYERS,
+    candidate=Candidate(machines=()),
+    chosen=True,
+    feasible=True,
+    gpu_count=1,
+    weights_bytes=1,
+    saved_bytes=1,
+    peak_memory_bytes=1,
+    processed_fraction=1.0,
+    merged_accuracy=1.0,
+    cost_usd_per_hour=1.0,
+    training_usd=1.0,
+    retraining_usd_per_month=1.0,
+    total_usd_per_month=1.0,
+    evidence=None,
+    live=(),
 )

@@ -21,7 +21,7 @@ from planner.words.statements import assumption, warning
 
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN = 2
-WAYS_SHOWN = 3
+WAYS_SHOWN = 4
 TILDE = "~: predicted, nobody measured that model so on that GPU."
 MORE = "More with -v."
 RESERVED = {PRICE_TITLES[PriceKind.RESERVED_1Y], PRICE_TITLES[PriceKind.RESERVED_3Y]}

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from math import isfinite
 
+from planner.catalog.offers import OWN
+from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind
 from planner.model.plan import (
     Estimate,
@@ -215,7 +217,26 @@ def kind_notes(plan: Plan) -> list[str]:
     some = any(one.searched is Searched.RANKED for one in plan.by_gpu)
     spared = bool(plan.policies.survive and plan.by_gpu)
     notes = {SCREENED_NOTE: few, RANKED_NOTE: some, UNDRAWN_NOTE: undrawn, SPARES_PAID: spared}
-    return [*(note for note, holds in notes.items() if holds), *reasons.kinds_left_out(plan)]
+    return [*(note for note, holds in notes.items() if holds), *rented_instead(plan), *reasons.kinds_left_out(plan)]
+
+
+def rented_instead(plan: Plan) -> list[str]:
+    """Beside machines of one's own, the cheapest fleet that was found without any."""
+    if all_rented(plan.recommendation.candidate):
+        return []
+    each: list[Recommendation | OfOneKind] = [*plan.alternatives, *plan.by_gpu]
+    found = [one for one in each if all_rented(one.candidate)]
+    if not found:
+        return []
+    best = min(found, key=lambda one: one.cost_usd_per_hour)
+    is_glanced = isinstance(best, OfOneKind) and best.searched is not Searched.CONFIRMED
+    price = f"{'about ' if is_glanced else ''}{dollars(best.cost_usd_per_hour)}/h"
+    return [f"Without your own machines: {candidate_name(best.candidate)}, {price}."]
+
+
+def all_rented(candidate: Candidate) -> bool:
+    """No machine of one's own in it."""
+    return all(one.provider != OWN for one in candidate.machines)
 
 
 def kind_columns(plan: Plan) -> list[Column]:

@@ -8,11 +8,14 @@ from itertools import pairwise
 from math import isinf, isnan
 from typing import TYPE_CHECKING, Any
 
+from planner.model.parts.merging import Merging
 from planner.model.plan import Plan, WayOfServing
+from planner.model.statement import Code
 from planner.placing.merging.analysis import ANALYSIS_SCHEMA, Analysis, HeavyHitters
 from planner.show.document import PAGE, Column, Document, Items, Rows, Section, Table, Text
 from planner.units.writing import counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
+from planner.words.statements import assumption
 from simulator.world.sharing import group_document
 
 if TYPE_CHECKING:  # what plans are shown with needs no search
@@ -183,7 +186,15 @@ def reasons(plan: Plan) -> list[str]:
     why = f"the cheapest of {counted(kept, 'way')} that meet every SLO" if kept > 1 else "no other meets its SLOs"
     price = f"{dollars(chosen.total_usd_per_month)} a month{paid_for(chosen)}"
     head = f"Chosen: {place(chosen)}, {price}: {why}."
-    return [head, *(against(way, chosen) for way in rivals), *growth(chosen)]
+    return [head, *no_way(plan), *(against(way, chosen) for way in rivals), *growth(chosen)]
+
+
+def no_way(plan: Plan) -> list[str]:
+    """Why merging is none of the ways that were weighed; nothing where it is one."""
+    if any(way.merging is not Merging.NONE for way in plan.merging):
+        return []
+    texts = [assumption(one) for one in plan.assumptions if one.code is Code.OF_MERGING]
+    return [f"{text[0].upper()}{text[1:]}." for text in texts]
 
 
 def place(way: WayOfServing) -> str:

@@ -15,7 +15,7 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from support.answers import INFEASIBLE, PLAN
+from support.answers import INFEASIBLE, MERGED, PLAN
 from support.planning import CATALOG
 from typer.testing import CliRunner
 
@@ -32,10 +32,8 @@ from planner.exports.targets import files_of
 from planner.io.demand import sources_of
 from planner.io.load import load_scenario
 from planner.io.store import write_answer
-from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind, Target
-from planner.model.parts.merging import Merging
-from planner.model.plan import Instances, Plan, ReplicaAnswer, WayOfServing
+from planner.model.plan import Instances, Plan, ReplicaAnswer
 from planner.search.plan import plan as search
 
 SCENARIO = """
@@ -416,24 +414,6 @@ REFUSED = {
     ),
     "merged": (lambda plan: replace(plan, merging=(MERGED,)), "merging=none"),
 }
-MERGED = WayOfServing(
-    merging=Merging.LAYERS,
-    candidate=Candidate(machines=()),
-    chosen=True,
-    feasible=True,
-    gpu_count=1,
-    weights_bytes=1,
-    saved_bytes=1,
-    peak_memory_bytes=1,
-    processed_fraction=1.0,
-    merged_accuracy=1.0,
-    cost_usd_per_hour=1.0,
-    training_usd=1.0,
-    retraining_usd_per_month=1.0,
-    total_usd_per_month=1.0,
-    evidence=None,
-    live=(),
-)
 
 
 @pytest.mark.parametrize("target", [Target.TRITON, Target.SKYPILOT, Target.KUBERNETES, Target.RAY_SERVE])

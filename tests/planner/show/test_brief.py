@@ -4,11 +4,12 @@ from dataclasses import replace
 from math import nan
 
 import pytest
-from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
+from support.answers import INFEASIBLE, MERGED, NO_ROOM, PLAN, VGG, YOLO
 from support.paths import SCENARIOS
 
 from planner import train
 from planner.model.candidate import Candidate
+from planner.model.parts.merging import Merging
 from planner.model.plan import (
     Bottleneck,
     Estimate,
@@ -25,15 +26,17 @@ from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
 from planner.show.documents.brief import brief, lead, limits, savings
+from planner.show.documents.plan import rented_instead
 from planner.show.documents.replay import verdict
 from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
 from planner.show.kept import document_of, explained
 from planner.show.terminal import terminal
 from planner.show.text.explained.plan import standing
+from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.reasons import kinds_left_out, precision_line
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
-from planner.words.candidates import subject_name
+from planner.words.candidates import candidate_name, subject_name
 from simulator.world.profile import Evidence
 
 PREDICTED = replace(VGG, predicted=True)
@@ -322,3 +325,20 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
     ]
     sure = replace(rough, searched=Searched.CONFIRMED)
     assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
+
+
+def test_beside_machines_of_ones_own_the_cheapest_fleet_without_them_is_said():
+    best = PLAN.recommendation
+    own = [replace(one, provider="own") for one in best.instances]
+    dear, cheap = (replace(best, cost_usd_per_hour=cost) for cost in (9.0, 7.5))
+    mine = replace(PLAN, recommendation=replace(best, instances=tuple(own)), alternatives=(dear, cheap), by_gpu=())
+    assert rented_instead(PLAN) == []
+    assert rented_instead(replace(mine, alternatives=())) == []
+    assert rented_instead(mine) == [f"Without your own machines: {candidate_name(best.candidate)}, $7.50/h."]
+
+
+def test_why_merging_is_no_way_stands_among_the_ways():
+    alone = Statement(code=Code.OF_MERGING, text="merging stem: nothing was found")
+    for way, is_said in ((replace(MERGED, merging=Merging.NONE), True), (MERGED, False)):
+        said = merging_reasons(replace(PLAN, merging=(way,), assumptions=(alone,)))
+        assert ("Merging stem: nothing was found." in said) is is_said
