@@ -1,6 +1,6 @@
 """Two clocks that drive a serving GPU: SimPy's events, and a number that runs ahead of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf, nextafter
 
@@ -10,7 +10,7 @@ from simpy.events import NORMAL, EventPriority
 from simulator.clock.link import Link
 from simulator.clock.serving import Driver, Number, ServingGpu, Steps, size_bytes
 from simulator.flow.stations import OpenStation
-from simulator.rules.queues import Delays, Queue, Stage
+from simulator.rules.queues import AT_ONCE, Delays, Queue, Stage
 from simulator.world.model import Layer
 
 
@@ -194,22 +194,31 @@ class DelayedClocked(Clocked):
     """The same, and whoever serves takes time."""
 
     def __init__(
-        self, env: simpy.Environment, gpu: ServingGpu, link: Link, delays: Delays, stations: Sequence[OpenStation]
+        self,
+        env: simpy.Environment,
+        gpu: ServingGpu,
+        link: Link,
+        delays: Mapping[str, Delays],
+        stations: Sequence[OpenStation],
     ) -> None:
         super().__init__(env, gpu, link)
-        self.delays = delays
+        self.of_device = delays.get(gpu.device.id, AT_ONCE)
+        self.delays = [delays.get(queue.stage.model, self.of_device) for queue in gpu.queues]
+        """By queue."""
         self.stations = stations
         self.waking = False
 
     def idle(self, until_s: float) -> simpy.Event:
-        return super().idle(until_s + next(self.delays.wake))
+        first = min(self.gpu.queues, key=Queue.ready_at).number
+        return super().idle(until_s + next(self.delays[first].wake))
 
     def ring(self) -> None:
         """Wake the GPU if it sleeps, which takes a while: what comes meanwhile finds it awake."""
         if self.waking or self.asleep is None or self.asleep.triggered:
             return
+        ready = next((queue.number for queue in self.gpu.queues if queue.ready_at() <= self.env.now), 0)
         self.waking = True
-        self.env.timeout(next(self.delays.wake)).callbacks.append(self._awake)
+        self.env.timeout(next(self.delays[ready].wake)).callbacks.append(self._awake)
 
     def _awake(self, _: simpy.Event) -> None:
         self.waking = False
@@ -218,9 +227,17 @@ class DelayedClocked(Clocked):
     def run(self, queue: Queue, count: int, service_s: float) -> simpy.Event:
         now_s = self.env.now
         work_s = max((one.free_s[0] for one in self.stations), default=0.0) - now_s
-        service_s *= self.delays.beside(min(max(work_s / service_s, 0.0), 1.0))
+        service_s *= self.of_device.beside(min(max(work_s / service_s, 0.0), 1.0))
         queue.log.finish_s[-1] = now_s + service_s
-        return super().run(queue, count, service_s + next(self.delays.follow))
+        return super().run(queue, count, service_s)
+
+    def answer(self, queue: Queue) -> Steps[None]:
+        """What waits for a GPU that is awake is not started at once either."""
+        yield from super().answer(queue)
+        waiting = [one for one in self.gpu.queues if one.ready_at() <= self.env.now]
+        if waiting:
+            following = min(waiting, key=Queue.oldest_s).number
+            yield self.env.timeout(next(self.delays[following].follow))
 
 
 def time_until(now_s: float, at_s: float) -> float:

@@ -28,7 +28,7 @@ from simulator.flow.flow import Flow, OpenPipeline
 from simulator.flow.stages import OpenStage, StationStage
 from simulator.machine_code import MadeOnce
 from simulator.rules.noise import noise_by_queue
-from simulator.rules.queues import Delays, FormedQueue, Outage, Queue, Stage
+from simulator.rules.queues import AT_ONCE, Delays, FormedQueue, Outage, Queue, Stage
 from simulator.rules.routing import Entrance, StreamEntrance
 from simulator.world.curves import by_size
 from simulator.world.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
@@ -91,7 +91,7 @@ def simulate(
 
     The same seed gives the same arrivals for every deployment and the same result for the same one. Where speeds are
     known only so well, it stands for one world of those that may be: the result's deployment is as it is there.
-    `delays`: by device, and by stage at stations, times that whoever serves takes for itself; a plan has none.
+    `delays`: by device, or by stage of pipelines, times that whoever serves takes for itself; a plan has none.
     Raises DeploymentError where models, devices or memory do not fit together.
     """
     check(deployment, workload)
@@ -389,9 +389,9 @@ class World:
         for gpu in gpus:
             if flows and gpu.clocked:
                 continue
-            delay, host = delays.get(gpu.device.id), gpu.device.host
-            if not (compiles and delay is None and gpu.self_contained and Compiled.serve(gpu, rates[host])):
-                self._driver(gpu, links[host], delay).start()
+            host = gpu.device.host
+            if not (compiles and not delays and gpu.self_contained and Compiled.serve(gpu, rates[host])):
+                self._driver(gpu, links[host], delays).start()
         if flows:
             clocked = [gpu for gpu in gpus if gpu.clocked]
             replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s)
@@ -409,12 +409,12 @@ class World:
         steady = self.deployment.failures is None and not any(gpu.swaps for gpu in clocked)
         return bool(self.flow.pipelines) and steady and replaying.compiles(clocked, self.deployment.scheduling)
 
-    def _driver(self, gpu: ServingGpu, link: Link, delays: Delays | None) -> Ahead | Clocked:
-        if delays is None:
+    def _driver(self, gpu: ServingGpu, link: Link, delays: Mapping[str, Delays]) -> Ahead | Clocked:
+        if not delays:
             return Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
         if gpu.clocked:
             return DelayedClocked(self.env, gpu, link, delays, self.flow.stations)
-        return DelayedAhead(gpu, link, delays)
+        return DelayedAhead(gpu, link, delays.get(gpu.device.id, AT_ONCE))
 
     def _settle_places(self) -> None:
         """Which requests each replica got, and what came to stages."""

@@ -76,6 +76,11 @@ class Driver(ABC):
         """The host failed: wait until it is back."""
         yield self.delay(until_s - self.clock.now)
 
+    def answer(self, queue: Queue) -> Steps[None]:
+        """A batch is done, and what follows from it comes."""
+        queue.answered(self.clock.now)
+        yield from ()
+
     def others_draw(self, _place: int) -> Steps[None]:
         """Let replicas that are listed before this one draw first from a shared queue; here nobody shares one."""
         yield from ()
@@ -249,7 +254,7 @@ class ServingGpu:
             if swaps:
                 yield from self.end_batch(queue, finish_s)
             if not known:
-                queue.answered(clock.now)
+                yield from driver.answer(queue)
 
     def prepare(self, queue: Queue) -> Steps[bool]:
         """Let others draw first, bring in what `queue` lacks. Returns whether its batch may run."""

@@ -36,7 +36,7 @@ class OpenStation:
         """
         start_s = max(now_s, self.free_s[0])
         if delays:
-            start_s += next(delays.follow if self.free_s[0] > now_s else delays.wake)
+            start_s += next(delays.follow if self.start_s and self.free_s[0] >= now_s else delays.wake)
         finish_s = start_s + work_s / self.speed
         for outage in self.outages:
             if finish_s > outage.start_s and start_s < outage.finish_s:

@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from math import inf, nan
 
 from simulator.rules.batching import arrived, close_at, first_kept
@@ -31,6 +32,10 @@ class Delays:
     def beside(self, share: float) -> float:
         """Time of a batch beside which stations work for a share of it. 1.2 times, usually 50 %: 1 x 1.2 / 1.1."""
         return (1 + (self.slowdown - 1) * share) / (1 + (self.slowdown - 1) * self.usual_share)
+
+
+AT_ONCE = Delays(repeat(0.0), repeat(0.0))
+"""Nobody takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

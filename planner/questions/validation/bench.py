@@ -4,7 +4,9 @@ Planning never comes here: this is the way to torch.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import hypot, log1p, sqrt
 from pathlib import Path
@@ -18,14 +20,16 @@ from calibrate.serving.served import Actions, Served, doublings
 from planner.catalog.catalog import Catalog
 from planner.io.load import Loaded
 from planner.model.parts.models import ModelSpec
+from planner.model.scenario import Scenario
 from planner.questions.validation.fitting import Case, Pace, fit, precision_of
-from planner.questions.validation.pipelines import CorePace, refuse_unservable
+from planner.questions.validation.pipelines import CORE, CorePace, refuse_unservable
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse
 from planner.questions.validation.speed import speed_of
 from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted
 from simulator.errors import DeploymentError
+from simulator.machine_code import cores
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
 from simulator.world.workload import Demand, draw
@@ -48,6 +52,8 @@ SECONDS_PER_POINT = 3.0
 """A comparison is worth no more than its profiles: longer than `planner calibrate` takes by itself."""
 PER_MODEL = ("precision", "channels_last", "cudnn_benchmark", "compile", "resolution", "input_shape")
 """Keys of a provenance that a model's settings make, not the machine."""
+THREADS = "OMP_NUM_THREADS"
+"""Where torch, and the processes that are started, find how many threads they compute with."""
 Note = Callable[[str], None]
 
 
@@ -65,6 +71,36 @@ class ValidationBench:
 def record(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at: str, note: Note) -> Recording:
     """Measure missing profiles, serve the scenario for `duration_s` seconds, and record it."""
     refuse_unservable(loaded.scenario)
+    with core_kept(loaded.scenario, bench.device):
+        return recorded(loaded, bench, duration_s, created_at, note)
+
+
+@contextmanager
+def core_kept(scenario: Scenario, device: str) -> Iterator[None]:
+    """A processor computes with fewer threads than it has cores while a core of it works for a pipeline, unless
+    `OMP_NUM_THREADS` says how many: what has a core in the deployment must find one.
+
+    With as many threads as cores a frame that is decoded beside a batch waits for its end, and the batch for the frame.
+    """
+    threads = cores() - CORE.servers
+    if device != "cpu" or not scenario.pipelines or threads < 1 or os.environ.get(THREADS):
+        yield
+        return
+    os.environ[THREADS] = str(threads)
+    torch: Any = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    try:
+        if torch:
+            torch.set_num_threads(threads)
+        yield
+    finally:
+        del os.environ[THREADS]
+        if torch:
+            torch.set_num_threads(before)
+
+
+def recorded(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at: str, note: Note) -> Recording:
+    """What `record` gives."""
     machine = provenance(bench.device)
     kind = str(machine["gpu"])
     if wanted := missing(loaded, bench, kind):

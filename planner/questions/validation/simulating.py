@@ -95,6 +95,7 @@ def as_rehearsed(
     second with it.
     """
     deployment = stretched(recording.result.deployment, speed.run, speed.load, speed.cv)
+    deployment = spread(deployment, speed.run_spread)
     deployment = uneven(stretched(deployment, changes.run, changes.load), changes.cv)
     deployment = at_pace(at_pace(deployment, speed.work, speed.work_spread), changes.work)
     if not speed.slowdown:
@@ -183,6 +184,18 @@ def uneven(deployment: Deployment, cv: ByModel) -> Deployment:
         stretched_service(service, {}, 1.0, cv[service.model]) if service.model in cv else service
         for service in deployment.services
     ]
+    return replace(deployment, services=tuple(services))
+
+
+def spread(deployment: Deployment, factors: Mapping[str, tuple[float, ...]]) -> Deployment:
+    """The same deployment with batches of some models that spread as they were seen to."""
+
+    def of_service(service: Service) -> Service:
+        seen = ((1, factors[service.model]),)
+        replicas = [replace(one, profile=replace(one.profile, latency_factors=seen)) for one in service.replicas]
+        return replace(service, replicas=tuple(replicas))
+
+    services = [of_service(one) if one.model in factors else one for one in deployment.services]
     return replace(deployment, services=tuple(services))
 
 

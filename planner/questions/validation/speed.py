@@ -45,6 +45,8 @@ class RehearsedSpeed:
     """Coefficient of variation of one batch's run time."""
     work: ByModel = field(default_factory=dict)
     """Times of a core by stage of a pipeline, the mean of both rehearsals."""
+    run_spread: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Times of single batches of a pipeline over their mean, without what they lose beside a core, by model."""
     work_spread: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Times of single items on a core over their mean, by stage: most crops take a third of the mean, a few that were
     interrupted ten times as much, and no distribution of two parameters has both."""
@@ -70,6 +72,8 @@ def speeds_of(rehearsals: Sequence[Sequence[Actions]], takes: int) -> tuple[Rehe
 
 KindOfBatch = tuple[str, int]
 """Model and batch size."""
+FACTORS_MOST = 400
+"""Factors that stand for all that were seen: an answer lists them, and runs have thousands of items."""
 SEEN_MIN = 2
 """Batches of a kind in a rehearsal that show how much they vary."""
 
@@ -113,11 +117,13 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
     alone = [action.alone(slowdown.get(action.device, 1.0)) for action in runs]
     levels = [level(alone, number) for number in range(len(rehearsals))]
     spread = pooled_cv(alone)
+    beside_core = companies(rehearsals) if works else {}
     return RehearsedSpeed(
         run=by_size(usual_ratios(alone)),
         load={model: ratio for (model, _), ratio in usual_ratios(loads).items()},
         work={stage: ratio for (stage, _), ratio in usual_ratios(works).items()},
-        work_spread=spread_by_stage(works),
+        run_spread=spread_of_runs(rehearsals, beside_core) if works else {},
+        work_spread=spread_of(works),
         before=levels[0],
         after=levels[1] if len(levels) > 1 else None,
         drift=drift_of(alone),
@@ -125,17 +131,35 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
         load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
         cv=spread,
         slowdown=slowdown,
-        beside_core=companies(rehearsals) if works else {},
+        beside_core=beside_core,
     )
 
 
-def spread_by_stage(works: Sequence[TimedAction]) -> dict[str, tuple[float, ...]]:
-    """Times of single items over the mean of their rehearsal, by stage, the least first."""
+def spread_of(actions: Sequence[TimedAction]) -> dict[str, tuple[float, ...]]:
+    """Times of single actions over the mean of their kind and rehearsal, by model or stage, the least first."""
     factors: dict[str, list[float]] = {}
-    for group in grouped(works):
-        mean_s = fmean(work.actual_s for work in group)
-        factors.setdefault(group[0].model, []).extend(work.actual_s / mean_s for work in group)
-    return {stage: tuple(sorted(found)) for stage, found in factors.items()}
+    for group in grouped(actions):
+        mean_s = fmean(action.actual_s for action in group)
+        factors.setdefault(group[0].model, []).extend(action.actual_s / mean_s for action in group)
+    return {name: thinned(sorted(found)) for name, found in factors.items()}
+
+
+def thinned(values: Sequence[float]) -> tuple[float, ...]:
+    """Means of so many equal parts of sorted values; all of fewer. Their mean stays: of 1, 2, 3 and 6 1.5 and 4.5."""
+    if len(values) <= FACTORS_MOST:
+        return tuple(values)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    edges = np.linspace(0, len(values), FACTORS_MOST + 1)
+    parts = np.diff(np.interp(edges, np.arange(len(sums)), sums)) * FACTORS_MOST / len(values)
+    return tuple(parts.tolist())
+
+
+def spread_of_runs(
+    rehearsals: Sequence[Sequence[Actions]], beside_core: Mapping[str, Company]
+) -> dict[str, tuple[float, ...]]:
+    """The same of batches, without what they lose beside a core."""
+    runs = comparable(all_timed(rehearsals, "run", beside="work"))
+    return spread_of([run.alone(beside_core[run.device].slowdown) for run in runs])
 
 
 def mean_errors(actions: Sequence[TimedAction], spread: float) -> dict[KindOfBatch, float]:
@@ -383,7 +407,7 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class Harness:
-    """Times (s) from the moment a batch or an item could run until it was started, by device, of a core by stage."""
+    """Times (s) from the moment a batch or an item could run until it was started, by device, or by stage."""
 
     wake: Mapping[str, Floats] = field(default_factory=dict)
     """Of batches that found the device idle: a sleep that ends late is part of it."""
@@ -414,12 +438,13 @@ def of_actions(actions: Sequence[Actions]) -> Harness:
 
 
 def by_server(actions: Sequence[Actions], kind: str) -> dict[str, Floats]:
-    """Times of one kind of action, by device, of a core by stage: a frame that comes wakes two threads, a crop one."""
-    cores = {one.device for one in actions if one.kind == "work"}
+    """Times of one kind of action, by device, of a pipeline by stage: a frame that comes wakes two threads, a crop one,
+    and a detector's inputs take longer to hand over than a classifier's."""
+    of_stages = any(one.kind == "work" for one in actions)
     times_s: dict[str, list[Floats]] = {}
     for one in actions:
         if one.kind == kind:
-            times_s.setdefault(one.model if one.device in cores else one.device, []).append(one.actual_s)
+            times_s.setdefault(one.model if of_stages else one.device, []).append(one.actual_s)
     return {name: np.concatenate(found) for name, found in times_s.items()}
 
 

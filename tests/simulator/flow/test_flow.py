@@ -291,6 +291,18 @@ def test_a_gpu_that_items_wake_takes_time_for_it_and_is_slower_beside_a_core() -
     assert took_ms == pytest.approx([12, 10] * 9)
 
 
+def test_a_gpu_that_is_awake_takes_time_for_the_next_batch_and_none_for_its_answers() -> None:
+    """Two items of each frame, 10 ms each: the second waits 3 ms after the first is done, as its stage has it. What
+    follows from the first comes at once."""
+    asked = pipelines.pipeline(work("a", 0.0), model("look", after("a", 2)), work("host", 0.001, "look"))
+    service = worlds.service(worlds.profile("p.look", 0.01))
+    made = pipelines.deployment(asked, service, stations=(station("a"), station("host")))
+    found = simulate(made, CAMERA, 1.0, 1, {"p.look": Delays(repeat(0.005), repeat(0.003))}).requests
+    looks, after_it = found["p.look"], found["p.host"]
+    assert 1e3 * (looks.start_s - looks.arrival_s)[:18] == pytest.approx([5, 5 + 10 + 3] * 9)
+    assert after_it.arrival_s[:18] == pytest.approx(looks.finish_s[:18])
+
+
 def test_what_an_outage_cuts_short_is_done_again() -> None:
     """The host is away now and then: no frame is lost, and none is worked on meanwhile."""
     asked = pipelines.pipeline(work("a", 0.02), model("b", "a"))

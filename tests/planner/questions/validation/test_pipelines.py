@@ -1,6 +1,7 @@
 """Pipelines in a validation: what is shown, how a core's work is fitted and rehearsed, recordings, one real run."""
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,13 +21,14 @@ from planner.io.store import StoreError
 from planner.questions.validation import bench as validation_bench
 from planner.questions.validation import pipelines
 from planner.questions.validation.answer import CauseKind
+from planner.questions.validation.bench import THREADS, core_kept
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.fitting import Case, Pace, busiest, fit
 from planner.questions.validation.pipelines import CorePace, at_pace, core_stages, scene_of
 from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
 from planner.questions.validation.rehearsal import rehearsal_s
-from planner.questions.validation.simulating import stretched
-from planner.questions.validation.speed import speed_of
+from planner.questions.validation.simulating import spread, stretched
+from planner.questions.validation.speed import speed_of, thinned
 from planner.questions.validation.takes import cut, in_sequence
 from planner.show.text.validation import render
 from planner.units.writing import Format, Screen
@@ -34,6 +36,7 @@ from simulator.clock.metrics import summarise
 from simulator.clock.records import Outcome, SimulationResult
 from simulator.clock.run import replicate, simulate
 from simulator.errors import DeploymentError
+from simulator.machine_code import cores
 from simulator.rules.queues import Delays
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Deployment
@@ -42,6 +45,7 @@ from simulator.world.pipelines import FanOutKind
 from simulator.world.workload import draw
 
 PATH = SCENARIOS / "validation" / "pipeline.yaml"
+SINGLE = SCENARIOS / "validation" / "two-models.yaml"
 PROBED_S = {"decode_1280x720_s": 0.004, "letterbox_1280x720_s": 0.008, "crop_1280x720_s": 0.001}
 DETECT_S, CLASSIFY_S = (0.020, 0.036, 0.052, 0.068), (0.004, 0.006, 0.008, 0.010)
 
@@ -386,6 +390,51 @@ def test_what_a_device_loses_beside_a_core_is_seen_in_rehearsals() -> None:
     assert company == pytest.approx((1.2, 0.5))
 
 
+def test_batches_spread_as_they_were_seen_to() -> None:
+    """Nine of ten take 10 ms, one 20: factors of 10 / 11 and 20 / 11, whatever the profile says."""
+    took_s = np.where(np.arange(20) % 10, 0.010, 0.020)
+    starts_s, ones = np.arange(20.0), np.ones(20)
+    rehearsal = (
+        action("run", "road.detect", "gpu", starts_s, ones, 0.01 * ones, starts_s + took_s),
+        action("work", "road.decode", "core", starts_s + 0.5, ones, 0.1 * ones, starts_s + 0.6),
+    )
+    factors = speed_of((rehearsal, rehearsal)).run_spread["road.detect"]
+    assert sorted(set(np.round(factors, 9))) == pytest.approx([10 / 11, 20 / 11])
+    assert factors == tuple(sorted(factors))
+    world = spread(case().deployment, {"road.detect": factors})
+    seen = {one.model: one.replicas[0].profile.latency_factors for one in world.services}
+    assert seen["road.detect"] == ((1, factors),)
+    assert seen["road.classify"] == ()
+
+
+def test_an_answer_lists_few_factors_of_many_items() -> None:
+    """Of thousands their mean, their median and their tail stay."""
+    seen = np.sort(np.random.default_rng(1).lognormal(0.0, 1.0, 4321))
+    few = thinned(seen.tolist())
+    assert len(few) == 400
+    assert np.mean(few) == pytest.approx(seen.mean())
+    for share in (0.5, 0.95, 0.99):
+        assert np.searchsorted(seen, np.quantile(few, share)) / len(seen) == pytest.approx(share, abs=1 / 400)
+    assert thinned([1.0, 2.0]) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(("scenario", "given", "inside"), [(PATH, None, "3"), (PATH, "5", "5"), (SINGLE, None, None)])
+def test_the_core_of_a_pipeline_is_not_a_thread_of_the_device(
+    scenario: Path, given: str | None, inside: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four cores one works for the pipeline; who says how many threads there are has so many, and so has who serves
+    models alone."""
+    monkeypatch.setattr(validation_bench, "cores", lambda: 4)
+    monkeypatch.delenv(THREADS, raising=False)
+    if given:
+        monkeypatch.setenv(THREADS, given)
+    with core_kept(load_scenario(scenario).scenario, "cpu"):
+        assert os.environ.get(THREADS) == inside
+    assert os.environ.get(THREADS) == given
+    with core_kept(load_scenario(scenario).scenario, "cuda:0"):
+        assert os.environ.get(THREADS) == given
+
+
 def test_a_pipeline_rehearses_for_a_third_of_a_take() -> None:
     """It is slower at first, which must not count for more than in the run."""
     assert rehearsal_s(60.0, of_pipeline=True) == 20.0
@@ -445,11 +494,12 @@ def test_a_pipeline_is_served_and_lies_in_its_intervals(tmp_path: Path, monkeypa
     """Five seconds of it. An interval of 95 % is some 4.4 standard deviations wide; a figure that lies a whole width
     outside is off by 6 of them, which chance does not do."""
     monkeypatch.setattr(validation_bench, "SECONDS_PER_POINT", 0.2)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     outside = [""]
     for number in range(TRIES):
         run = served(tmp_path / f"run-{number}.json.gz", tmp_path / f"profiles-{number}")
         assert run.stopped == ""
+        assert run.machine["torch_threads"] == max(1, cores() - 1), "the core of the pipeline is not the device's"
         (pipeline,) = run.result.deployment.pipelines
         crop = next(stage for stage in pipeline.stages if stage.name == "crop")
         counts = crop.after[0].fan_out.counts
@@ -462,14 +512,9 @@ def test_a_pipeline_is_served_and_lies_in_its_intervals(tmp_path: Path, monkeypa
 
 
 def served(record: Path, profiles: Path) -> Recording:
-    """Measured and served for real, with one thread."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Measured and served for real."""
     on = ["--device", "cpu", "--duration", "5s", "--profiles", profiles, "--quiet"]
     code, _, err = planner("validate", PATH, *on, "--record", record)
-    torch.set_num_threads(threads)
     assert code == 0, err
     return read_recording(record)
 
