@@ -105,7 +105,7 @@ def recorded(loaded: Loaded, bench: ValidationBench, duration_s: float, created_
     kind = str(machine["gpu"])
     if wanted := missing(loaded, bench, kind):
         note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
-        calibrate(loaded, bench, wanted)
+        calibrate(loaded, bench, wanted, kind)
     if loaded.scenario.pipelines and not known(bench, kind)[1].probes(kind).get("host"):
         note(f"Measuring how long a core of {kind} takes for frames; it goes to {bench.directories[0]}.")
         probe_host(bench)
@@ -161,7 +161,7 @@ def runs_as(spec: ModelSpec) -> str:
     return spec.made_by or spec.known_as
 
 
-def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> None:
+def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str], kind: str) -> None:
     """Measure models up to the scenario's largest batch. DeploymentError where that does not work."""
     from calibrate.sweep.journal import JournalError
     from calibrate.sweep.sweep import run
@@ -178,9 +178,9 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> 
         except JournalError as error:
             raise DeploymentError(str(error)) from error
         if code:
-            names = ", ".join(request.models)
-            which = f"one of {names}" if len(request.models) > 1 else names
-            raise DeploymentError(f"{which}: could not be measured (exit {code}). The lines above say which and why.")
+            still = missing(loaded, bench, kind)
+            failed = ", ".join(model for model in request.models if model in still) or "a model"
+            raise DeploymentError(f"{failed}: could not be measured (exit {code}). The lines above say why.")
 
 
 def probe_host(bench: ValidationBench) -> None:

@@ -241,7 +241,7 @@ def test_a_model_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch) -> Non
     path.write_text(SCENARIO.replace("lenet", "lanet"))
     loaded = load_scenario(path)
     with pytest.raises(validation_bench.DeploymentError, match="lanet: is no model that can be run"):
-        validation_bench.calibrate(loaded, None, ["lanet"])  # type: ignore[arg-type]
+        validation_bench.calibrate(loaded, None, ["lanet"], "cpu")  # type: ignore[arg-type]
 
 
 def test_what_other_programs_do_is_seen() -> None:
