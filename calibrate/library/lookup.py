@@ -30,7 +30,7 @@ from calibrate.library.reading import (
     parsed_json,
     profile_from,
 )
-from calibrate.published.names import architecture, facts_of, processors, usual_input
+from calibrate.published.names import architecture, facts_of, of_profile, processors, usual_input
 from calibrate.published.runtimes import usual
 from simulator.world.curves import Interpolated
 from simulator.world.hardware import GPU
@@ -200,7 +200,7 @@ class Library:
 
     def for_model(self, name: str) -> tuple[Profile, ...]:
         """All profiles of the model's architecture, by GPU, then by preference of precision, the best first."""
-        return _of_architecture(self, architecture(name))
+        return _of_architecture(self, of_profile(name))
 
 
 def _ways(runtime: str | None, precision: str | None) -> Sequence[str]:
@@ -211,7 +211,7 @@ def _ways(runtime: str | None, precision: str | None) -> Sequence[str]:
 @lru_cache(maxsize=1024)
 def _of_architecture(library: Library, wanted: str) -> tuple[Profile, ...]:
     """Its profiles of an architecture: a search asks for them at every GPU, precision and runtime."""
-    found = (profile for profile in library.profiles.values() if architecture(profile.model) == wanted)
+    found = (profile for profile in library.profiles.values() if of_profile(profile.model) == wanted)
     return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision), _merit(p))))
 
 

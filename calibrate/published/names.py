@@ -30,6 +30,7 @@ ATTACHED = re.compile(r"[_-]?\d[\d.]*$")
 SAME_NETWORK = 0.1
 """Of ln(parameters): a classifier of 1,000 classes is 8 % of ResNet-50; the next larger network of a family has a third
 more."""
+OF_PACKAGE = re.compile(r"(hf|timm|torchvision|ultralytics)\.(.+)")
 USUAL_SIZE = 224
 USUAL_ACTIVATIONS, ACTIVATIONS_POWER = 4e6, 0.75
 """Numbers that a network of a billion multiply-adds puts out, and how they grow with those (timm's 1,400 networks)."""
@@ -58,6 +59,19 @@ class Architecture:
 def architecture(written: str) -> str:
     """The architecture's name: `resnet50` for `PyTorch/Classification/ConvNets/resnet50v1.5`."""
     return identity(written)[0]
+
+
+@cache
+def of_profile(name: str) -> str:
+    """The architecture of a profile by its name, where a `:` and a `/` of a package's model are points.
+
+    `bert_base` for `hf.google-bert.bert-base-uncased`.
+    """
+    if not (of_package := OF_PACKAGE.match(name)):
+        return architecture(name)
+    source, bare = of_package.groups()
+    meant = {full: architecture(full) for full in (f"{source}:{bare}", f"{source}:{bare.replace('.', '/', 1)}")}
+    return next((found for full, found in meant.items() if found != full), name)
 
 
 def meant_by(written: str) -> str:

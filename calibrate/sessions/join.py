@@ -143,7 +143,7 @@ def _of_file(path: Path) -> Iterator[Session]:
         settings = Settings(**measured["settings"]) if kept else Settings()
         for one in kept:
             assert raw
-            outcomes = outcomes_of(one["points"], raw["model"], settings, measured["layers"])
+            outcomes = outcomes_of(one["points"], raw["model"], settings, measured.get("layers", ()))
             ratios = raw.get("after_load", {}) if one is measured else one.get("after_load", {})
             yield Session(path=path, raw=raw, provenance=one["provenance"], outcomes=tuple(outcomes), after_load=ratios)
     except BROKEN as error:

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import zip_longest
 from math import exp, log
@@ -32,6 +33,7 @@ from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps, perhaps_of
 from simulator.errors import InputError
+from simulator.near import SURE
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile, weakest
@@ -361,7 +363,7 @@ def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[QueryAnswer]:
 
 
 def read_queries(path: Path) -> list[dict[str, str]]:
-    """Rows by column. Columns besides those asked for are left aside."""
+    """Rows by column. Columns besides those asked for are left aside, but for misspelt ones."""
     try:
         text = read_text(path)
     except FileError as error:
@@ -383,6 +385,10 @@ def read_queries(path: Path) -> list[dict[str, str]]:
 
 def _header(path: Path, cells: Sequence[str]) -> list[str]:
     header = [cell.strip().lower() for cell in cells]
+    lacking = [name for name in COLUMNS if name not in header]
+    for name in header:
+        if name not in COLUMNS and (near := get_close_matches(name, lacking, n=1, cutoff=SURE)):
+            raise InputError(f"{path}:1: column `{name}` is not known. Did you mean `{near[0]}`? Mend or remove it.")
     if missing := [name for name in NEEDED if name not in header]:
         raise InputError(
             f"{path}:1: has no column {' and '.join(missing)}. Write a first line such as {','.join(COLUMNS)}"

@@ -877,3 +877,14 @@ def test_list_tells_fits_where_there_are_any():
     rows = [line.split() for line in profile_list([fitted, but()], Screen(200)).splitlines()]
     assert "joined 3.0 % 5.0 % at 4" in " ".join(rows[1])
     assert rows[2][-5:] == ["-", "-", "-", "measured", "measured"]
+
+
+def test_what_was_measured_of_a_packages_model_is_of_its_architecture():
+    """As `calibrate --model hf:bert-base-uncased` calls it."""
+    shipped = find_profiles((), GPUS)
+    own = replace(shipped.profiles["bert_base", "H200", "torch"], model="hf.bert-base-uncased", gpu="L4")
+    library = Library({**shipped.profiles, ("hf.bert-base-uncased", "L4", "torch"): own}, {}, GPUS)
+    found = library.get("bert_base", "L4", "torch")
+    assert found is not None
+    assert found.latency == own.latency
+    assert {p.gpu for p in library.for_model("hf.bert-base-uncased")} == {"H200", "L4"}

@@ -2,6 +2,8 @@
 
 import pytest
 
+from calibrate.layers.facts import named
+from calibrate.library.lookup import profile_name
 from calibrate.published import names
 
 
@@ -133,3 +135,11 @@ def test_what_is_known_of_a_network_is_of_its_input():
     larger = names.facts_of("resnet50", "288")
     assert larger is not None
     assert larger.macs == pytest.approx(found.macs * (288 / 224) ** 2, rel=0.02)
+
+
+@pytest.mark.parametrize("model", ["hf:google-bert/bert-base-uncased", "timm:resnet50.a1_in1k", *named()])
+def test_profiles_of_packages_models_are_those_architectures(model):
+    """As `calibrate --model` calls what it writes."""
+    assert model.partition(":")[0] in {"hf", "timm", "torchvision", "ultralytics"}
+    written, meant = profile_name(model), names.architecture(model)
+    assert names.of_profile(written) == (written if meant == model else meant)

@@ -11,7 +11,7 @@ from support.calibrated import PROVENANCE, TIMES_S, WEIGHTS, outcomes, session
 
 from calibrate.assembling.runs import counted_runs
 from calibrate.io.points import Point, PointOutcome, Status, What
-from calibrate.library.lookup import find_profiles
+from calibrate.library.lookup import SHIPPED, find_profiles
 from calibrate.sessions.join import _pooled_point, join
 from calibrate.sessions.spread import SessionTimes, spread_of
 from calibrate.sweep import assemble
@@ -254,3 +254,9 @@ def test_a_slow_host_slows_no_batch_that_the_gpu_takes_longer_for(tmp_path):
     assert raw["latency_s"]["32"] == pytest.approx(0.40)
     assert raw["latency_s"]["8"] == pytest.approx(0.05 * 1.1)
     assert profile.latency.x == (1, 8, 16, 32)
+
+
+def test_shipped_profiles_join_though_their_layers_are_left_out(tmp_path):
+    found = join([SHIPPED / "H200"], tmp_path / "out")
+    assert {one.spread for one in found} == {None}
+    assert len(found) == len(list((SHIPPED / "H200").glob("*.json"))) - 1, "all but the device's"

@@ -5,6 +5,7 @@ import io
 import sys
 
 import pytest
+from support.commands import planner
 
 from calibrate.library.lookup import find_profiles
 from planner import cli, predict
@@ -58,3 +59,12 @@ def test_rows_without_figures_are_counted_beside_the_answers(tmp_path, monkeypat
     assert all(bool(answer["latency_s"]) != bool(answer["reason"]) for answer in answers)
     assert said in err
     assert bool(said) == bool(err)
+
+
+@pytest.mark.parametrize(("written", "meant"), [("precison", "precision"), ("Batchs", "batch"), ("modle", "model")])
+def test_a_misspelt_column_is_no_column_left_aside(tmp_path, written, meant):
+    table = tmp_path / "asked.csv"
+    table.write_text(f"gpu,{written},source\nT4,resnet50,me\n", encoding="utf-8")
+    code, _, said = planner("predict", table)
+    assert code == 2
+    assert f"{table}:1: column `{written.lower()}` is not known. Did you mean `{meant}`?" in " ".join(said.split())
