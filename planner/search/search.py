@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from math import inf
+from typing import NamedTuple
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate
@@ -95,16 +96,29 @@ DEARER = Effort(first=1, halvings=0, thorough=False, ranked=True, growth_max=3.0
 """For such kinds where all fleets were tried that cost little enough to be an alternative."""
 
 
-Gpus = frozenset[tuple[tuple[Kind, int, int], int]]
-"""Machines by what matters to models that stay in memory: the kind and number of their GPUs, the cores beside them, and
-how many there are."""
+class Machine(NamedTuple):
+    """What of a machine matters to models that stay in memory."""
+
+    kind: Kind
+    gpu_count: int
+    cores: int
+    """Where pipelines work on them; else 0."""
+    host_memory_bytes: int
+    """As far as all models fill it."""
 
 
-def gpus_of(offered: Sequence[Offer], fleet: Fleet, on_hosts: bool) -> Gpus:
-    """The GPUs of a fleet, whatever their machines are called and cost; `on_hosts`: its cores work too."""
-    counts: Counter[tuple[Kind, int, int]] = Counter()
+Gpus = frozenset[tuple[Machine, int]]
+"""Machines, whatever they are called and cost, and how many there are of each."""
+
+
+def gpus_of(question: Question, offered: Sequence[Offer], fleet: Fleet) -> Gpus:
+    """The GPUs of a fleet, and what of their hosts matters to what is asked."""
+    all_bytes = sum(sized.profile.weight_bytes for sized in question.sized.values())
+    counts: Counter[Machine] = Counter()
     for offer, n in zip(offered, fleet, strict=True):
-        counts[Kind.of(offer), offer.gpu_count, offer.cores if on_hosts else 0] += n
+        cores = offer.cores if question.scenario.pipelines else 0
+        host_bytes = all_bytes if offer.host_memory_bytes is None else min(all_bytes, offer.host_memory_bytes)
+        counts[Machine(Kind.of(offer), offer.gpu_count, cores, host_bytes)] += n
     return frozenset(counts.items())
 
 
@@ -252,7 +266,7 @@ class FleetSearch:
         return None
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet, *, ranked: bool) -> Trial | None:
-        gpus = gpus_of(offered, fleet, on_hosts=bool(self.question.scenario.pipelines))
+        gpus = gpus_of(self.question, offered, fleet)
         if gpus in self.missed_gpus:
             return None
         for swap in self.question.policies:

@@ -310,6 +310,14 @@ def test_search_that_is_cut_off_proves_less_but_nothing_wrong(monkeypatch: pytes
     assert bound <= whole.bound + 1e-9
 
 
+def test_hosts_that_hold_too_few_weights_do_not_stand_for_others_with_the_same_gpus() -> None:
+    heavy = shelf(*(profile(n, T4, 0.004, 0.002, 3_000_000_000) for n in "ab"))
+    hosts = [(0.5, 4_000_000_000), (0.6, 32_000_000_000)]
+    boxes = [OwnMachine(name=f"box-{i}", gpu="T4", price=usd, host_memory=held) for i, (usd, held) in enumerate(hosts)]
+    found = planned(asked(20, 20, buy=BuySpec(own=tuple(boxes))), heavy).recommendation
+    assert [(one.instance, one.count) for one in found.instances] == [("box-1", 1)]
+
+
 def test_more_host_memory_is_never_stood_in_for_by_less() -> None:
     small, large, unknown = (offer(T4, 0.5, host_memory_bytes=held) for held in (8 * 10**9, 64 * 10**9, None))
     assert dominates(large, small, whole_hosts=False)
