@@ -87,12 +87,12 @@ def other_price(prices: Statement) -> str:
 def others_miss_too(miss: Statement) -> str:
     """Models besides the first for which the remedy was not made."""
     model, *others = miss.subjects
-    return f"that is for {model} alone, {', '.join(others)} {missing(others)} too"
+    return f"that is for {model} alone, {named(others)} {missing(others)} too"
 
 
 def missed_in_a_replay(miss: Statement) -> str:
     """Models that a replay saw miss."""
-    return f"in a replay {', '.join(miss.subjects)} {missing(miss.subjects)}"
+    return f"in a replay {named(miss.subjects)} {missing(miss.subjects)}"
 
 
 def missing(models: Sequence[str]) -> str:
@@ -226,6 +226,8 @@ GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE, Code.USUAL_TOKENS})
 MEASUREMENTS = sentences("measurements") | {Code.MIGHT_DO_IT: might_do_it}
 NOTES = sentences("notes")
 """What helps to read a difference."""
+NAMED_MAX = 24
+"""Names that a sentence lists."""
 
 
 def said(template: Template, statement: Statement) -> str:
@@ -235,7 +237,7 @@ def said(template: Template, statement: Statement) -> str:
     subjects = statement.subjects
     figures = {name: Amount(value) for name, value in statement.figures.items()}
     words = {
-        "all": ", ".join(subjects),
+        "all": named(subjects),
         "few": names_and_more(subjects),
         "some": names_and_more(subjects[:-1]),
         "last": subjects[-1] if subjects else "",
@@ -303,7 +305,7 @@ def assumption(one: Statement) -> str:
 def assumption_line(one: Statement) -> str:
     """What is assumed, after whom it is about where that is a profile."""
     text = assumption(one)
-    return f"{', '.join(one.subjects)}: {text}" if one.code in GROUPED else text
+    return f"{named(one.subjects)}: {text}" if one.code in GROUPED else text
 
 
 def measurement(why: Statement) -> str:
@@ -317,6 +319,11 @@ def note(what: Statement, rejection: Rejection | None = None) -> str:
     return f"{said(NOTES[what.code], what)}{why}."
 
 
-def names_and_more(items: tuple[str, ...]) -> str:
+def named(items: Sequence[str]) -> str:
+    """All of them; of more than anybody reads, as of a thousand models, the first and how many more."""
+    return ", ".join(items) if len(items) <= NAMED_MAX else names_and_more(items)
+
+
+def names_and_more(items: Sequence[str]) -> str:
     """`a, b, c and 4 more`."""
     return ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")

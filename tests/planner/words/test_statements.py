@@ -138,3 +138,12 @@ def test_a_plan_of_version_1_is_refused_in_one_line(tmp_path):
 def test_all_that_nobody_measured_is_counted(pairs, named):
     what, _ = warning(PlanWarning(what=Statement(code=Code.PREDICTED, subjects=pairs)))
     assert named in what
+
+
+@pytest.mark.parametrize(
+    ("models", "ends"), [(24, "m22, m23 are partly assumed"), (1000, "m2 and 997 more are partly assumed")]
+)
+def test_sentences_name_no_thousand_models(models: int, ends: str) -> None:
+    subjects = tuple(f"m{number}" for number in range(models))
+    what, _ = warning(PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=subjects)))
+    assert what.endswith(ends)
