@@ -229,7 +229,7 @@ def laid_end_to_end(works: Sequence[float], count: int) -> Iterator[tuple[int, i
         ended = begun + work
         for place in range(first, count):
             here = min(ended, (place + 1) * level) - max(begun, place * level)
-            if here > 1e-9:
+            if here > 1e-9 * work:  # of its own, for there is work of next to nothing
                 yield number, place, here
             if (place + 1) * level <= ended:
                 first = place + 1

@@ -51,3 +51,8 @@ def test_works_laid_end_to_end_fill_all_gpus_alike(works: list[float], count: in
     for place in range(count):
         assert sum(part for _, at, part in parts if at == place) == pytest.approx(sum(works) / count, abs=1e-6)
     assert len(parts) <= len(works) + count - 1
+
+
+def test_work_of_next_to_nothing_has_a_place() -> None:
+    """A stage whose items may all be lost: the least that must be done of it is a billionth, and it has to be there."""
+    assert [number for number, _, _ in laid_end_to_end([0.3, 1e-11, 0.2], 1)] == [0, 1, 2]
