@@ -1,5 +1,6 @@
 """The documents hold: blocks run, every metric and choice is defined, and the numbers of docstrings are right."""
 
+import csv
 import doctest
 import json
 import os
@@ -24,6 +25,7 @@ from support.shown import UNRUN, WALKED
 from calibrate import cli as calibrating
 from calibrate.library.lookup import find_profiles
 from calibrate.library.reading import PRECISIONS
+from calibrate.published.points import points
 from planner import cli
 from planner.catalog.catalog import load_catalog
 from planner.catalog.files import ENTRIES, SaleStatus
@@ -63,6 +65,7 @@ from simulator.world.profile import Evidence, Profile, WeightSource
 from simulator.world.workload import SLO, FixedRate, Poisson, Stream
 
 CONCEPTS = ROOT / "docs" / "concepts.md"
+PUBLISHED = ROOT / "calibrate" / "published" / "data"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 DEFINED = [
@@ -193,6 +196,33 @@ def test_what_holds_a_figure_has_it() -> None:
     assert lacking == []
 
 
+def test_counts_of_published_figures_are_those_of_the_files() -> None:
+    accuracies = [
+        row for row in rows(PUBLISHED / "accuracy.csv") if row["precision"] == "int8" and "mlperf" not in row["source"]
+    ]
+    networks = {row["architecture"] for row in accuracies}
+    prices = rows(ROOT / "planner" / "catalog" / "data" / "prices.csv")
+    counts = {
+        "data.md": [
+            f"{sum(1 for _ in points()) // 100 * 100:,} measurements",
+            f"{len({row['provider'] for row in prices})} providers",
+        ],
+        "prediction.md": [
+            f"{len(accuracies)} figures of {len(networks)} networks at int8",
+            f"{len({row['architecture'] for row in rows(PUBLISHED / 'held.csv')})} networks of timm and",
+        ],
+        "training.md": [f"{len(rows(PUBLISHED / 'trainings.csv'))} published throughputs"],
+    }
+    for name, said in counts.items():
+        text = " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+        assert [one for one in said if one not in text] == []
+
+
+def rows(table: Path) -> list[dict[str, str]]:
+    with table.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
@@ -248,8 +278,8 @@ def test_readme_and_the_pages_of_errors_agree() -> None:
 
 @pytest.mark.parametrize("word", sorted(set(DEFINED)))
 def test_every_metric_and_choice_is_defined(word: str) -> None:
-    rows = [line for line in CONCEPTS.read_text(encoding="utf-8").splitlines() if line.startswith(("|", word))]
-    assert any(f"`{word}`" in row or row.startswith(word) for row in rows)
+    lines = [line for line in CONCEPTS.read_text(encoding="utf-8").splitlines() if line.startswith(("|", word))]
+    assert any(f"`{word}`" in row or row.startswith(word) for row in lines)
 
 
 def inside(hint: Any) -> set[type]:

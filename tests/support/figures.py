@@ -12,14 +12,14 @@ TABLES = re.compile(r"^(?:\||- (?:p\d\d|within|Intervals|Mean error|Within the|T
 """Rows of tables, and the lines that `make validation` and `python -m benchmarks fits` write."""
 CODE = re.compile(r"`[^`\n]*`")
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
-UNIT = r"%|ms|us|s|kB|MB|GB|points?|times|TFLOP/s|TB/s|GB/s|W"
+UNIT = r"figures|networks|throughputs|measurements|providers|%|ms|us|s|kB|MB|GB|points?|times|TFLOP/s|TB/s|GB/s|W"
 END = r"(?![\w/-])"
 FIGURE = re.compile(
     rf"(?<![\w.,$/-])(?P<number>{NUMBER})"
     rf"(?: ?(?P<unit>{UNIT}){END}|,? (?:and|or|to|of) (?=\$?{NUMBER} ?(?P<next>{UNIT}){END}))|(?P<usd>\$){NUMBER}"
 )
 STEP = re.compile(rf"(?P<number>{NUMBER})(?: ?(?P<unit>{UNIT}){END})?")
-BARE = {"points", "point", "times"}
+BARE = {"points", "point", "times", "figures", "networks", "throughputs", "measurements", "providers"}
 """Units that a table has in its head."""
 LEDGER = yaml.safe_load((ROOT / "tests" / "data" / "figures.yaml").read_text(encoding="utf-8"))
 
