@@ -21,6 +21,7 @@ from simulator.world.curves import Interpolated
 from simulator.world.doubt import Doubt
 
 CONFIDENCE = 0.9
+TRIES = 200
 LATENCIES_S = [0.018, 0.02, 0.024, 0.026, 0.03]
 
 
@@ -103,27 +104,39 @@ def test_what_is_only_ranked_is_judged_by_the_share_of_the_first_draws(
 
 def accepted(one: Replay, kept: np.ndarray) -> bool:
     """Whether any look at such draws accepts."""
-    first = as_if(one, int(kept[: WORLDS[0]].sum()), WORLDS[0])
+    first = replace(as_if(one, int(kept[: WORLDS[0]].sum()), WORLDS[0]), draws=one.draws)
     if first.decided:
         return first.met
     for look in WORLDS[1:]:
-        seen = as_if_wide(one, int(kept[:look].sum()), look)
+        seen = replace(as_if_wide(one, int(kept[:look].sum()), look), draws=one.draws)
         if seen.decided or seen.given_up:
             return seen.met
     return False
 
 
-def test_what_keeps_less_than_must_be_is_seldom_accepted_and_what_keeps_more_is_seldom_refused(
-    one_replay: Replay,
-) -> None:
+def part_accepted(one: Replay, asked: float, kept: float) -> float:
+    """Of fleets that keep every SLO in such a share of draws, where another is asked."""
+    of, rng = replace(one, draws=Draws(asked, surely=False)), np.random.default_rng(1)
+    return sum(accepted(of, rng.random(WORLDS[-1]) < kept) for _ in range(TRIES)) / TRIES
+
+
+@pytest.mark.parametrize("share", [0.8, 0.95, 0.99])
+def test_what_keeps_less_than_must_be_is_seldom_accepted(one_replay: Replay, share: float) -> None:
     """All looks together: 5 % where a tenth more draws break an SLO than may; to 99.9 % of the binomial."""
-    tries, rng = 200, np.random.default_rng(1)
+    assert part_accepted(one_replay, share, least_share(share)) <= 0.05 + 3.1 * (0.05 * 0.95 / TRIES) ** 0.5
 
-    def part(share: float) -> int:
-        return sum(accepted(one_replay, rng.random(WORLDS[-1]) < share) for _ in range(tries))
 
-    assert part(least_share(CONFIDENCE)) <= 0.05 * tries + 3.1 * (0.05 * 0.95 * tries) ** 0.5
-    assert part(CONFIDENCE + 0.1 * (1 - CONFIDENCE)) >= 0.95 * tries - 3.1 * (0.05 * 0.95 * tries) ** 0.5
+def test_what_keeps_more_than_is_asked_is_seldom_refused(one_replay: Replay) -> None:
+    kept = CONFIDENCE + 0.1 * (1 - CONFIDENCE)
+    assert part_accepted(one_replay, CONFIDENCE, kept) >= 0.95 - 3.1 * (0.05 * 0.95 / TRIES) ** 0.5
+
+
+def test_what_hardly_any_draw_breaks_or_many_do_is_decided_by_few(one_replay: Replay) -> None:
+    """A tenth of the draws may break an SLO: of a twentieth or a fifth of 640 nobody needs to see more."""
+    assert as_if_wide(one_replay, 608, 640).met
+    assert not as_if_wide(one_replay, 576, 640).given_up
+    assert as_if_wide(one_replay, 560, 640).given_up
+    assert as_if_wide(one_replay, 512, 640).decided
 
 
 def test_a_look_at_many_draws_counts_every_one() -> None:
