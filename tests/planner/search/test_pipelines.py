@@ -119,7 +119,7 @@ def drawn_library(random: Random) -> Shelf:
     return shelf(*profiles)
 
 
-@pytest.mark.parametrize("seed", (0, 3, 7, 17, 25, 36))
+@pytest.mark.parametrize("seed", [0, 3, 7, 17, 25, 36])
 def test_no_split_batch_or_placement_costs_less(seed: int) -> None:
     """Of seeds 0 to 59, which all keep to it, those with several models on several GPUs."""
     random = Random(seed)
