@@ -45,7 +45,7 @@ def warm_plan(loaded: Loaded, folders: Sequence[Sequence[Path]], created_at: str
 
 def runs_code(loaded: Loaded) -> bool:
     """Whether layers of a package, a file or one's own code are looked at, of which no digest knows."""
-    models = loaded.scenario.models
+    models = loaded.scenario.with_stages.models
     return any(":" in name for model in models for name in (model.known_as, model.made_by, model.layers or ""))
 
 

@@ -86,8 +86,20 @@ def test_a_folder_that_is_not_there_is_never_answered_from_the_cache(scenario: P
     assert asked(scenario, missing)[1]
 
 
-def test_models_whose_layers_are_looked_at_are_never_kept(scenario: Path) -> None:
-    scenario.write_text(SCENARIO.replace("name: resnet50,", "name: resnet50, model: 'onnx:a.onnx',"), encoding="utf-8")
+STAGE = """
+pipelines:
+- {name: street, slo: {latency: 100 ms}, stages: [{name: detect, model: 'onnx:a.onnx'}]}
+streams: [{model: street, count: 1, rate: 10 fps}]
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SCENARIO.replace("name: resnet50,", "name: resnet50, model: 'onnx:a.onnx',"), STAGE],
+    ids=["model", "stage"],
+)
+def test_models_whose_layers_are_looked_at_are_never_kept(scenario: Path, text: str) -> None:
+    scenario.write_text(text, encoding="utf-8")
     assert asked(scenario)[1]
     assert asked(scenario)[1]
 
