@@ -418,7 +418,7 @@ def test_duty_cycle_of_two_models() -> None:
         as_of="",
     )
     sized = sizing.Sized(need((Stream("m", Poisson(50)),)), device, (0.010,) * 8, (8,), 0.5, 0.5, 0)
-    rules = Rules(headroom=0, swap=False, prefetch=True, source=WeightSource.PINNED, padded=False)
+    rules = Rules(headroom=0, swap=False, prefetch=True, source=WeightSource.PINNED)
     duty = duty_cycle([Portion(sized, 1.0)] * 2, sizing.Kind(gpu, gpu.memory_bytes), rules)
     assert duty is not None
     assert duty.batch_sizes == (1, 1)

@@ -34,7 +34,6 @@ class Rules:
     """Models may take turns in memory."""
     prefetch: bool
     source: WeightSource
-    padded: bool
     tightness: Mapping[str, float] = field(default_factory=dict)
     """By model: how many times closer than its SLO its worst case should stay; learnt from simulation."""
 
@@ -217,14 +216,8 @@ def asked_of(portions: Sequence[Portion], rules: Rules) -> Demanded:
         delay_s=[need.max_queue_delay_s for need in needs],
         limit_s=[rules.limit_s(p) for p in portions],
         tightness=[rules.tightness.get(p.sized.model, 1.0) for p in portions],
-        run_s=[_run_times_s(p, rules) for p in portions],
+        run_s=[p.latency_s for p in portions],
     )
-
-
-def _run_times_s(portion: Portion, rules: Rules) -> tuple[float, ...]:
-    """Run times of batches of 1, 2, ... as they are run: padded ones take as long as the largest."""
-    times = portion.latency_s
-    return (times[-1],) * len(times) if rules.padded else times
 
 
 def spread_of(portion: Portion) -> float:

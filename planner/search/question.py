@@ -94,7 +94,7 @@ class Question:
     def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
         """What each GPU must keep."""
         s, policy = self.scenario, self.scenario.swap.policy
-        return Rules(s.headroom, swap, policy.prefetch, policy.source, s.padded, tightness)
+        return Rules(s.headroom, swap, policy.prefetch, policy.source, tightness)
 
 
 def ask(

@@ -44,7 +44,7 @@ _KNOWN: dict[tuple[object, ...], KnownFills] = {}
 
 def known_of(models: Sequence[str], sized: SizedModels, rules: Rules) -> KnownFills:
     """What other packings of the same models found out; fleets of one search ask much the same."""
-    of_rules = (rules.headroom, rules.swap, rules.prefetch, rules.source, rules.padded)
+    of_rules = (rules.headroom, rules.swap, rules.prefetch, rules.source)
     key = (*models, id(sized), *of_rules, *sorted(rules.tightness.items()))
     # What is known holds `sized`, whose id stays its own.
     known = _KNOWN.pop(key, None) or KnownFills(sized, Strains(models, sized, rules))

@@ -431,7 +431,7 @@ def test_placement_brings_sharers_together() -> None:
     parts, kind, _ = portions(6 * 10**7)
     room = Kind(kind.gpu, 800_000_000 + 140_000_000 + 45_000_000)
     sized = {(p.sized.model, room): p.sized for p in parts}
-    rules = Rules(0.1, False, True, WeightSource.PINNED, False, {})
+    rules = Rules(0.1, False, True, WeightSource.PINNED, {})
     found = Packer(list("abcd"), sized, rules).pack([FleetGpu("g0", "h", room), FleetGpu("g1", "h", room)])
     assert isinstance(found, Packing)
     devices = {

@@ -67,7 +67,6 @@ def test_a_neighbour_never_relieves(models: list[Model], shares: list[float], sw
     fills=st.lists(st.dictionaries(st.integers(0, 4), st.floats(0.05, 1.0), min_size=1), min_size=1, max_size=8),
     swap=st.booleans(),
     prefetch=st.booleans(),
-    padded=st.booleans(),
     tightness=st.sampled_from([{}, {"m0": 1.44}]),
     weights_bytes=st.sampled_from([100_000_000, 3_000_000_000, 6_000_000_000]),
 )
@@ -76,13 +75,12 @@ def test_many_at_once_are_judged_like_each(
     fills: list[dict[int, float]],
     swap: bool,
     prefetch: bool,
-    padded: bool,
     tightness: dict[str, float],
     weights_bytes: int,
 ) -> None:
     q = asked(models, weights_bytes)
     kind = Kind.of(q.offers[0])
-    rules = replace(q.rules(swap, tightness), prefetch=prefetch, padded=padded)
+    rules = replace(q.rules(swap, tightness), prefetch=prefetch)
     strains = Strains(list(q.needs), q.sized, rules)
     numbers = strains.numbers.get(kind, {})
     known = [[(f"m{i}", share) for i, share in sorted(fill.items()) if f"m{i}" in numbers] for fill in fills]

@@ -34,6 +34,7 @@ class Model:
     """By layer."""
     gpu: str = "T4"
     bytes_per_s: float = 12e9
+    latency_cv: float = 0.0
 
     def profile(self, name: str) -> dict[str, object]:
         return {
@@ -45,6 +46,7 @@ class Model:
             "latency_s": {str(b): s for b, s in self.latency_s.items()},
             "workspace_bytes": {str(b): self.workspace_bytes * b for b in self.latency_s},
             "load": {"t0_s": 1e-5, "bytes_per_s": self.bytes_per_s},
+            "latency_cv": self.latency_cv,
             **dict.fromkeys(("latency_evidence", "memory_evidence", "load_evidence"), "measured"),
             "source": "made for a test",
             "as_of": "2026-07-20",
@@ -178,6 +180,26 @@ padded: true
         },
         usd_per_hour=0.43,
         horizon="300s",
+    ),
+    "engines compiled for one batch, small enough for the SLO": Case(
+        """
+models: [{name: a, slo: {latency: 108 ms, attainment: 90 %}}]
+streams: [{model: a, poisson: 60.6 rps}, {model: a, count: 3, rate: 20.2 fps}]
+buy:
+  own:
+    - {name: l4, gpu: L4, price: $1.04/h, count: 2}
+    - {name: t4, gpu: T4, price: $0.44/h, count: 6}
+predict: never
+padded: true
+""",
+        {
+            "a": [
+                Model({1: 0.01670, 4: 0.03346, 32: 0.18989}, 20_000_000, [563_000_000], latency_cv=0.3),
+                Model({1: 0.00985, 4: 0.01984, 32: 0.11407}, 20_000_000, [563_000_000], gpu="L4", latency_cv=0.3),
+            ]
+        },
+        usd_per_hour=0.88,
+        draws=True,
     ),
     "bursts of two models over both GPUs of one machine": Case(
         """
