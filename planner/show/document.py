@@ -260,9 +260,11 @@ class Table(Block):
 
     def narrowed(self) -> tuple[list[Column], str]:
         """The columns without those that may be said once, where all their cells are alike; and the line for them."""
-        alike = [c for c in self.columns if c.once and len(c.cells) > 1 and len(set(c.texts)) == 1]
-        once = [column.once.format(column.texts[0]) for column in alike]
-        return [c for c in self.columns if c not in alike], f"All: {'; '.join(once)}." if once else ""
+        alike = [c for c in self.columns if c.once and len(set(c.texts)) == 1]
+        once = "; ".join(column.once.format(column.texts[0]) for column in alike)
+        several = bool(alike) and len(alike[0].cells) > 1
+        line = f"All: {once}." if several else f"{once[:1].upper()}{once[1:]}." if once else ""
+        return [c for c in self.columns if c not in alike], line
 
     @property
     def empty(self) -> bool:

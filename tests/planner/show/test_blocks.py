@@ -234,6 +234,8 @@ def test_what_is_alike_is_said_once_and_what_differs_in_every_row(names, mode):
     columns, line = table.narrowed()
     assert [column.title for column in columns] == ["name"]
     assert line == f"All: at {mode}."
+    alone = Table([Column("name", names[:1]), Column("mode", [mode], once="at {}")])
+    assert alone.narrowed()[1] == f"At {mode}."
     differing = Table([Column("name", names), Column("mode", [mode, f"{mode}x"], once="at {}")])
     assert differing.narrowed() == (list(differing.columns), "")
 
