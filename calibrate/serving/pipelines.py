@@ -227,15 +227,18 @@ class StageLine(StageQueue, WaitingLine):
         self.outputs = self.runner.answer(count)
 
     def run(self, count: int, clock: Clock) -> tuple[float, float]:
+        """The batch, from when it takes its inputs: nothing else can be chosen from there on."""
+        begun_s = clock.now
         items = [self.of.items[place] for place in self.running[-1]]
         for row, item in enumerate(items):
             made = self.of.given(item)
             if made is not None and made.shape == self.runner.inputs[row].shape:
                 self.runner.inputs[row].copy_(made)
-        span_s = super().run(count, clock)
+        _, finish_s = super().run(count, clock)
+        self.log.start_s[-1] = begun_s
         if self.of.found:
             self.of.see(items, self.outputs[:count])
-        return span_s
+        return begun_s, finish_s
 
 
 @dataclass(slots=True)

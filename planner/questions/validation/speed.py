@@ -438,8 +438,7 @@ def of_actions(actions: Sequence[Actions]) -> Harness:
 
 
 def by_server(actions: Sequence[Actions], kind: str) -> dict[str, Floats]:
-    """Times of one kind of action, by device, of a pipeline by stage: a frame that comes wakes two threads, a crop one,
-    and a detector's inputs take longer to hand over than a classifier's."""
+    """Times of one kind by device, of pipelines by stage: a frame that comes wakes two threads, a crop one."""
     of_stages = any(one.kind == "work" for one in actions)
     times_s: dict[str, list[Floats]] = {}
     for one in actions:
