@@ -45,8 +45,9 @@ MOVES_MAX = 24
 """Placements a step from the nearest miss that are replayed on one fleet."""
 LOOKED_AT_MAX, FAR_LOOKED_AT_MAX = 60, 6
 """Placements a step away that are looked at, from a near miss and from one by a mile."""
-MOVES_REQUESTS_MAX = 5e5
-"""Requests after which no more of them are: a second or a few."""
+MENDING_REQUESTS_MAX = 5e5
+"""Requests after which no more placements are made from what missed, cut anew or a step away: a second or a few, ten
+where models are cut."""
 LOAD_MAX = 0.98
 """Load above which queues would take for ever to forget."""
 ROOM = 1.04
@@ -99,6 +100,7 @@ class OnFleet:
         self.models = list(self.question.needs)
         self.is_large = len(self.devices) >= LARGE_GPUS
         self.too_few = False
+        self.mending_requests = 0
 
     def find(self) -> Trial | Miss:
         """The first placement that meets every SLO, or why none was found.
@@ -283,17 +285,27 @@ class OnFleet:
         A later stage runs batches as the first has formed them, and gets one turn among its neighbours for each: behind
         a quick first stage they are small, and it may starve however well its GPUs look.
         """
-        for trial in [t for t in self.missed if t.packing.spans]:
-            turned = self._turned(trial.packing)
-            for packing in (trial.packing, turned):
-                if isinstance(packing, Misfit):
-                    continue
-                for one in (packing, self._widened(packing, trial.short)):
-                    if self._miss_unreplayed(one, repaired=True) or self._seen(one):
-                        continue
-                    if met := self._tried(one):
-                        return met
+        for packing in self._cut_otherwise():
+            if self._miss_unreplayed(packing, repaired=True) or self._seen(packing):
+                continue
+            if met := self._mended(packing):
+                return met
+            if self.mending_requests > MENDING_REQUESTS_MAX:
+                break
         return None
+
+    def _cut_otherwise(self) -> Iterator[Packing]:
+        for trial in [t for t in self.missed if t.packing.spans]:
+            for packing in (trial.packing, self._turned(trial.packing)):
+                if not isinstance(packing, Misfit):
+                    yield from (packing, self._widened(packing, trial.short))
+
+    def _mended(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial | None:
+        """What was made from a miss, replayed; None where it missed too."""
+        trial = self._tried(packing, swap)
+        if trial is None:
+            self.mending_requests += self.missed[-1].replay.requests
+        return trial
 
     def _turned(self, packing: Packing) -> Packing | Misfit:
         """The same contents of all GPUs, with the stages on them in the opposite order."""
@@ -315,16 +327,15 @@ class OnFleet:
             return None
         if self.is_large:
             return None
-        nearest, tried, requests = self._nearest(), 0, 0
+        nearest, tried = self._nearest(), 0
         steps = self._steps(nearest)
-        while (step := next(steps, None)) and tried < MOVES_MAX and requests <= MOVES_REQUESTS_MAX:
+        while (step := next(steps, None)) and tried < MOVES_MAX and self.mending_requests <= MENDING_REQUESTS_MAX:
             packing, swap = step
             if any(packing.replays_like(t.packing) and t.deployment.swap == swap for t in self.missed):
                 continue
-            if trial := self._tried(packing, swap):
+            if trial := self._mended(packing, swap):
                 return trial
-            last = self.missed[-1]
-            tried, requests = tried + 1, requests + last.replay.requests
+            last, tried = self.missed[-1], tried + 1
             if last.nearness > nearest.nearness:
                 nearest, steps = last, self._steps(last)
         return None
