@@ -22,8 +22,8 @@ SETTLES = 20
 """Judged time over the time in which queues forget: what was replayed then counts as many independent stretches."""
 ROUNDS_WARM = 5
 """Full rounds of the slowest GPU before requests are judged: turns have fallen into their pattern by then."""
-SPARE_MIN = 0.05
-"""Free share of a GPU below which queues are not waited for: they would take a thousand batches to forget."""
+SPARE_MIN = 0.02
+"""Free share of a GPU below which queues are not waited for: they would take thousands of batches to forget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ def test_queues_forget_in_the_time_of_a_brownian_queue() -> None:
     """Poisson arrivals at 90/s of 10 ms each: 90 x 0.01^2 / 0.1^2 = 0.9 s; of cameras alone, no time."""
     assert settling_s(one_gpu(), need(Poisson(90), 1.0)) == pytest.approx(0.9)
     assert settling_s(one_gpu(), need(Poisson(90), 1.0), load=0.94) == pytest.approx(2.5)
+    assert settling_s(one_gpu(), need(Poisson(98), 1.0)) == pytest.approx(24.5)
     assert settling_s(one_gpu(), need(FixedRate(90), 0.0)) == 0
     full = settling_s(one_gpu(), need(Poisson(100), 1.0))
     assert full == settling_s(one_gpu(), need(Poisson(100), 1.0), load=2.0)  # beyond that, nobody waits for it

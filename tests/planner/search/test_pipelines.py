@@ -504,7 +504,8 @@ def test_the_table_has_the_batches_that_explain_names_and_the_rate_that_is_asked
     shown = " ".join(
         terminal(Document(name="", headline="", sections=[Section("", brief.models(best))]), Screen(200)).split()
     )
-    assert f"{batches(model)} resident" in shown
+    assert f" {batches(model)} " in shown
+    assert " Resident; " in shown
     assert "asked" in shown
     assert shown.count(" 80.0/s") == 1, "8 cameras, 10 a second"
 
