@@ -22,7 +22,7 @@ from calibrate.assembling.memory import (
 )
 from calibrate.assembling.points import points_json
 from calibrate.assembling.runs import (
-    counted_runs,
+    counted,
     disturbances,
     held_by_host,
     host_bound,
@@ -58,7 +58,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     weights = bytes_of_weights(m)
     if not times or not workspace or not weights:
         return None
-    samples = {batch: short_all(counted_runs(outcome)) for batch, outcome in times.items()}
+    samples = {batch: short_all(runs_s) for batch, runs_s in counted(times).items()}
     means, load_assumed = under_load(m, {batch: fmean(runs_s) for batch, runs_s in samples.items()})
     repeats_cv = median(fit.coefficient_of_variation(runs_s) for runs_s in samples.values())
     latency, slower = raise_falls(means, max(NOISE, 3 * repeats_cv))

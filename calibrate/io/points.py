@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any, NamedTuple, TypeGuard
 
 PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
@@ -186,6 +186,12 @@ def usual(samples_s: Sequence[float]) -> list[float]:
     limit = max(HICCUP * middle, upper + 3 * (upper - lower))
     kept = [taken for taken in samples_s if taken <= limit]
     return kept if len(samples_s) - len(kept) <= HICCUPS_MAX * len(samples_s) else list(samples_s)
+
+
+def often_held_up(samples_s: Sequence[float]) -> bool:
+    """Whether more than a tenth of the runs took over 1.5 times the median: two of ten of 1 ms that took 2 ms."""
+    limit_s = HICCUP * median(samples_s)
+    return sum(taken > limit_s for taken in samples_s) > HICCUPS_MAX * len(samples_s)
 
 
 def _is_point(point: Point) -> bool:

@@ -15,9 +15,9 @@ from calibrate.assembling.device import device_json
 from calibrate.assembling.measured import Measured
 from calibrate.assembling.points import outcomes_of, points_json
 from calibrate.assembling.profile import profile_json
-from calibrate.assembling.runs import HELD_UP, held_by_host, held_up
+from calibrate.assembling.runs import HELD_UP, as_counted, counted, counted_runs, held_by_host, held_up
 from calibrate.devices.provenance import MAY_DIFFER, MUST_AGREE
-from calibrate.io.points import PointOutcome, Settings, Status, What, usual
+from calibrate.io.points import PointOutcome, Settings, Status, What
 from calibrate.library.fit import coefficient_of_variation
 from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sessions.spread import SessionLevels, SessionTimes, Spread, spread_of
@@ -45,9 +45,20 @@ class Session:
     """What swapping cost; empty where it was not measured."""
 
     @property
+    def timed(self) -> dict[int, PointOutcome]:
+        """Inference batches that went well, by size."""
+        return {o.point.batch: o for o in self.outcomes if o.point.what is What.LATENCY and o.status is Status.OK}
+
+    @property
+    def counted_outcomes(self) -> list[PointOutcome]:
+        """All outcomes, of inference batches the runs that count."""
+        runs = {outcome.point: outcome for outcome in as_counted(self.timed).values()}
+        return [runs.get(outcome.point, outcome) for outcome in self.outcomes]
+
+    @property
     def times(self) -> SessionTimes:
-        timed = {o.point.batch: o for o in self.outcomes if o.point.what is What.LATENCY and o.status is Status.OK}
-        samples = {batch: usual(outcome.samples["wall_s"]) for batch, outcome in timed.items()}
+        timed = self.timed
+        samples = counted(timed)
         return SessionTimes(
             host=f"{self.provenance.get('host_cpu')} with {self.provenance.get('host_cores')} cores",
             gpu=str(self.provenance.get("gpu_uuid_sha256") or ""),
@@ -268,7 +279,7 @@ def _pooled(sessions: Sequence[Session], levels: SessionLevels) -> dict[str, Poi
     """Each point once, its times as if all sessions had been of the usual speed; those that went well count."""
     seen: dict[str, list[PointOutcome | None]] = {}
     for number, session in enumerate(sessions):
-        for outcome in session.outcomes:
+        for outcome in session.counted_outcomes:
             seen.setdefault(outcome.point.key, [None] * len(sessions))[number] = outcome
     return {key: _pooled_point(found, _levels(levels, found)) for key, found in seen.items()}
 
@@ -291,11 +302,17 @@ def _pooled_point(found: Sequence[PointOutcome | None], levels: Sequence[float])
 
 def _pooled_samples(found: Sequence[PointOutcome | None], levels: Sequence[float]) -> dict[str, list[float]]:
     """Samples of a point, of all sessions, each at the speed that is usual."""
-    samples = [outcome.samples if outcome else {} for outcome in found]
+    samples = [_counted_samples(outcome) if outcome else {} for outcome in found]
     return {
         name: _at_usual_speed([of_one.get(name, ()) for of_one in samples], levels, TYPICAL.get(name, median))
         for name in dict.fromkeys(chain.from_iterable(samples))
     }
+
+
+def _counted_samples(outcome: PointOutcome) -> Mapping[str, Sequence[float]]:
+    """Samples without hiccups among the runs: together with others' runs they would count anew."""
+    samples = outcome.samples
+    return {**samples, "wall_s": counted_runs(outcome)} if "wall_s" in samples else samples
 
 
 def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
@@ -328,12 +345,11 @@ def _at_usual_speed(
 
     That is the mean over all sessions, so it lies between them; one that lacks the point (no samples) would have taken
     its level times what the others took at theirs. Times of 1.0 and 1.2 become 1.1. Each series is brought there by
-    the figure that is made of it later, and without its hiccups: together with others' runs they would count anew.
+    the figure that is made of it later.
     """
-    kept = [usual(samples) if typical is fmean else list(samples) for samples in taken]
-    known = {n: typical(samples) for n, samples in enumerate(kept) if samples}
+    known = {n: typical(samples) for n, samples in enumerate(taken) if samples}
     if min(known.values()) <= 0:
-        return list(chain(*kept))
+        return list(chain(*taken))
     at_usual_s = geometric_mean(time_s / levels[n] for n, time_s in known.items())
     common_s = fmean(known.get(n, at_usual_s * level) for n, level in enumerate(levels))
-    return [sample * common_s / time_s for n, time_s in known.items() for sample in kept[n]]
+    return [sample * common_s / time_s for n, time_s in known.items() for sample in taken[n]]

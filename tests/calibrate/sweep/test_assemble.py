@@ -535,6 +535,20 @@ def test_a_hiccup_moves_no_figure_and_is_a_doubt():
     assert 0.9 in profile["measured"]["points"]["latency"]["8"]["samples"]["wall_s"], "told apart, not thrown away"
 
 
+@pytest.mark.parametrize("often", [False, True])
+def test_hiccups_of_a_curve_are_left_out_at_all_sizes_or_at_none(often):
+    """8 % at batch 4, and 5 or 30 % at batch 8: with either share a sample of batch 8 takes no more than one of 4."""
+    held_up = [
+        replace(latency(batch, 0.0), samples={"wall_s": [0.01 + batch / 1e4] * quiet + [0.2] * (100 - quiet)})
+        for batch, quiet in ((4, 92), (8, 70 if often else 95))
+    ]
+    profile = loaded(*held_up)
+    times_s = profile["latency_s"]
+    assert (times_s["4"] > 0.02) == (times_s["8"] > 0.02) == often
+    (doubt,) = [one for one in profile["doubts"] if "held up" in one]
+    assert ("count all the same, for at batch 8 more than 10% took over" in doubt) == often
+
+
 def test_the_runtime_stands_in_the_profile(tmp_path):
     settings = Settings(precision="torch", cuda_graph=True)
     outcomes = [replace(outcome, point=replace(outcome.point, settings=settings)) for outcome in sweep()]
