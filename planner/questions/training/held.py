@@ -30,7 +30,7 @@ def activations(layout: TrainingLayout, predictor: Predictor) -> Range:
     A pipeline's first stage has as many micro-batches under way as there are stages, or as there are at all (1F1B).
     """
     train, subject, split = layout.scenario.train, layout.subject, layout.split
-    under_way = min(split.pipeline, train.accumulation) / split.pipeline
+    under_way = min(split.pipeline, train.passes) / split.pipeline
     slope = measured_activations(layout, predictor)
     if slope is not None:
         return exactly(slope / split.tensor * under_way)
@@ -99,22 +99,40 @@ def accumulation_enough(layout: TrainingLayout, predictor: Predictor) -> int | N
     return next((tried for tried in _more_passes(layout) if _surely_fits(layout, tried, predictor)), None)
 
 
+def in_room(layout: TrainingLayout, predictor: Predictor) -> TrainingLayout:
+    """The layout with as many passes a step as memory needs, where the scenario leaves them open.
+
+    Only of a transformer, whose result they do not change: batch norms see the samples of one pass.
+    """
+    if layout.scenario.train.accumulation is not None or layout.subject.shape is None:
+        return layout
+    if _surely_fits(layout, 1, predictor):
+        return layout
+    passes = accumulation_enough(layout, predictor)
+    return layout if passes is None else _with_passes(layout, passes)
+
+
 def _more_passes(layout: TrainingLayout) -> Iterator[int]:
     """Passes a step into which a copy's samples can be divided, more than there are."""
-    passes = layout.scenario.train.accumulation
+    passes = layout.scenario.train.passes
     samples = round(layout.micro_batch * passes)
     return (n for n in range(passes + 1, samples + 1) if not samples % n)
 
 
 def _surely_fits(layout: TrainingLayout, passes: int, predictor: Predictor) -> bool:
-    scenario = layout.scenario
-    tried = replace(
-        layout,
-        scenario=replace(scenario, train=replace(scenario.train, accumulation=passes)),
-        micro_batch=layout.micro_batch * scenario.train.accumulation / passes,
-    )
+    tried = _with_passes(layout, passes)
     memory = peak(tried, activations(tried, predictor))
     return Fits.of(memory.total, layout.source.memory_bytes) is Fits.YES
+
+
+def _with_passes(layout: TrainingLayout, passes: int) -> TrainingLayout:
+    """The layout with so many passes a step, of as many samples in all."""
+    scenario = layout.scenario
+    return replace(
+        layout,
+        scenario=replace(scenario, train=replace(scenario.train, accumulation=passes)),
+        micro_batch=layout.micro_batch * scenario.train.passes / passes,
+    )
 
 
 def largest(layout: TrainingLayout, per_sample: Range) -> int:

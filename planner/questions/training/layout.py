@@ -164,7 +164,7 @@ class TrainingLayout:
     @property
     def global_batch(self) -> int:
         """Samples of a step on all GPUs."""
-        return round(self.micro_batch * self.split.data * self.scenario.train.accumulation)
+        return round(self.micro_batch * self.split.data * self.scenario.train.passes)
 
     @property
     def network_bytes_per_s(self) -> Range:

@@ -37,7 +37,7 @@ from planner.questions.training.answer.feeding import A_WORKER, fed, keeping_up,
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.answer.remarks import measured_doubts, no_option, stale_prices, usual_length, warnings
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
-from planner.questions.training.held import accumulation_enough, activations, largest, peak
+from planner.questions.training.held import accumulation_enough, activations, in_room, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
 from planner.questions.training.memory import Fits, gpus_needed
 from planner.questions.training.reading import SPEEDS, LoadedTraining
@@ -231,7 +231,7 @@ def every_option(
             micro_batch = batch_of(scenario, gpu_count)
             if micro_batch is None:
                 continue
-            layout = TrainingLayout(
+            whole = TrainingLayout(
                 scenario=scenario,
                 subject=subject,
                 source=source,
@@ -239,18 +239,20 @@ def every_option(
                 micro_batch=micro_batch,
                 loader_rate=loader_rates.get(source.gpu.name, math.inf),
             )
-            asked = (layout.gpu.name, micro_batch)
+            layout = in_room(whole, predictor)
+            asked = (layout.gpu.name, layout.micro_batch)
             if asked not in speeds:
                 one_pass = OnePass(
                     scenario=scenario,
                     subject=subject,
                     gpu=layout.gpu,
-                    batch=micro_batch,
+                    batch=layout.micro_batch,
                     predictor=predictor,
                 )
                 speeds[asked] = one_pass.speed()
             if speed := speeds[asked]:
-                yield option_of(layout, speed, predictor)
+                chosen = None if layout is whole else layout.scenario.train.passes
+                yield replace(option_of(layout, speed, predictor), accumulation_chosen=chosen)
 
 
 def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) -> TrainingOption:

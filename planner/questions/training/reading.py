@@ -120,7 +120,7 @@ def _wrong_training(scenario: TrainingScenario) -> Iterator[Wrong]:
 def _wrong_batch(scenario: TrainingScenario, batch: int) -> Iterator[Wrong]:
     if any(batch_of(scenario, count) for count in scenario.gpu_counts):
         return
-    parts, passes = scenario.parallel.parts, scenario.train.accumulation
+    parts, passes = scenario.parallel.parts, scenario.train.passes
     divided = f"{batch} is divided by none of {_counts(scenario)} GPUs"
     if parts > 1:
         divided += f" as copies of the model on {parts} each"

@@ -204,8 +204,9 @@ class TrainSpec:
     """Samples of one step on all GPUs."""
     micro_batch: Count | None = None
     """Instead: samples of one pass on one GPU (or one pipeline of them)."""
-    accumulation: Count = 1
-    """Passes before each step; with a pipeline, the micro-batches that fill it."""
+    accumulation: Count | None = None
+    """Passes before each step; with a pipeline, the micro-batches that fill it. Where not given: one, and of a
+    `transformer` as few more of `global_batch` as fit in memory."""
     precision: Precision = "fp32"
     """`fp32`, `tf32`, `torch` (as PyTorch comes), `amp`, `amp-bf16`, `bf16` or `fp16`."""
     optimizer: Annotated[str, Field(json_schema_extra={"enum": list(OPTIMIZERS)})] = "momentum"
@@ -216,6 +217,11 @@ class TrainSpec:
     """Samples that are judged after each epoch."""
     sync_batch_norm: bool = False
     """Batch norms of all GPUs agree in every pass."""
+
+    @property
+    def passes(self) -> int:
+        """Passes before each step, one where the scenario does not say."""
+        return self.accumulation or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +387,7 @@ def batch_of(scenario: TrainingScenario, gpu_count: int) -> float | None:
     if train.micro_batch is not None:
         return train.micro_batch
     assert train.global_batch is not None
-    batch, rest = divmod(train.global_batch, copies(scenario, gpu_count) * train.accumulation)
+    batch, rest = divmod(train.global_batch, copies(scenario, gpu_count) * train.passes)
     return None if rest else batch
 
 

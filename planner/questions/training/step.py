@@ -70,7 +70,7 @@ class StepTimes:
     @property
     def passes(self) -> int:
         """Passes of a step."""
-        return self.layout.scenario.train.accumulation
+        return self.layout.scenario.train.passes
 
     def step(self) -> Step:
         """The longest of the GPUs' work, the loader's, and reading from storage."""

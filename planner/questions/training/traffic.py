@@ -65,7 +65,7 @@ class Traffic:
 
         ZeRO-2 shares gradients out in each pass, ZeRO-3 gathers weights twice in each besides.
         """
-        passes = self.layout.scenario.train.accumulation
+        passes = self.layout.scenario.train.passes
         match self.layout.split.zero:
             case 3:
                 return 3 * SHARED_OUT * passes
@@ -117,7 +117,7 @@ class Traffic:
         if not train.sync_batch_norm or not facts:
             return 0.0
         norms = sum(layer.type == "BatchNorm2d" for layer in facts.layers)
-        return 2 * norms * train.accumulation * self.ring_s(0.0)
+        return 2 * norms * train.passes * self.ring_s(0.0)
 
     @property
     def _value_bytes(self) -> float:

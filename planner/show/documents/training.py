@@ -174,7 +174,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.figures("GPUs", lambda o: f"{o.gpu_count} {o.gpu}", "gpu_count"),
     ]
     if any(map(prose.is_divided, shown)):
-        chosen_columns.append(rows.words("divided", "parallel"))
+        chosen_columns.append(rows.words("divided", prose.divided))
     chosen_columns += [
         rows.words("price", "priced"),
         rows.figures("batch", lambda o: f"{o.global_batch:,}", "global_batch"),

@@ -136,7 +136,18 @@ def memory_band(o: TrainingOption) -> str:
 def in_short(o: TrainingOption) -> str:
     """An option in one line."""
     doubt = "" if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is not Fits.LIKELY else "; may run out of memory"
-    return f"{who(o)}: {between(o.time_s)}, {between(o.cost_usd, usd)}{commitment(o)}, held by {o.bottleneck}{doubt}"
+    figures = f"{between(o.time_s)}, {between(o.cost_usd, usd)}{commitment(o)}"
+    return f"{who(o)}: {figures}, held by {o.bottleneck}{in_passes(o)}{doubt}"
+
+
+def in_passes(o: TrainingOption) -> str:
+    """`, in 32 passes a step (train.accumulation)`, where these were chosen; else nothing."""
+    return f", in {o.accumulation_chosen} passes a step (`train.accumulation`)" if o.accumulation_chosen else ""
+
+
+def divided(o: TrainingOption) -> str:
+    """`data 8, ZeRO-3, 32 passes`: how GPUs share the work, and chosen passes of a step."""
+    return f"{o.parallel}, {o.accumulation_chosen} passes" if o.accumulation_chosen else o.parallel
 
 
 def commitment(o: TrainingOption) -> str:
@@ -205,7 +216,7 @@ def committed(o: TrainingOption) -> str:
 
 def is_divided(o: TrainingOption) -> bool:
     """True where its GPUs share the work otherwise than as plain copies of the model."""
-    return o.parallel not in ("one GPU", f"data {o.gpu_count}")
+    return divided(o) not in ("one GPU", f"data {o.gpu_count}")
 
 
 def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:

@@ -31,6 +31,8 @@ class TrainingOption:
     global_batch: int
     micro_batch: float
     """Samples of one pass on one copy of the model."""
+    accumulation_chosen: int | None = None
+    """Passes before each step, chosen so that it fits in memory; None where that takes one, or the scenario says."""
     parallel: str
     """How the GPUs share the work, in words."""
     fits: bool

@@ -1057,6 +1057,25 @@ def test_what_is_cheaper_and_may_not_fit_is_shown_with_what_settles_it() -> None
     assert known.cheaper_if_it_fits is None
 
 
+def test_passes_left_open_are_as_few_as_fit_and_stated_ones_stay() -> None:
+    """A step of a transformer is the same in several; that of a network with batch norms is not."""
+    given = ("speed=[]", "train={global_batch: 1024, precision: bf16, optimizer: adamw, recompute: selective}",
+             "parallel={zero: 3}", "data={tokens: 20e9}", "counts=[8]", "buy={gpus: [H100], max_gpus: 8}",
+             "prices=[spot]", "model={transformer: {layers: 32, hidden: 4096, heads: 32, sequence: 2048, params: 7e9}}",
+             )  # fmt: skip
+    plan = answer("gpt3", *given)
+    assert plan.cheapest
+    assert plan.cheapest.accumulation_chosen
+    assert plan.cheapest.global_batch == 1024
+    assert f"in {plan.cheapest.accumulation_chosen} passes a step" in terminal(brief(plan), Screen(400))
+    assert f", {plan.cheapest.accumulation_chosen} passes" in terminal(document(plan), Screen(400))
+    stated = answer("gpt3", *given, f"train.accumulation={plan.cheapest.accumulation_chosen}")
+    assert stated.cheapest == replace(plan.cheapest, accumulation_chosen=None)
+    fewer = answer("gpt3", *given, f"train.accumulation={plan.cheapest.accumulation_chosen // 2}")
+    assert not any(o.fits for o in fewer.options)
+    assert {o.accumulation_chosen for o in vit().options} == {None}
+
+
 def test_what_does_not_surely_fit_is_counted_alike_everywhere() -> None:
     plan = vit()
     [section] = [s for s in explained(plan).sections if s.title == "Why not others"]
