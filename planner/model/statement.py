@@ -57,6 +57,7 @@ class Code(StrEnum):
     NAME_PROVIDERS = "name-providers"
     PRICE_THE_GPU = "price-the-gpu"
     MEASURE = "measure"
+    MEASURING_DECIDES = "measuring-decides"
     AS_SAID = "as-said"
     LARGER_GPU = "larger-gpu"
     CUT_OVER = "cut-over"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import floor
+from math import floor, inf
 
 from planner.catalog.engines import engine_count, engine_rates
 from planner.catalog.offers import Offer
@@ -99,14 +99,18 @@ def too_busy(
 ) -> Rejection:
     """A fleet whose busiest GPU works longer than the headroom allows, even at its cheapest batches."""
     limit = 1 - headroom
+    figures = {"work": packing.work, "headroom": headroom}
+    if packing.doubted:
+        figures["work_at_middle"] = packing.work_at_middle
     return Rejection(
         subject=candidate,
         bottleneck=Bottleneck.COMPUTE,
         observed=packing.work,
         limit=limit,
         unit="fraction",
-        why=Statement(code=Code.TOO_BUSY, figures={"work": packing.work, "headroom": headroom}),
+        why=Statement(code=Code.TOO_BUSY, figures=figures),
         remedies=(
+            *_measuring_decides(figures.get("work_at_middle", inf), limit),
             _less_load(needs[packing.busiest], limit / packing.work),
             ONE_MORE_GPU,
             *_less_headroom(packing.work),
@@ -215,10 +219,11 @@ def _overloaded(trial: Trial) -> Rejection:
     remedies: tuple[Statement, ...] = (ONE_MORE_GPU,)
     if load > limit:
         figures = {"load": load, "limit": limit, "loading": float(loading)}
-        if any(p.portion.sized.profile.doubt for p in trial.packing.placed):
+        if trial.packing.doubted:
             figures["load_at_middle"] = trial.load_at_middle
         why = Statement(code=Code.OVERLOADED, figures=figures)
-        remedies = (_less_demand(limit / load), ONE_MORE_GPU, *_less_headroom(load))
+        decides = _measuring_decides(figures.get("load_at_middle", inf), limit)
+        remedies = (*decides, _less_demand(limit / load), ONE_MORE_GPU, *_less_headroom(load))
     else:
         late = (m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE)
         why = Statement(code=Code.QUEUES_GREW, subjects=tuple(late))
@@ -365,6 +370,11 @@ def _fewer_streams(gpu: str, streams: int, share: float) -> list[Statement]:
     left = floor(streams * share + 1e-9)
     figures = {"left": float(left), "count": float(streams)}
     return [Statement(code=Code.FEWER_STREAMS, subjects=(gpu,), figures=figures)] if left else []
+
+
+def _measuring_decides(work_at_middle: float, limit: float) -> list[Statement]:
+    """Where predicted speeds are too slow at the slow ends of their bands alone, measuring tells whether they are."""
+    return [Statement(code=Code.MEASURING_DECIDES)] if work_at_middle <= limit else []
 
 
 def _less_headroom(load: float) -> list[Statement]:

@@ -51,10 +51,26 @@ def overloaded(at: Statement) -> str:
     loading = ", weight loading included" if at.figures["loading"] else ""
     work = f"even in the largest batches allowed, its GPUs have {share(load, 1)} of the work that they can do{loading}"
     likely = at.figures.get("load_at_middle", load)
-    band = f" with predicted speeds at their bad ends, {share(likely, 1)} at the middle" if likely != load else ""
+    band = at_slow_ends(load, likely)
     most = f"; {share(limit)} is the most, with the headroom" if limit < 1 else ""
     grow = f"; queues {'would' if likely > 1 else 'may'} grow without end" if load > 1 else ""
     return f"{work}{band}{most}{grow}"
+
+
+def too_busy(at: Statement) -> str:
+    """How long the busiest GPU would work, and how long were predicted speeds as is likely."""
+    work = at.figures["work"]
+    band = at_slow_ends(work, at.figures.get("work_at_middle", work))
+    return said(
+        f"the busiest GPU would work {{work:share1}} of the time{band}, with {{headroom:share}} to be kept free", at
+    )
+
+
+def at_slow_ends(load: float, at_middle: float) -> str:
+    """` with predicted speeds at their slow ends, 62.1 % at the middle`; empty where none is predicted."""
+    return (
+        f" with predicted speeds at their slow ends, {share(at_middle, 1)} at the middle" if at_middle != load else ""
+    )
 
 
 def too_many_streams(of: Statement) -> str:
@@ -200,6 +216,7 @@ def sentences(kind: str) -> dict[Code, Template]:
 REASONS = sentences("reasons") | {
     Code.OFFERED_FOR_LESS: offered_for_less,
     Code.OVERLOADED: overloaded,
+    Code.TOO_BUSY: too_busy,
     Code.STATION_TOO_BUSY: station_too_busy,
     Code.NO_STATION: no_station,
     Code.TOO_MANY_STREAMS: too_many_streams,

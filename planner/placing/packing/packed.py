@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp
 
 from planner.model.plan import Bottleneck
 from planner.placing.cutting import CutReplica, FleetGpu
@@ -55,6 +56,18 @@ class Packing:
         return list(here.values())
 
     @property
+    def doubted(self) -> bool:
+        """Whether any speed on it is predicted."""
+        return any(p.portion.sized.profile.doubt for p in self.placed)
+
+    @property
+    def work_at_middle(self) -> float:
+        """The same work were all predicted speeds at the middle of their bands; what is planned with is at the slow
+        end."""
+        work, _ = busiest_device(self.placed, at_middle)
+        return work
+
+    @property
     def spans(self) -> tuple[CutReplica, ...]:
         """The replicas that are cut over several GPUs."""
         return tuple(CutReplica(p.portion.sized, p.portion.share, p.devices) for p in self.placed if len(p.devices) > 1)
@@ -81,12 +94,25 @@ class Packing:
         )
 
 
-def busiest_device(placed: Sequence[Placed]) -> tuple[float, str]:
+def as_planned(_: Placed) -> float:
+    """Times as they are planned with."""
+    return 1.0
+
+
+def at_middle(placed: Placed) -> float:
+    """Its time at the middle of its prediction's band, over that which is planned with. 1 standard deviation of 0.7
+    above the middle: 0.5."""
+    doubt = placed.portion.sized.profile.doubt
+    return exp(-doubt.quantile * doubt.error_sd(placed.batch_size_max)) if doubt else 1.0
+
+
+def busiest_device(placed: Sequence[Placed], time_ratio: Callable[[Placed], float] = as_planned) -> tuple[float, str]:
     """Offered load of the busiest GPU, every batch as large as is allowed there, and the model with most of it."""
     loads: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for p in placed:
         for device, portion in zip(p.devices, portions_of(p), strict=True):
-            loads[device.id].append((offered_load([portion], [p.batch_size_max]), portion.sized.model))
+            load = offered_load([portion], [p.batch_size_max]) * time_ratio(p)
+            loads[device.id].append((load, portion.sized.model))
     each = ((sum(load for load, _ in here), max(here)[1]) for here in loads.values())
     return max(each, default=(0.0, ""))
 

@@ -79,7 +79,7 @@ UNDRAWN_NOTE = "`not confirmed`: none of its times is predicted, so nothing is d
 def document(plan: Plan) -> Document:
     """A plan."""
     best = plan.recommendation
-    measurements = [Items(reasons.measure_next(plan.measure_next))]
+    measurements = [Items(reasons.measure_next(plan, plan.measure_next))]
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),

@@ -223,18 +223,30 @@ def _spread(best: Recommendation, cost: Estimate) -> str:
     return spread
 
 
-def measure_next(measurements: Sequence[Measurement]) -> list[str]:
-    """Why to measure it, what it takes, what it saves, and the command."""
+def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
+    """Why to measure some of a plan, what it takes, what it saves or decides, and the command."""
     lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
-    return [f"{line} {bargain(m)}Run `{m.command}` there." for line, m in lines]
+    gain = decided_by if measuring_decides(plan) else saved_by
+    return [f"{line} {bargain(m, gain(m))}Run `{m.command}` there." for line, m in lines]
 
 
-def bargain(one: Measurement) -> str:
+def measuring_decides(plan: Plan) -> bool:
+    """Whether no fleet is feasible, and one was rejected for predicted speeds that would do at their middle."""
+    remedies = (remedy for no in plan.rejections for remedy in no.remedies)
+    return not plan.recommendation.feasible and any(one.code is Code.MEASURING_DECIDES for one in remedies)
+
+
+def bargain(one: Measurement, gain: str) -> str:
     """`It takes 10 minutes, $0.09, for $37/month to be expected. `; empty in plans that do not say."""
     if math.isnan(one.minutes):
         return ""
     paid = f", {dollars(one.usd)}" if one.usd >= LEAST_PAID_USD else ""
-    return f"It takes {one.minutes:g} minutes{paid}{saved_by(one)}. "
+    return f"It takes {one.minutes:g} minutes{paid}{gain}. "
+
+
+def decided_by(_: Measurement) -> str:
+    """What a measurement tells where nothing is feasible by predicted speeds."""
+    return ", and helps to decide whether a fleet does that was rejected for speeds at their slow ends"
 
 
 def saved_by(one: Measurement) -> str:
@@ -255,10 +267,17 @@ def less_sure(plan: Plan) -> list[str]:
     if not plan.recommendation.feasible or not much_cheaper:
         return []
     cost, no = min(much_cheaper, key=lambda one: one[0] or math.inf)
-    return [
-        f"Or less surely: {subject_name(no.subject)} at {dollars(cost or 0)}/h keeps every SLO in "
-        f"{share(no.observed)} of the draws, where {share(no.limit)} are asked. `confidence` asks for fewer."
-    ]
+    fleet = f"{subject_name(no.subject)} at {dollars(cost or 0)}/h"
+    return [f"Or less surely: {fleet} keeps every SLO in {draws_seen(no)}. `confidence` asks for fewer."]
+
+
+def draws_seen(no: Rejection) -> str:
+    """`90 % of the draws, where 95 % are asked`, in as many digits as tell the two apart."""
+    asked = exact(no.limit)
+    if no.observed >= no.limit:
+        return f"{share(no.observed, 1)} of the draws that were seen, not surely in the {asked} that are asked"
+    places = next((n for n in range(4) if share(no.observed, n) != share(no.limit, n)), 4)
+    return f"{share(no.observed, places)} of the draws, where {asked} are asked"
 
 
 def saves_nothing(one: Measurement) -> bool:

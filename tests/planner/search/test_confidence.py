@@ -199,3 +199,15 @@ def test_a_sample_that_is_too_slow_at_the_bad_end_alone_is_no_fact(slo_s: float,
     assert told.why.figures["run_s"] == pytest.approx(0.020 * exp(error_sd * NormalDist().inv_cdf(0.9)))
     assert told.why.figures.get("mid_s", 0.020) == pytest.approx(0.020)
     assert (Code.MEASURE in [remedy.code for remedy in told.remedies]) is (code is Code.SAMPLE_MAY_BE_TOO_SLOW)
+
+
+@pytest.mark.parametrize(("error_sd", "decides"), [(0.3, True), (0.03, False)])
+def test_a_fleet_that_is_too_slow_at_the_slow_end_alone_is_rejected_with_both_figures(error_sd, decides):
+    """A frame of 20 ms at the middle: 7 GPUs of one's own work 86 % of the time, and 140 % at the end of 95 %."""
+    few = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=7 if decides else 5),))
+    plan = planned(replace(asked(0.95), buy=few), shelf(predicted(error_sd, 0.95)))
+    assert not plan.recommendation.feasible
+    (no,) = [no for no in plan.rejections if no.why.code is Code.TOO_BUSY]
+    middle = no.why.figures["work"] / exp(error_sd * NormalDist().inv_cdf(0.95))
+    assert no.why.figures["work_at_middle"] == pytest.approx(middle, rel=1e-6)
+    assert any(remedy.code is Code.MEASURING_DECIDES for remedy in no.remedies) is decides

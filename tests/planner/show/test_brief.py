@@ -33,7 +33,7 @@ from planner.show.kept import document_of, explained
 from planner.show.terminal import terminal
 from planner.show.text.explained.plan import standing
 from planner.show.text.merging import reasons as merging_reasons
-from planner.show.text.reasons import kinds_left_out, precision_line
+from planner.show.text.reasons import draws_seen, kinds_left_out, precision_line
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
 from planner.words.candidates import candidate_name, subject_name
@@ -252,6 +252,26 @@ def test_a_fleet_that_is_much_cheaper_but_less_sure_is_told(kept, cost_share, is
     no = replace(fleet, why=why, beside=(), observed=kept, limit=0.95, cost_usd_per_hour=dollars_per_hour)
     shown = " ".join(brief(replace(PLAN, rejections=(no,)), Screen(120)).split())
     assert (f"${dollars_per_hour:.2f}/h keeps every SLO in {kept:.0%}".replace("%", " %") in shown) is is_told
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        (0.948, "94.8 % of the draws, where 95 % are asked"),
+        (0.90, "90 % of the draws, where 95 % are asked"),
+        (0.951, "95.1 % of the draws that were seen, not surely in the 95 % that are asked"),
+    ],
+)
+def test_too_few_draws_never_look_like_enough(kept, told):
+    assert draws_seen(replace(NO_ROOM, observed=kept, limit=0.95)) == told
+
+
+def test_a_measurement_decides_where_a_fleet_was_rejected_at_slow_ends_alone():
+    one = replace(INFEASIBLE.measure_next[0], minutes=10, usd=0.0, worth_usd_per_month=0.0)
+    no = replace(NO_ROOM, remedies=(Statement(code=Code.MEASURING_DECIDES),))
+    shown = " ".join(brief(replace(INFEASIBLE, measure_next=(one,), rejections=(no,)), Screen(120)).split())
+    assert "decide whether a fleet does that was rejected" in shown
+    assert "not cheaper" not in shown
 
 
 def test_a_kind_left_out_is_told_with_the_sizes_that_were_tried():

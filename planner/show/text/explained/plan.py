@@ -51,7 +51,7 @@ def document(plan: Plan) -> Document:
         PREDICTED: predicted(plan),
         "Warnings": warning_texts(warnings_of(plan)),
         "Assumptions": assumption_lines(plan.assumptions),
-        "Measure this next": measure_next(plan.measure_next),
+        "Measure this next": measure_next(plan, plan.measure_next),
     }
     sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
     return Document(name=plan.scenario, headline=headline(plan), lead=[*map(Text, lead)], sections=sections)
