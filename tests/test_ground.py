@@ -82,6 +82,14 @@ def choices_in(text: str) -> list[frozenset[object]]:
     ]
 
 
+def test_nothing_lies_at_the_top_by_mistake() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("needs a clone")
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    folders = {line.split("/")[0] for line in kept.splitlines() if "/" in line}
+    assert folders == {".ci", "benchmarks", "calibrate", "docs", "planner", "scenarios", "simulator", "tests"}
+
+
 def test_no_choice_is_written_twice() -> None:
     """What help offers is what the planner knows: a copy would fall behind."""
     twice = 'class A(StrEnum):\n    X = "x"\nclass B(StrEnum):\n    Y = "x"\n'
