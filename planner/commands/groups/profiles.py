@@ -50,7 +50,7 @@ def profiles_show(
     _, library = knowledge(catalog, profiles)
     screen = stdout_screen()
     found = choose(library, model, gpu)
-    if more := folders_near(library, model, gpu):
+    if not profiles and (more := folders_near(library, model, gpu)):
         note(more.strip())
     if meant := meant_by(model):
         note(f"{model} is taken for {meant}, as published tables mean it.")

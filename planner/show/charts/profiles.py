@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from calibrate.io.points import COPIED_BYTES, OPTIMIZERS, PASSED_BYTES, WORKERS_MAX
-from planner.io.raw import numbers_in, part_of
+from planner.io.raw import numbers_in, part_of, without_hiccups
 from planner.model.choices import Picture
 from planner.show.charts.kit.axes import ChartAxis, axis_around, plain
 from planner.show.charts.kit.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
@@ -51,25 +51,33 @@ def time(profile: Profile, measured: Raw) -> Graph:
     points = measured.get("points", {}).get("latency", {})
     runs = [(int(batch), 1e3 * run_s) for batch, one in points.items() for run_s in one["samples"].get("wall_s", [])]
     fitted = [(batch, 1e3 * curve(batch)) for batch in between(curve.x)]
-    label = "mean, measured" if points else str(profile.latency_evidence)
-    means = [Dot(x, 1e3 * y, colour(1), name=label) for x, y in zip(curve.x, curve.y, strict=True)]
+    means = [(x, 1e3 * y) for x, y in zip(curve.x, curve.y, strict=True)]
+    label = _of_means(profile, measured) if points else str(profile.latency_evidence)
     marks: list[Mark] = [
         Line(runs, "off", Look.DOTS),
         *band(profile.latency_fit, fitted),
         Line(fitted, name=form(profile.latency_fit)),
-        *means,
+        *(Dot(*mean, colour(1), name=label) for mean in means),
         *knee(profile, measured),
     ]
-    return Graph("Time of a batch, ms (both axes logarithmic)", batch_axis(curve.x), heights([*fitted, *runs]), marks)
+    drawn = heights([*fitted, *runs, *means])
+    return Graph("Time of a batch, ms (both axes logarithmic)", batch_axis(curve.x), drawn, marks)
+
+
+def _of_means(profile: Profile, measured: Raw) -> str:
+    """Which runs the means are of."""
+    of_batch = dict(zip(profile.latency.x, profile.latency.y, strict=True))
+    return "mean, without hiccups" if without_hiccups(measured, of_batch) else "mean, measured"
 
 
 def rate(profile: Profile, measured: Raw) -> Graph:
     """Samples a second."""
     curve = profile.latency
     fitted = [(batch, batch / curve(batch)) for batch in between(curve.x)]
-    means = [Dot(x, x / y, colour(1)) for x, y in zip(curve.x, curve.y, strict=True)]
-    marks: list[Mark] = [Line(fitted), *means, *knee(profile, measured)]
-    return Graph("Samples a second (both axes logarithmic)", batch_axis(curve.x), heights(fitted), marks)
+    means = [(x, x / y) for x, y in zip(curve.x, curve.y, strict=True)]
+    marks: list[Mark] = [Line(fitted), *(Dot(*mean, colour(1)) for mean in means), *knee(profile, measured)]
+    drawn = heights([*fitted, *means])
+    return Graph("Samples a second (both axes logarithmic)", batch_axis(curve.x), drawn, marks)
 
 
 def compared(profiles: Sequence[Profile]) -> list[list[Chart]]:
@@ -90,8 +98,9 @@ def _beside(profiles: Sequence[Profile], title: str, figure: Callable[[float, fl
         line = [(batch, figure(batch, curve(batch))) for batch in between(curve.x)]
         name = f"{profile.gpu}, {profile.precision}, {profile.runtime}: {profile.latency_evidence}"
         marks += [Line(line, colour(n), name=name)]
-        marks += [Dot(x, figure(x, y), colour(n)) for x, y in zip(curve.x, curve.y, strict=True)]
-        drawn += line
+        means = [(x, figure(x, y)) for x, y in zip(curve.x, curve.y, strict=True)]
+        marks += [Dot(*mean, colour(n)) for mean in means]
+        drawn += [*line, *means]
     return Graph(
         title, batch_axis(sorted({x for profile in profiles for x in profile.latency.x})), heights(drawn), marks
     )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 from statistics import fmean
@@ -116,6 +117,16 @@ def test_a_measured_profile_is_shown_with_its_doubts(planner):
     assert code == 0
     assert f"lenet on {KIND}, fp32" in out
     assert "Doubt:" in out
+
+
+def test_another_folder_is_no_hint_where_one_was_named(planner, here):
+    shutil.copytree(here / "mine", here / "another")
+    try:
+        _, out, err = planner("profiles", "show", "lenet", "--profiles", "mine")
+    finally:
+        shutil.rmtree(here / "another")
+    assert f"lenet on {KIND}" in out
+    assert "Did you mean" not in out + err
 
 
 @pytest.mark.parametrize("what", ["latency", "memory", "layers"])

@@ -6,7 +6,7 @@ from operator import attrgetter
 from statistics import fmean, median, stdev
 from typing import Any
 
-from planner.io.raw import numbers_in, part_of
+from planner.io.raw import all_runs_s, batch_points, numbers_in, part_of, without_hiccups
 from planner.show.document import Column, Document, Items, Rows, Table
 from planner.show.terminal import listed, terminal
 from planner.units.writing import Screen, counted, gigabytes, per_second, seconds, share, size_text
@@ -122,10 +122,12 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     rows = Rows([int(x) for x in profile.latency.x])
     least_bytes = min(map(profile.workspace, rows.items))
     columns = [rows.figures("batch", str)]
-    points = [_latency_points(raw, n) for n in rows.items]
+    points = [batch_points(raw, n) for n in rows.items]
     if profile.latency_fit:
-        seen = [_measured_s(of) or y for of, y in zip(points, profile.latency.y, strict=True)]
-        columns.append(Column("measured", list(map(seconds, seen)), right=True))
+        of_batch = dict(zip(profile.latency.x, profile.latency.y, strict=True))
+        seen = [all_runs_s(of) or y for of, y in zip(points, of_batch.values(), strict=True)]
+        title = "with hiccups" if without_hiccups(raw, of_batch) else "measured"
+        columns.append(Column(title, list(map(seconds, seen)), right=True))
     columns += [
         rows.figures("latency", lambda n: seconds(profile.latency(n))),
         rows.figures("rate", lambda n: per_second(n / profile.latency(n))),
@@ -182,17 +184,6 @@ def _seen(
     return rows.figures(title, lambda seen: written(fmean(seen)) if seen else "-") if any(rows.items) else None
 
 
-def _latency_points(raw: Mapping[str, Any], batch: int) -> list[Mapping[str, Any]]:
-    """What was measured of a batch, in each session."""
-    return [part_of(session, "points", "latency", str(batch)) for session in raw.get("sessions") or [raw]]
-
-
-def _measured_s(points: Sequence[Mapping[str, Any]]) -> float | None:
-    """Mean time of all runs of a batch, also of one whose fit takes another's; None where no run was kept."""
-    runs_s = [numbers_in(part_of(point, "samples").get("wall_s")) for point in points]
-    return fmean(map(fmean, filter(None, runs_s))) if any(runs_s) else None
-
-
 def _runs(samples_s: Sequence[Sequence[float]]) -> list[Column]:
     """How often each batch size was run, and how its times spread."""
     rows = Rows(samples_s)
@@ -221,7 +212,7 @@ def _sessions(profile: Profile, raw: Mapping[str, Any]) -> str:
 
 def _spread(profile: Profile, raw: Mapping[str, Any]) -> str:
     """`coefficient of variation 0.03`; of batches that mostly ran once that it is not known."""
-    points = [point for n in profile.latency.x for point in _latency_points(raw, int(n))]
+    points = [point for n in profile.latency.x for point in batch_points(raw, n)]
     runs = [len(numbers_in(part_of(point, "samples").get("wall_s"))) for point in points]
     if any(runs) and median(filter(None, runs)) < 2:
         return "and how far runs differ is not known: most batches ran once"

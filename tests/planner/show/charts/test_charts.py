@@ -46,6 +46,7 @@ from planner.show.charts.kit.blocks import (
 )
 from planner.show.documents.training import chosen
 from simulator.errors import InputError
+from simulator.world.curves import StraightLine
 
 PNG = b"\x89PNG\r\n\x1a\n"
 X = ChartAxis(0, 10, [(0, "0"), (5, "five"), (10, "10")], "time")
@@ -285,6 +286,17 @@ def test_the_curve_of_a_profile_runs_through_its_means_and_every_run_is_a_mark()
     assert [mark.at for mark in drawn.marks if isinstance(mark, Rule)] == [3]
     rates = [mark.y for mark in profiles.rate(PROFILE, RAW).marks if isinstance(mark, Dot)]
     assert rates == [pytest.approx(1e3 * x / y) for x, y in means]
+
+
+def test_means_far_beside_the_curve_are_drawn_where_they_lie_and_named_as_what_they_are():
+    """A curve far above all times: each mean lies within its axes; one of fewer runs than all says so."""
+    beside = replace(PROFILE, latency=StraightLine(PROFILE.latency.x, PROFILE.latency.y, 0.5, 0.1))
+    for graph in (profiles.time(beside, {}), profiles.rate(beside, {}), *profiles.compared([beside])[0]):
+        assert all(graph.y.low < mark.y < graph.y.high for mark in graph.marks if isinstance(mark, Dot))
+    first_s = PROFILE.latency.y[0]
+    for all_s, name in ((first_s, "mean, measured"), (3 * first_s, "mean, without hiccups")):
+        raw = {"points": {"latency": {"1": {"samples": {"wall_s": [all_s]}}}}}
+        assert name in {mark.name for mark in profiles.time(PROFILE, raw).marks if isinstance(mark, Dot)}
 
 
 def test_a_batch_that_did_not_fit_has_no_bar_and_is_named():

@@ -94,6 +94,15 @@ def test_what_was_measured_of_a_model_is_shown(tmp_path):
     assert "too few runs" in shown
 
 
+@pytest.mark.parametrize(("all_s", "title"), [(1.0, "measured"), (3.0, "with hiccups")])
+def test_a_mean_of_all_runs_is_told_from_one_without_hiccups(tmp_path, all_s, title):
+    session(tmp_path, 1.0, 1)
+    (profile,) = find_profiles([tmp_path], CATALOG.gpus).for_model("net")
+    runs_s = [all_s * profile.latency.y[0]]
+    raw = {"points": {"latency": {f"{profile.latency.x[0]:g}": {"samples": {"wall_s": runs_s}}}}}
+    assert title in profile_show(profile, WIDE, raw).splitlines()[1]
+
+
 @pytest.mark.parametrize("odd", [{}, {"gpu": 3, "probes": []}, {"probes": {"copy": None, "knees": {"samples": 1}}}])
 def test_a_device_is_shown_as_far_as_its_file_goes(odd):
     assert device_show(odd, WIDE)
