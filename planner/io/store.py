@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from itertools import chain
+from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -152,9 +153,16 @@ def answer_of(
     return answer
 
 
+def answer_in(path: Path) -> str:
+    """What to name instead: of a folder the study in it, else any other answer."""
+    if isfile(path / "study.json"):
+        return f"Name `{path / 'study.json'}`"
+    return "Name one that a command kept, or make it again"
+
+
 def read_json(path: Path) -> Any:
     """JSON of a file; StoreError, in one line, where it cannot be had."""
-    with named(path, "Name one that a command kept, or make it again", StoreError):
+    with named(path, answer_in(path), StoreError):
         try:
             return files.read_json(path)
         except FileError:

@@ -97,8 +97,21 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
             return rule + _as_model(path, str(detail["input"]))
-    write = f" Write `[{got.strip('`')}]`." if kind == "tuple_type" and isinstance(detail["input"], str | int) else ""
-    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{write}"
+    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{_to_write(kind, detail['input'])}"
+
+
+ZEROS = {"k": 3, "m": 6, "b": 9, "g": 9, "t": 12}
+"""Zeros that a letter after a number stands for."""
+
+
+def _to_write(kind: str, written: object) -> str:
+    """How YAML has a list of one, or a number with a letter for its zeros: `20B` is `20e9`."""
+    if kind == "tuple_type" and isinstance(written, str | int):
+        return f" Write `[{shown(written).strip('`')}]`."
+    number = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([kmbgt])", str(written).strip(), re.IGNORECASE)
+    if number and WANTED.get(kind, "").endswith(" number"):
+        return f" Write `{number[1]}e{ZEROS[number[2].lower()]}`."
+    return ""
 
 
 def _unknown_key(path: Steps, root: type) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
 from math import prod
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,9 @@ class StudyReader(ScenarioReader):
             return None
         if (path.parent / spec.base).resolve() == path.resolve():
             self.report(("base",), "is this study itself. Name a scenario.")
+            return None
+        if not exists(path.parent / spec.base):
+            self.report(("base",), no_base(path.parent / spec.base, spec.base))
             return None
         base = read_base(path.parent / spec.base, spec.ask)
         start = StudyStart(
@@ -371,6 +375,12 @@ class StudyReader(ScenarioReader):
 def machine_of(spec: OnSpec | None) -> WorkerMachine | None:
     """The GPUs of a simulation."""
     return WorkerMachine(spec.gpu, spec.count) if spec else None
+
+
+def no_base(path: Path, written: Path) -> str:
+    """What is wrong with a base that is not there, with a close name beside it."""
+    beside = sorted(file.name for file in path.parent.glob("*.yaml"))
+    return f"`{written}`: no such file.{did_you_mean(path.name, beside)} Name a scenario."
 
 
 def fixed_changes(spec: StudySpec, base: Base, seed: int | None) -> Iterator[ChangedValue]:

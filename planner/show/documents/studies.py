@@ -185,3 +185,12 @@ def swing_blocks(answer: StudyAnswer) -> Iterator[Block]:
             rows.words("left out", lambda s: prose.left_out(s, answer.ask)),
         ]
     )
+    yield Items(list(unmoved(answer)), bullets=False)
+
+
+def unmoved(answer: StudyAnswer) -> Iterator[str]:
+    """Axes that the table lacks, for they move no figure, though they decide which points are feasible."""
+    asked = {swing.axis for swing in answer.sensitivity} - prose.moving(answer)
+    for axis, counts in prose.feasible_by(answer).items():
+        if axis in asked:
+            yield f"{axis} moves no figure, but feasible are {prose.least_and_most(counts)}."

@@ -1,12 +1,13 @@
 """A study in words: how many points, their figures, what matters most, why points are not feasible."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import Figure, middle
 from planner.questions.studies.results import (
     JSON,
+    AxisAnswer,
     OutputAnswer,
     PointAnswer,
     StudyAnswer,
@@ -165,6 +166,41 @@ def left_out(swing: Swing, ask: Ask) -> str:
     """Values that have no figure."""
     why = "failed" if ask is Ask.SIMULATE else "not feasible"
     return f"{joined([str(value) for value in swing.left_out])} ({why})" if swing.left_out else ""
+
+
+def moving(answer: StudyAnswer) -> set[str]:
+    """Axes that move a figure."""
+    return {swing.axis for swing in answer.sensitivity if swing.low_figure != swing.high_figure}
+
+
+def feasible_by(answer: StudyAnswer) -> dict[str, dict[str, tuple[int, int]]]:
+    """By axis that makes points feasible or not, all others alike: of each value, points that are, and all."""
+    return {axis.name: feasible_at(answer, axis) for axis in answer.axes if decides(answer, axis)}
+
+
+def decides(answer: StudyAnswer, axis: AxisAnswer) -> bool:
+    """Of two points that differ by this axis alone, one is feasible and the other is not."""
+    found: dict[tuple[str, ...], set[bool]] = {}
+    for point in answer.points:
+        others = tuple(str(value) for name, value in point.axes.items() if name != axis.name)
+        found.setdefault(others, set()).add(point.feasible)
+    return any(len(kinds) > 1 for kinds in found.values())
+
+
+def feasible_at(answer: StudyAnswer, axis: AxisAnswer) -> dict[str, tuple[int, int]]:
+    """Feasible points at each value of an axis, and all there."""
+    found = {}
+    for value in axis.values:
+        points = [point for point in answer.points if point.axes[axis.name] == value]
+        found[str(value)] = sum(point.feasible for point in points), len(points)
+    return found
+
+
+def least_and_most(counts: Mapping[str, tuple[int, int]]) -> str:
+    """`0 of 18 points at $10, 15 of 18 at $350`: the values of an axis with the least and the greatest share."""
+    ranked = sorted(counts, key=lambda value: counts[value][0] / max(1, counts[value][1]))
+    (few, of_few), (many, of_many) = counts[ranked[0]], counts[ranked[-1]]
+    return f"{few} of {counted(of_few, 'point')} at {ranked[0]}, {many} of {of_many} at {ranked[-1]}"
 
 
 def findings(answer: StudyAnswer) -> Iterator[str]:

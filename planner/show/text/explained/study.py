@@ -4,7 +4,20 @@ from collections.abc import Iterator
 
 from planner.questions.studies.results import StudyAnswer
 from planner.show.document import Document, Items, Section
-from planner.show.text.studies import bracketed, findings, headline, joined, name_of, number, numeric, refusals, title
+from planner.show.text.studies import (
+    bracketed,
+    feasible_by,
+    findings,
+    headline,
+    joined,
+    least_and_most,
+    moving,
+    name_of,
+    number,
+    numeric,
+    refusals,
+    title,
+)
 from planner.units.writing import counted
 
 
@@ -13,6 +26,7 @@ def document(answer: StudyAnswer) -> Document:
     parts = {
         "What matters most, and where it is best": list(findings(answer)),
         "How far each axis moves it": list(moves(answer)),
+        "What decides which points are feasible": list(deciding(answer)),
         "What changes nothing": list(idle_axes(answer)),
         "What still held": list(thresholds(answer)),
         "Why points are not feasible": refusals(answer),
@@ -32,9 +46,15 @@ def moves(answer: StudyAnswer) -> Iterator[str]:
             yield f"{title(output.name)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
 
 
+def deciding(answer: StudyAnswer) -> Iterator[str]:
+    """Axes that make points feasible or not, each with how many of how many are."""
+    for axis, counts in feasible_by(answer).items():
+        yield f"{axis}: feasible are {least_and_most(counts)}."
+
+
 def idle_axes(answer: StudyAnswer) -> Iterator[str]:
     """Axes that move no figure."""
-    moved = {swing.axis for swing in answer.sensitivity if swing.low_figure != swing.high_figure}
+    moved = moving(answer) | feasible_by(answer).keys()
     asked = dict.fromkeys(swing.axis for swing in answer.sensitivity)
     if idle := [axis for axis in asked if axis not in moved]:
         yield f"{', '.join(idle)}: no figure moves with it, so it need not be known well."

@@ -29,7 +29,7 @@ from planner.catalog.knowledge import knowledge
 from planner.cli import app
 from planner.io.load import ScenarioError, load_scenario, schema
 from planner.io.overrides import read_override
-from planner.io.store import StoreError, plain
+from planner.io.store import StoreError, plain, read_json
 from planner.questions.studies import figures, reading, results
 from planner.questions.studies.base import ChangedValue, key_of
 from planner.questions.studies.engine import (
@@ -56,6 +56,8 @@ from planner.questions.training.plan import train
 from planner.questions.training.reading import load_training
 from planner.search.plan import plan
 from planner.show.kept import render
+from planner.show.text.explained import study as explained
+from planner.show.text.studies import feasible_by
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
 
@@ -669,6 +671,34 @@ def test_every_key_of_a_study_is_explained(whole: dict[str, bytes]) -> None:
     assert sorted(key for key in keys if f"`{key}`" not in text) == []
 
 
+def test_an_axis_that_makes_points_infeasible_is_not_idle(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    """Where no figure moves with it, it decides whether there is one."""
+    ran = run_study(load_study(small), CONTEXT, Here(), tmp_path).answer
+    axis = ran.axes[0]
+    still = tuple(replace(s, high_figure=s.low_figure) if s.axis == axis.name else s for s in ran.sensitivity)
+    points = tuple(replace(point, feasible=point.axes[axis.name] != axis.values[0]) for point in ran.points)
+    answer = replace(ran, points=points, sensitivity=still)
+    assert list(feasible_by(answer)) == [axis.name]
+    assert not any(line.startswith(axis.name) for line in explained.idle_axes(answer))
+    count = len(points) // len(axis.values)
+    counts = f"feasible are 0 of {count} points at {axis.values[0]}, {count} of {count} at {axis.values[-1]}."
+    assert list(explained.deciding(answer)) == [f"{axis.name}: {counts}"]
+    assert f"{axis.name} moves no figure, but {counts}" in render(answer, Format.TABLE, Screen(200))
+
+
+def test_a_base_that_is_not_there_is_named_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "real.yaml").write_text(BASE)
+    (tmp_path / "study.yaml").write_text("name: a\nbase: rael.yaml\naxes: {seed: [1, 2]}\n")
+    with pytest.raises(ScenarioError, match=r"study.yaml:2:7: base: `rael.yaml`: no such file. Did you mean `real"):
+        load_study(tmp_path / "study.yaml")
+
+
+def test_a_folder_of_a_study_is_told_by_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(StoreError, match=r"is a directory\. Name `.*study\.json`\."):
+        read_json(tmp_path)
+
+
 # Shipped studies
 
 
@@ -700,7 +730,7 @@ def test_the_example_of_the_page_is_a_study(tmp_path: Path) -> None:
 WRONG = [
     ("base: base.yaml\naxes: {}\n", "2:7: axes: nothing is varied. Give an axis"),
     ("axes: {load: [1]}\n", "1:1: base: is missing. Add it."),
-    ("base: nowhere.yaml\naxes: {load: [1]}\n", "nowhere.yaml: no such file."),
+    ("base: nowhere.yaml\naxes: {load: [1]}\n", "study.yaml:1:7: base: `nowhere.yaml`: no such file."),
     ("base: base.yaml\naxes: {load: []}\n", "2:14: axes.load: must be a list of values,"),
     ("base: base.yaml\naxes: {load: 3}\n", "2:14: axes.load: must be a list of values,"),
     ("base: base.yaml\naxes: {load: [1, 1]}\n", "2:14: axes.load: has `1` twice. Keep one."),

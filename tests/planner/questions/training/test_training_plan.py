@@ -981,6 +981,16 @@ def test_parameters_that_the_shape_does_not_have_are_doubted(params: str | None,
     assert ["params: 335" in line and "beside a shape that has about 3" in line for line in warned] == [True] * doubted
 
 
+def test_what_to_write_for_a_count_is_a_number_of_yaml() -> None:
+    """`6.45e+03e6` is none; `20B` and `1.3M` say their zeros."""
+    large = "model={transformer: {layers: 32, hidden: 4096, heads: 32, sequence: 2048, params: 7e6}}"
+    (warned,) = load_training(SCENARIOS / "gpt3.yaml", (large, "parallel={}")).warnings
+    assert "write e.g. `6.45e9`" in warned
+    for change, remedy in (("data.tokens=20B", "`20e9`"), ("train.accumulation=1.3k", "`1.3e3`")):
+        with pytest.raises(ScenarioError, match=f"number, got .* Write {remedy}"):
+            load_training(SCENARIOS / "gpt3.yaml", (change,))
+
+
 def test_a_list_is_no_scenario(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("- 1\n")
