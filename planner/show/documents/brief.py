@@ -150,7 +150,8 @@ def limits(best: Recommendation) -> str:
         by.setdefault(m.bottleneck, []).append(m)
     most, *others = sorted(by.values(), key=lambda those: -len(those))
     rest = [f"of {names([m.name for m in those])} {gives_way(those, '')}" for those in others]
-    return "; ".join([f"First to give way as load grows, headroom kept: {gives_way(most)}", *rest]) + "."
+    speeds = ", predicted speeds at their slow ends" if best.predicted else ""
+    return "; ".join([f"First to give way as load grows, headroom kept{speeds}: {gives_way(most)}", *rest]) + "."
 
 
 def gives_way(those: Sequence[ModelAnswer], of: str = " times this load") -> str:

@@ -216,6 +216,8 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     assert limits(with_models(*at).recommendation) == (
         f"{begin}, at 1.50 times this load; of b the latency SLO, at 3.40; of d weight loading."
     )
+    predicted = limits(with_models(replace(models[0], predicted=True)).recommendation)
+    assert predicted.startswith("First to give way as load grows, headroom kept, predicted speeds at their slow ends:")
 
 
 def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
