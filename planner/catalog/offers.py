@@ -1,7 +1,7 @@
 """Offers: machines that may be had under `buy`, at which price, and why others may not."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibrate.published.names import gpus_meant
 from planner.catalog.catalog import Catalog, CatalogError, demand_none
@@ -16,6 +16,7 @@ from planner.model.plan import Bottleneck, PlanWarning, Rejection
 from planner.model.statement import Code, Statement
 from planner.units.errors import Steps, dotted
 from planner.units.reading import perhaps
+from simulator.near import near_names
 from simulator.world.hardware import GPU, device_option
 
 OWN = "own"
@@ -82,7 +83,7 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
     kinds = {machine.gpu for machine in own} | {instance.gpu for instance in rented}
     offered, without = _judged(catalog, rented, buy)
     found = [*(_own_offer(catalog, machine) for machine in own), *offered]
-    refused = [*_worth_telling(without, found, buy), *_unpriced(buy, kinds)]
+    refused = [*_worth_telling(without, found, buy), *_unpriced(catalog, buy, kinds)]
     if not found and not refused:
         raise CatalogError(
             "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
@@ -126,9 +127,12 @@ def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: Bu
             yield rejection
 
 
-def _unpriced(buy: BuySpec, kinds: Collection[str]) -> list[Rejection]:
+def _unpriced(catalog: Catalog, buy: BuySpec, kinds: Collection[str]) -> list[Rejection]:
     """Kinds of GPU that are asked for and of which no machine is known."""
-    return [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in kinds]
+    unpriced = [gpu for gpu in buy.gpus if gpu not in kinds]
+    of_any_gpu = replace(buy, gpus=())
+    sold = {instance.gpu for instance in catalog.instances if unpriced and _wanted(instance, of_any_gpu)}
+    return [_without_price(gpu, buy, near_names(gpu, sold - {*buy.gpus})) for gpu in unpriced]
 
 
 def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:
@@ -200,16 +204,19 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
     )
 
 
-def _without_price(gpu: str, buy: BuySpec) -> Rejection:
+def _without_price(gpu: str, buy: BuySpec, near: Sequence[str]) -> Rejection:
+    """A kind of GPU that cannot be had, with those of a name like its own that can: `L40S` for `L40`."""
     code, remedy = Code.GPU_NOT_PRICED, Code.PRICE_THE_GPU
     if buy.own and not buy.providers:
         code, remedy = Code.GPU_NOT_OWNED, Code.NAME_PROVIDERS
-    return _not_offered(
+    no = _not_offered(
         OnGpu(gpu=gpu),
         Bottleneck.PRICE,
         Statement(code=code, subjects=(gpu,)),
         Statement(code=remedy, subjects=(gpu,)),
     )
+    meant = Statement(code=Code.NEAR_GPU, subjects=tuple(near))
+    return replace(no, remedies=(meant, *no.remedies)) if near else no
 
 
 def _not_offered(

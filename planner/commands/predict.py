@@ -53,7 +53,8 @@ def predict(
     usual = Form.TABLE if sys.stdout.isatty() else Form.CSV
     emit(written[form or usual]())
     if without := [answer for answer in answers if answer.latency_s is None]:
-        note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.")
+        first = "" if (form or usual) is Form.TABLE else f" Row {answers.index(without[0]) + 1}: {without[0].reason}"
+        note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.{first}")
     if not answers:
         note(f"{file}: has no rows below its first line. Write one for each batch that you ask about.")
     if len(without) == len(answers):

@@ -310,11 +310,10 @@ class ScenarioReader:
 
     def check_times(self, scenario: Scenario) -> None:
         """Notes durations that leave nothing to serve or to judge."""
-        for model in scenario.with_stages.models:
-            wait_s, slo_s = model.max_queue_delay, model.slo.latency
+        for stands, wait_s, slo_s in waits(scenario):
             if wait_s >= slo_s:
                 limit = f"must be below the latency of the SLO, {slo_s:g} s, got {wait_s:g} s. Make it shorter."
-                self.report((*scenario.place(model.name), "max_queue_delay"), limit)
+                self.report((*stands, "max_queue_delay"), limit)
         longest_s = JITTER_MAX * (scenario.horizon or HORIZON_S)
         for i, stream in enumerate(scenario.streams):
             if stream.jitter > longest_s:
@@ -380,6 +379,16 @@ class ScenarioReader:
             except TraceError as error:
                 self.report(where, str(error))
         return found
+
+
+def waits(scenario: Scenario) -> Iterator[tuple[Steps, float, float]]:
+    """Where each model stands, alone or as a stage, how long its batches wait for more, and the latency of its SLO."""
+    for i, model in enumerate(scenario.models):
+        yield ("models", i), model.max_queue_delay, model.slo.latency
+    for i, pipeline in enumerate(scenario.pipelines):
+        for k, stage in enumerate(pipeline.stages):
+            if stage.is_model:
+                yield ("pipelines", i, "stages", k), stage.max_queue_delay, pipeline.slo.latency
 
 
 def as_written(data: Any, path: Steps) -> Steps:

@@ -55,6 +55,7 @@ class Code(StrEnum):
     ALLOW_RETIRED = "allow-retired"
     ALLOW_RETIRED_PURCHASE = "allow-retired-purchase"
     NAME_PROVIDERS = "name-providers"
+    NEAR_GPU = "near-gpu"
     PRICE_THE_GPU = "price-the-gpu"
     MEASURE = "measure"
     MEASURING_DECIDES = "measuring-decides"

@@ -21,6 +21,7 @@ from calibrate.library.lookup import Library, find_profiles
 from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
+from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase, at_size
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
@@ -31,7 +32,7 @@ from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
-from planner.units.reading import perhaps, perhaps_of
+from planner.units.reading import perhaps
 from simulator.errors import InputError
 from simulator.near import SURE
 from simulator.world.hardware import GPU
@@ -135,8 +136,7 @@ class QueryKnowledge:
             raise UnansweredError(f"batch must be a whole number from 1 to {BATCH_MAX:,}, got `{got}`")
         gpu = names.gpu_named(row["gpu"], self.gpus)
         if gpu not in self.gpus:
-            near = perhaps_of(names.gpus_meant(gpu, self.gpus)) or perhaps(gpu, self.gpus)
-            raise UnansweredError(f"GPU {gpu} is not known.{near}")
+            raise UnansweredError(f"GPU {gpu} is not known.{which_gpu(gpu, self.gpus)}")
         architecture, size = _identity(row["model"], row.get("input", ""))
         own = _shipped_counts(row["model"], architecture, size)
         precision = self._precision(row, gpu, architecture, own)

@@ -114,9 +114,11 @@ def _resolution(value: object) -> object:
     """`1920x1080` as width and height."""
     if isinstance(value, list | tuple):
         return tuple(value)
-    match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", value.lower()) if isinstance(value, str) else None
+    match = re.fullmatch(r"(\d+)x(\d+)", value.lower()) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f"must be width x height, got {shown(value)}. Write e.g. `1920x1080`.")
+    if not all(2 <= len(side) <= 5 for side in match.groups()):
+        raise ValueError(f"must have sides of 10 to 99999 pixels, got {shown(value)}. Write e.g. `1920x1080`.")
     return tuple(map(int, match.groups()))
 
 

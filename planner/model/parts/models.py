@@ -6,7 +6,9 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from calibrate.layers.facts import facts, has_layers
 from calibrate.layers.facts import named as packaged
+from calibrate.layers.work import FactsError
 from calibrate.library.lookup import profile_name
 from calibrate.published.names import architecture
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
@@ -26,8 +28,27 @@ def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
         if is_factory(named) and not is_sourced(named):
             yield _without_input(key, named)
     elif key == "model" and ":" not in named:
-        text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`."
-        yield (), f"{text} {_of_another_input(named or str(model.get('name')))}", "input", key
+        yield from _input_of_a_name(model["input"], named or str(model.get("name")))
+
+
+def _input_of_a_name(written: object, named: str) -> Iterator[Wrong]:
+    """A plain name of a model stands for one input: it may be said, and no other."""
+    usual = _usual_input(named)
+    if usual and written in (list(usual), usual, "x".join(map(str, usual))):
+        return
+    text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`"
+    known = f"; that of `{named}` is {'x'.join(map(str, usual))}" if usual else ""
+    yield (), f"{text}{known}. {_of_another_input(named)}", "input", "model"
+
+
+def _usual_input(named: str) -> tuple[int, ...]:
+    """The input of a model whose layers are shipped under a plain name; empty where that names none, or several."""
+    if ":" in named or not has_layers(named):
+        return ()
+    try:
+        return facts(named).input_shape
+    except FactsError:
+        return ()
 
 
 def _of_another_input(named: str) -> str:
@@ -86,6 +107,11 @@ class ModelSpec:
     """With `merging`: whose layers it has, as `planner merge analyze` knows it; the profile's where not given."""
     merged_accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 0.95
     """With `merging`: least accuracy when merged, as a share of its accuracy alone."""
+
+    def __post_init__(self) -> None:
+        """The usual input of a model known by a plain name says no more than the name."""
+        if self.input and not self.factory and self.input == _usual_input(self.model or self.name):
+            object.__setattr__(self, "input", ())
 
     @property
     def known_as(self) -> str:

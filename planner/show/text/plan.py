@@ -28,13 +28,16 @@ from simulator.world.profile import Evidence
 
 
 def fleet(instances: Sequence[Instances]) -> str:
-    """`3 x NC6s_v3 (V100, azure eastus) + 1 x p3.8xlarge (4 x V100, aws us-east-1) and 1 spare`."""
-    return " + ".join(f"{one.count} x {machine(one)}{spares(one)}" for one in instances)
+    """`3 x NC6s_v3 (V100, azure eastus) + 1 x p3.8xlarge (4 x V100, aws us-east-1) and 1 spare p3.8xlarge`."""
+    serving = " + ".join(f"{one.count} x {machine(one)}" for one in instances)
+    return f"{serving}{spares(instances)}"
 
 
-def spares(one: Instances) -> str:
-    """` and 1 spare`; empty where there are none."""
-    return f" and {counted(one.spares, 'spare')}" if one.spares else ""
+def spares(instances: Sequence[Instances]) -> str:
+    """` and 1 spare`, of a fleet of several types ` and 1 spare t4-box and 1 spare l4-box`; empty where none are."""
+    if len(instances) == 1:
+        return "".join(f" and {counted(one.spares, 'spare')}" for one in instances if one.spares)
+    return "".join(f" and {one.spares} spare {one.instance}" for one in instances if one.spares)
 
 
 def machine(one: Instances) -> str:

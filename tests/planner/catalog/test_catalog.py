@@ -25,7 +25,7 @@ from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
 from planner.model.statement import Code, Statement
 from planner.words.candidates import subject_name
-from planner.words.statements import warning_line
+from planner.words.statements import rejection_remedy, warning_line
 from simulator.world.hardware import GPU
 
 CATALOG = load_catalog()
@@ -559,6 +559,12 @@ def test_a_gpu_that_nobody_rents_is_rejected_with_a_remedy():
     assert {offer.gpu.name for offer in found} == {"L4"}
     assert (no.subject, no.bottleneck) == (OnGpu(gpu="GTX580"), Bottleneck.PRICE)
     assert no.remedies == (Statement(code=Code.PRICE_THE_GPU, subjects=("GTX580",)),)
+
+
+def test_of_a_gpu_that_nobody_rents_a_like_name_that_somebody_does_is_told():
+    _, (no,) = offers(CATALOG, BuySpec(gpus=("L40",)))
+    assert no.remedies[0] == Statement(code=Code.NEAR_GPU, subjects=("L40S",))
+    assert rejection_remedy(no).startswith("write L40S under buy.gpus, if that was meant, or ")
 
 
 BOX = OwnMachine(

@@ -288,6 +288,20 @@ def test_every_stage_that_feeds_itself_is_called_a_circle() -> None:
     assert len(found) == 2
 
 
+def test_another_input_of_a_model_by_a_plain_name_is_refused_at_its_stage() -> None:
+    (found,) = refusals("model: resnet18,", "model: osnet_x1_0, input: 3x128x128,")
+    assert found.startswith("made.yaml:10:9: pipelines[0].stages[4]: has `input`, which goes only with a `model` of a")
+    assert "that of `osnet_x1_0` is 3x256x128. Leave it out." in found
+
+
+@pytest.mark.parametrize("written", ["3x256x128", "[3, 256, 128]"])
+def test_the_usual_input_of_a_model_by_a_plain_name_may_be_said(written: str) -> None:
+    """It is the same model, by the same profiles."""
+    bare = read(CROSSING.replace("model: resnet18,", "model: osnet_x1_0,"))
+    said = read(CROSSING.replace("model: resnet18,", f"model: osnet_x1_0, input: {written},"))
+    assert said.stages[4].served(said) == bare.stages[4].served(bare)
+
+
 TRACK = "{name: track, host: 2 ms, after: detect}"
 
 
@@ -303,6 +317,7 @@ TRACK = "{name: track, host: 2 ms, after: detect}"
         ("encode: h264, engine_rate: 0 fps", "stages[2].engine_rate: must be above 0, got 0 fps."),
         ("encode: h264, decode: h264", "stages[2].encode: cannot stand beside `decode`: a stage does one thing."),
         ("encode: h264, memory: 500", "must say its unit, got 500. Write `500 MB`, or `500 B` where that is meant."),
+        ("encode: h264, resolution: 999999x1080", "must have sides of 10 to 99999 pixels, got `999999x1080`. Write"),
         ("encode: h264, resolution: 1080p", "must be width x height, got `1080p`. Write e.g. `1920x1080`."),
         ("host: 2 ms, after: 3", "stages[2].after: must name a stage, got 3. Write e.g. `decode`, or"),
     ],

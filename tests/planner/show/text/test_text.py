@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.answers import BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, REPLAYED, VGG, YOLO
+from support.answers import AZURE, BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, REPLAYED, VGG, YOLO
 
 from planner.compare.gate import crossed, parse_condition
 from planner.io.store import StoreError, read_plan, to_json, write_answer, write_text
@@ -19,7 +19,7 @@ from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
-from planner.show.text.plan import bound_line, headline, rules_line, slo_line, tightest
+from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, warnings_of
 from planner.units.writing import (
     BAD,
@@ -38,7 +38,25 @@ from planner.units.writing import (
 from simulator.world.deployment import Eviction, Failures
 from simulator.world.profile import Evidence
 
+OF_ONE_TYPE = replace(AZURE, spares=1)
+TWO_TYPES = (replace(AZURE, count=1), replace(AZURE, instance="NC12s_v3", gpu_count=2, count=1))
+ONE_OF_TWO_SPARED = (TWO_TYPES[0], replace(TWO_TYPES[1], spares=1))
 FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("instances", "text"),
+    [
+        ((OF_ONE_TYPE,), "2 x NC6s_v3 (V100, azure eastus) and 1 spare"),
+        (TWO_TYPES, "1 x NC6s_v3 (V100, azure eastus) + 1 x NC12s_v3 (2 x V100, azure eastus)"),
+        (
+            ONE_OF_TWO_SPARED,
+            "1 x NC6s_v3 (V100, azure eastus) + 1 x NC12s_v3 (2 x V100, azure eastus) and 1 spare NC12s_v3",
+        ),
+    ],
+)
+def test_spares_in_a_fleet_of_several_types_are_named_by_theirs(instances, text):
+    assert fleet(instances) == text
 
 
 @pytest.mark.parametrize(
