@@ -18,7 +18,7 @@ from calibrate.io.reader import ProfileError, Reader
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.held import counts_of, held_evidence
 from calibrate.library.memory import room_of_counts, same_work
-from calibrate.library.possible import beyond_peak, check
+from calibrate.library.possible import beyond_bandwidth, beyond_peak, check
 from calibrate.library.published import profile_of, source_spread, sources_of
 from calibrate.library.reading import (
     DEVICE_SCHEMA,
@@ -85,9 +85,9 @@ def checked_profile(raw: dict[str, Any], gpus: Mapping[str, GPU], path: Path) ->
         profile = profile_from(raw, gpus)
     if impossible := check(profile, gpus[profile.gpu]):
         raise ProfileError("\n".join(f"{path}: {line}" for line in impossible))
-    if profile.flops_per_sample is not None:
-        return profile
-    doubts = beyond_peak(profile, gpus[profile.gpu], _known_flops(profile.model))
+    doubts = beyond_bandwidth(profile, gpus[profile.gpu])
+    if profile.flops_per_sample is None:
+        doubts += beyond_peak(profile, gpus[profile.gpu], _known_flops(profile.model))
     return replace(profile, doubts=(*profile.doubts, *doubts))
 
 

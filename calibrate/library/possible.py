@@ -30,6 +30,25 @@ def beyond_peak(profile: Profile, gpu: GPU, flops_per_sample: float) -> list[str
     return [f"{said} at {profile.precision}; {ways} may do that, else {wrong}"]
 
 
+CACHED_MAX = 10.0
+"""Times the bandwidth of a GPU's memory at which its caches may pass weights that they hold: a T4's L2 reaches 4
+(Jia et al., 2019)."""
+
+
+def beyond_bandwidth(profile: Profile, gpu: GPU) -> list[str]:
+    """A doubt where a batch takes less time than its weights take to be read; none elsewhere.
+
+    1 MB in 1 ns are 1 PB/s: over a thousand times the 900 GB/s of a V100.
+    """
+    time_s, batch = min(zip(profile.latency.y, profile.latency.x, strict=True))
+    times = profile.weight_bytes / time_s / gpu.memory_bytes_per_s
+    if times <= CACHED_MAX:
+        return []
+    said = f"Batch {batch:g}: its weights would be read {float(f'{times:.2g}'):,g} times as fast as the memory of a"
+    ways = "a batch that reads few of them, such as embeddings, may do that"
+    return [f"{said} {gpu.name} can; {ways}, else its unit or its weights are others: mend it"]
+
+
 def check(profile: Profile, gpu: GPU) -> list[str]:
     """Figures of `profile` that `gpu` cannot reach, a line each; empty where all are possible."""
     signs = _signs(profile)

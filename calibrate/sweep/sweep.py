@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from types import FrameType
@@ -22,6 +23,7 @@ from calibrate.sweep.agenda import PointGroup, agenda, groups, probe_names
 from calibrate.sweep.journal import Journal, JournalError, open_journal
 from calibrate.sweep.request import Request
 from calibrate.sweep.supervisor import Job, NoDeviceError, StoppedError, Worker, WorkerError
+from calibrate.zoo.sources import ZooError
 
 START_S = 8.0
 """To start a worker and build its model, until it has been seen."""
@@ -121,10 +123,7 @@ def run(request: Request) -> int:
     """
     sweep = Sweep(request)
     if request.dry_run:
-        looked = "" if request.device == "cpu" else f", nor was it looked whether {request.device} is there"
-        often = f", in each of {request.sessions} sessions" if request.sessions > 1 else ""
-        print(f"{amount(*sweep.left())}{often}. Nothing was measured{looked}.")
-        return 0
+        return _dry_run(sweep)
     log = MemoryLog(request.memory_log, reader(request.device)) if request.memory_log else nullcontext()
     with _signals(sweep), ExitStack() as cleanup:
         cleanup.callback(sweep.close)
@@ -132,6 +131,33 @@ def run(request: Request) -> int:
         with log as sweep.log:
             _measure_all(sweep)
         return _finish(sweep)
+
+
+def _dry_run(sweep: Sweep) -> int:
+    """Say what would be measured, and what cannot be; exit code."""
+    request = sweep.request
+    _build_without_weights(sweep)
+    looked = "" if request.device == "cpu" else f", nor was it looked whether {request.device} is there"
+    often = f", in each of {request.sessions} sessions" if request.sessions > 1 else ""
+    for name, why in sweep.unusable.items():
+        say(f"{name}: cannot be measured: {why}")
+    print(f"{amount(*sweep.left())}{often}. Nothing was measured{looked}.")
+    return 2 if sweep.unusable else 0
+
+
+def _build_without_weights(sweep: Sweep) -> None:
+    """Note the zoo's models that cannot be built here, such as those of a package that cannot be imported."""
+    if find_spec("torch") is None:
+        return
+    from calibrate.zoo.zoo import MODELS, build
+
+    for group in groups(sweep.request):
+        if group.model not in MODELS:
+            continue  # code of the user's own is run by no dry run
+        try:
+            build(group.model, place="meta")
+        except ZooError as error:
+            sweep.unusable[group.name] = str(error)
 
 
 @contextmanager

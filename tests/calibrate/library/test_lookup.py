@@ -16,7 +16,7 @@ from calibrate.io.files import FileError, read_json
 from calibrate.io.reader import ProfileError
 from calibrate.library.fit import fit_latency
 from calibrate.library.lookup import SHIPPED, Library, find_kinds, find_profiles, read_profile
-from calibrate.library.possible import beyond_peak, check
+from calibrate.library.possible import beyond_bandwidth, beyond_peak, check
 from calibrate.library.reading import DEVICE_SCHEMA, SCHEMA
 from planner.catalog.catalog import load_catalog
 from planner.show.text.listings.profiles import profile_list, profile_show
@@ -519,6 +519,15 @@ def test_operations_known_by_name_pass_the_peak_with_a_doubt(precision: str, tim
     doubts = beyond_peak(profile, V100, 10e9)
     assert len(doubts) == doubted
     assert not doubted or "1.3 times the arithmetic that a V100 reaches at fp32; Winograd or" in doubts[0]
+
+
+@pytest.mark.parametrize(("time_s", "doubted"), [(1e-9, True), (0.9e-5, True), (1.2e-5, False), (0.01, False)])
+def test_weights_read_faster_than_caches_pass_them_are_a_doubt(time_s: float, doubted: bool) -> None:
+    """100 MB at ten times the 900 GB/s of a V100: 11 us."""
+    profile = but(latency=Interpolated((1,), (time_s,)), flops_per_sample=None)
+    doubts = beyond_bandwidth(profile, V100)
+    assert len(doubts) == doubted
+    assert not doubted or "times as fast as the memory of a V100" in doubts[0]
 
 
 IMPOSSIBLE = {

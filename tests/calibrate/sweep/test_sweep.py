@@ -242,6 +242,19 @@ def test_dry_run_counts_and_measures_nothing(place: Path, capsys: pytest.Capture
     assert not (place / "profiles").exists()
 
 
+def test_a_dry_run_says_what_cannot_be_built(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def import_module(name: str) -> None:
+        raise ImportError(f"no {name}")
+
+    monkeypatch.setattr("calibrate.zoo.zoo.import_module", import_module)
+    assert main([*QUICK, "--models", "lenet,alexnet", "--batches", "1,2", "--dry-run"]) == 2
+    said = capsys.readouterr()
+    assert "alexnet at fp32: cannot be measured: alexnet: torchvision cannot be imported: ImportError" in said.err
+    assert said.out.startswith("6 points, about "), "those of LeNet"
+
+
 def test_no_point_is_begun_that_the_budget_would_cut() -> None:
     sweep = Sweep(request(budget_s=60.0))
     sweep.check(needed_s=30.0)
