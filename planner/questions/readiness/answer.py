@@ -29,6 +29,8 @@ class Mend:
     """All machines that then serve."""
     spares: tuple[Machines, ...] = ()
     """Machines beside them that stand ready."""
+    beyond_count: tuple[Machines, ...] = ()
+    """Of all, those that are more than the `count` of machines of one's own."""
     cost_usd_per_hour: float
     """Of all, spares included."""
     cost_added_usd_per_hour: float

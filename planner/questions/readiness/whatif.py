@@ -19,6 +19,7 @@ from planner.placing.sizing import Profiles
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, PlacedAnew, WhatIf
 from planner.questions.readiness.losing import Loss, anew_s, left_of, losses, takeover_s, without
 from planner.replay.answer import recommend
+from planner.replay.spares import together
 from planner.replay.trial import Trial
 from planner.search.rejections import missed_slo
 from planner.search.search import ALTERNATIVE, FleetSearch
@@ -182,6 +183,12 @@ def _with_spares(planned: AsPlanned, fleet: Fleet, kind: MendKind, answer: WhatI
         kind=kind,
         candidate=replace(answer.candidate, machines=machines_of(planned.offers, fleet)),
         spares=machines_of(planned.offers, spares),
+        beyond_count=machines_of(planned.offers, _beyond(planned.offers, together(fleet, spares))),
         cost_usd_per_hour=cost,
         cost_added_usd_per_hour=added if isfinite(added) else nan,
     )
+
+
+def _beyond(offers: Sequence[Offer], fleet: Fleet) -> Fleet:
+    """How many machines of each offer are more than may be had of it."""
+    return tuple(0 if o.count_max is None else max(0, n - o.count_max) for o, n in zip(offers, fleet, strict=True))

@@ -148,6 +148,8 @@ def mend(one: Mend) -> str:
             what = f"{machines}, with the models placed anew"
     if one.spares and one.kind is not MendKind.SPARES:
         what += f", and {spares} to take over what is away"
+    if one.beyond_count:
+        what += f"; {machines_name(one.beyond_count)} of that beyond your `count`"
     more = one.cost_added_usd_per_hour
     change = f"{dollars(abs(more))}/h {'more' if more >= 0 else 'less'}"
     return f"{what}: {dollars(one.cost_usd_per_hour)}/h in all, {change}."

@@ -17,7 +17,7 @@ from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
-from planner.show.text.readiness import about_anew, headline, taken_over
+from planner.show.text.readiness import about_anew, headline, mend, taken_over
 from simulator.errors import InputError
 from simulator.world.curves import Interpolated
 from simulator.world.profile import DISK_BYTES_PER_S, Doubt
@@ -54,6 +54,20 @@ def test_of_three_machines_two_cannot_carry_two_and_a_half():
     assert mend.kind is MendKind.SPARES
     assert mend.cost_usd_per_hour == pytest.approx(4 * 0.5)
     assert mend.cost_added_usd_per_hour == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (4, "1 x box (T4) to take over what is away: $2.00"),
+        (3, "away; 1 x box (T4) of that beyond your `count`: $2.00"),
+    ],
+)
+def test_a_spare_that_ones_own_count_does_not_have_is_called_beyond_it(count, said):
+    few = replace(ASKED, buy=BuySpec(own=(replace(BOXES.own[0], count=count),)))
+    (one,) = answer(few, planned(few, LIBRARY), lose=1).mends
+    assert sum(machines.count for machines in one.beyond_count) == 4 - count
+    assert said in mend(one)
 
 
 def test_a_plan_with_a_spare_survives_and_is_what_was_advised():
