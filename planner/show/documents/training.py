@@ -86,7 +86,8 @@ def brief(plan: TrainingPlan) -> Document:
 def in_brief(plan: TrainingPlan) -> list[TrainingOption]:
     """The answers, what nothing beats, evenly from cheap to fast, then the best of each kind of GPU not among these."""
     ranked = sorted(plan.options, key=lambda o: (not o.fits, not prose.keeps_limits(o), o.cost_usd.mid))
-    shown = [o for o in ranked if o in (plan.cheapest, plan.fastest)]
+    best = [o for o in (plan.cheapest, plan.fastest) if o] or [*prose.nearest(plan).values()]
+    shown = [o for o in ranked if o in best]
     shown += spread([o for o in ranked if o.pareto and o not in shown], FEW // 2 - len(shown))
     for o in ranked:
         if len(shown) < FEW and o.gpu not in {one.gpu for one in shown}:
@@ -97,7 +98,8 @@ def in_brief(plan: TrainingPlan) -> list[TrainingOption]:
 def named(plan: TrainingPlan) -> list[TrainingOption]:
     """Options that the answer names."""
     unsure = (plan.cheapest_at_fresh_price, plan.cheaper_if_it_fits, plan.faster_if_it_fits)
-    return [o for o in (plan.cheapest, plan.fastest, *unsure) if o]
+    best = [o for o in (plan.cheapest, plan.fastest, *unsure) if o]
+    return best or [*prose.nearest(plan).values()]
 
 
 def spread(options: Sequence[TrainingOption], count: int) -> list[TrainingOption]:

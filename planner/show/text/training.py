@@ -168,19 +168,38 @@ def no_way(plan: TrainingPlan) -> list[str]:
 
 
 def nearest_to_limits(plan: TrainingPlan) -> Iterator[str]:
+    """Those options in words, each with the limits that it breaks."""
+    for name, o in nearest(plan).items():
+        yield f"{name}: {in_short(o)}; {breaking(plan, o)}."
+
+
+def nearest(plan: TrainingPlan) -> dict[str, TrainingOption]:
     """The fastest and the cheapest by the rules of an answer, and those that break a limit by least at worst."""
     options = surest(plan.options)
     quick, cheap = fastest_of(options), cheapest_of(options)
-    assert quick
-    assert cheap
-    yield f"Fastest: {in_short(quick)}."
+    if quick is None or cheap is None:
+        return {}
     soonest = min(options, key=lambda o: o.time_s.high)
-    if plan.deadline_s and soonest.time_s.high < quick.time_s.high:
-        yield f"Earliest at worst: {in_short(soonest)}."
-    yield f"Cheapest: {in_short(cheap)}."
     least = min(options, key=dearest_usd)
+    found = {"Fastest": quick}
+    if plan.deadline_s and soonest.time_s.high < quick.time_s.high:
+        found["Earliest at worst"] = soonest
+    found["Cheapest"] = cheap
     if plan.budget_usd and dearest_usd(least) < dearest_usd(cheap):
-        yield f"Least at worst: {in_short(least)}."
+        found["Least at worst"] = least
+    return found
+
+
+def breaking(plan: TrainingPlan, o: TrainingOption) -> str:
+    """`late at worst`, `too dear even at the middle`: limits that an option breaks, and where."""
+    is_late = plan.deadline_s is not None and o.time_s.mid > plan.deadline_s
+    is_dear = plan.budget_usd is not None and o.paid_usd > plan.budget_usd
+    at_middle = [word for word, broken in (("late", is_late), ("too dear", is_dear)) if broken]
+    at_ends = [word for word in broken_at_worst(o) if word not in at_middle]
+    parts = [f"{' and '.join(at_middle)} even at the middle"] if at_middle else []
+    if at_ends:
+        parts.append(f"{' and '.join(at_ends)} at worst")
+    return ", ".join(parts)
 
 
 def dearest_usd(o: TrainingOption) -> float:
@@ -205,8 +224,12 @@ def keeps_limits(o: TrainingOption) -> bool:
 
 def at_worst(o: TrainingOption) -> str:
     """`kept`, `late`, `too dear` or `late, too dear`: at the bad ends of its band."""
-    broken = [word for word, kept in (("late", o.within_deadline), ("too dear", o.within_budget)) if not kept]
-    return ", ".join(broken) or "kept"
+    return ", ".join(broken_at_worst(o)) or "kept"
+
+
+def broken_at_worst(o: TrainingOption) -> list[str]:
+    """Words for the limits that it breaks at the bad ends of its band."""
+    return [word for word, kept in (("late", o.within_deadline), ("too dear", o.within_budget)) if not kept]
 
 
 def committed(o: TrainingOption) -> str:

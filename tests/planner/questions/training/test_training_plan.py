@@ -39,11 +39,11 @@ from planner.questions.training.reading import load_training
 from planner.questions.training.scenario import TrainingScenario
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S as ASSUMED
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
-from planner.show.documents.training import brief, document
+from planner.show.documents.training import brief, document, in_brief
 from planner.show.kept import render
 from planner.show.terminal import terminal
 from planner.show.text.explained.training import document as explained
-from planner.show.text.training import answers, doubts, length, who
+from planner.show.text.training import answers, doubts, in_short, length, nearest, who
 from planner.units.writing import Format, Screen
 from simulator.world.profile import Evidence
 
@@ -1084,6 +1084,16 @@ def test_passes_left_open_are_as_few_as_fit_and_stated_ones_stay() -> None:
     fewer = answer("gpt3", *given, f"train.accumulation={plan.cheapest.accumulation_chosen // 2}")
     assert not any(o.fits for o in fewer.options)
     assert {o.accumulation_chosen for o in vit().options} == {None}
+
+
+def test_options_nearest_to_limits_that_nothing_keeps_are_in_the_table_with_what_they_break() -> None:
+    plan = vit("budget=$1")
+    named = nearest(plan)
+    assert not plan.cheapest
+    assert {"Fastest", "Cheapest"} <= named.keys()
+    assert all(o in in_brief(plan) for o in named.values())
+    text = terminal(brief(plan), Screen(400))
+    assert f"Fastest: {in_short(named['Fastest'])}; too dear even at the middle." in text
 
 
 def test_what_does_not_surely_fit_is_counted_alike_everywhere() -> None:
