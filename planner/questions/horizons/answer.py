@@ -173,4 +173,6 @@ class Horizon:
     wall_s: float
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
+    speed_draws: int = 0
+    """Draws of predicted speeds at each level, on whose mean SLOs are judged; 0 where no speed is predicted."""
     schema: str = SCHEMA

@@ -34,7 +34,7 @@ from planner.replay.warnings import warnings_of
 from planner.search.names import with_known_names
 from planner.search.question import NothingToPlanError
 from planner.units.reading import written_duration
-from planner.units.writing import share
+from planner.units.writing import exact, share
 from planner.words.statements import assumption_line, warning_line
 from simulator.world.deployment import Drop
 
@@ -97,6 +97,7 @@ def horizon(
         check=check_day(question, ways[check], progress) if check else None,
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
+        speed_draws=REPLAYS if predicted_in(ways) else 0,
         assumptions=(
             *assumptions(question, course, ways),
             *map(assumption_line, assumptions_of(scenario, course.group.trial, catalog.assumptions)),
@@ -196,6 +197,18 @@ def not_compared(on_offer: Market, calendar: CalendarSpec) -> Iterator[str]:
         yield "spot: no spot price is known. Give `calendar.spot.price`."
 
 
+def predicted_in(ways: Ways) -> bool:
+    """Whether any speed of the machines that are compared is predicted."""
+    return any(way.candidate.group.trial.packing.doubted for way in ways.values())
+
+
+def drawn_assumption(confidence: float) -> str:
+    """How sure an answer on predicted speeds is."""
+    drawn = f"predicted speeds are {REPLAYS} draws from their bands, the same at every level"
+    asked = f"`planner plan` asks for {exact(confidence)} of the draws, which may take more machines"
+    return f"{drawn}, and SLOs are judged by their mean; {asked}"
+
+
 def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterator[str]:
     """Assumptions of the calendar, and of the kinds of machines that are compared."""
     group, calendar = course.group, question.calendar
@@ -204,6 +217,8 @@ def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterat
         f"{len(course.factors):,} minutes are taken for {len(course.levels.factor)} levels of load; each is replayed "
         f"{REPLAYS} times for {each_s:.0f} s or more on every number of machines that meets it"
     )
+    if predicted_in(ways):
+        yield drawn_assumption(group.loaded.scenario.confidence)
     yield "load changes by the minute; within it, requests come as the streams say"
     yield "machines are paid by the second, from their order until they are given back"
     if group.loaded.scenario.drop is Drop.NEVER:

@@ -20,13 +20,22 @@ def answers(horizon: Horizon) -> list[str]:
     """The cheapest way, what it commits to, and what no way can cost less than."""
     if not horizon.best:
         nearest = max(horizon.strategies, key=shortest)
-        return [f"No way meets every SLO. Nearest: {nearest.way}, {percent(on_time(nearest))} % in time."]
+        met_by = f"No way meets every SLO. Nearest: {nearest.way}, {percent(on_time(nearest))} % in time."
+        return [met_by, *mean_of_draws(horizon)]
     best = next(s for s in horizon.strategies if s.way == horizon.best)
     lines = [cheapest(best, horizon)]
     if owed := sum(part.commitment_usd for part in best.parts):
         lines.append(f"It commits you to {dollars(owed)} over the whole term, whatever is used.")
     bound = f"{dollars(horizon.bound_usd)}: the work on the cheapest machine, never idle"
-    return [*lines, f"No way on offer can cost less than {bound}."]
+    return [*lines, f"No way on offer can cost less than {bound}.", *mean_of_draws(horizon)]
+
+
+def mean_of_draws(horizon: Horizon) -> list[str]:
+    """How sure it is where speeds are predicted."""
+    if not horizon.speed_draws:
+        return []
+    judged = f"Predicted, not measured: SLOs are judged by the mean of {horizon.speed_draws} draws of the speeds"
+    return [f"{judged}, so less surely than `planner plan` does, which may take more machines."]
 
 
 def cheapest(best: Strategy, horizon: Horizon) -> str:

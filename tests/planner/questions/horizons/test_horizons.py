@@ -43,6 +43,7 @@ from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import blocks, shape_of_counts, unseen
 from planner.questions.horizons.ways import WayCandidate
 from planner.questions.horizons.weigh import horizon
+from planner.show.text.horizons import answers
 from planner.words.statements import rejection_remedy
 from simulator.clock.autoscaling import (
     Autoscaling,
@@ -58,6 +59,7 @@ from simulator.clock.autoscaling import (
 )
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Drop, Routing
+from simulator.world.profile import Doubt
 from simulator.world.workload import FixedRate, Floats, Poisson, Stream, Workload
 
 DAY = tuple(0.3 + 0.7 * np.sin(np.pi * hour / 24) ** 2 for hour in range(24))
@@ -467,6 +469,17 @@ def test_all_ways_side_by_side() -> None:
     assert found.best == min(found.strategies, key=lambda s: s.cost_usd).way
     again = horizon(asked(calendar), CATALOG, known(), created_at=MADE)
     assert replace(again, wall_s=0.0) == replace(found, wall_s=0.0)
+
+
+def test_predicted_speeds_are_said_to_be_judged_by_the_mean_of_few_draws() -> None:
+    calendar = CalendarSpec(hourly=DAY, days=1, representatives=2)
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), quantile=1.645)
+    predicted = shelf(replace(profile("a", T4, 0.15, 0.18), doubt=doubt, predicted=True))
+    for library, draws in ((predicted, 2), (known(), 0)):
+        found = horizon(asked(calendar), CATALOG, library, created_at=MADE)
+        assert found.speed_draws == draws
+        assert any("2 draws from their bands" in one for one in found.assumptions) is bool(draws)
+        assert ("judged by the mean of 2 draws" in answers(found)[-1]) is bool(draws)
 
 
 def test_levels_say_what_a_day_replayed_frame_by_frame_says() -> None:
