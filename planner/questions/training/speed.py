@@ -38,6 +38,8 @@ EXPLAINED = 0.5
 """Share of a time that the roofline must take for what it says to count, and growth from twice the samples, of 1."""
 LONG_RUNS_SLOWED = 2.3
 """Times as long as at its peak that arithmetic takes on an A100 for its power limit."""
+OF_LONG_RUNS = ", on A100s; of other GPUs less or more, as power and bandwidth hold them to it"
+"""What a share of the peak is of, where long runs say it."""
 MOVED_OVER_KEPT = 7.5
 """Bytes that a pass moves, forward and backward, over those it keeps between both: 7.0 to 7.7 of BERT, BGE and ViT."""
 SOURCES_MAX = 3
@@ -286,12 +288,13 @@ class OnePass:
         share = self.share_of_peak(END_TO_END)
         computing_s = ranged(ideal_s / share.high, ideal_s / share.mid, ideal_s / share.low)
         issued_s = self.issued_s
+        held_as = "" if self.scenario.utilization else OF_LONG_RUNS
         return PassSpeed(
             pass_s=computing_s.joined(max, issued_s),
             limit=Limit.OVERHEAD if issued_s.mid > computing_s.mid else Limit.ARITHMETIC,
             rule=SpeedRule.PEAK,
             evidence=Evidence.ASSUMED,
-            source=f"{share_text(share)} of the vendor's peak, end to end",
+            source=f"{share_text(share)} of the vendor's peak, end to end{held_as}",
             whole=True,
             least_s=issued_s.joined(max, computing_s.low),
         )

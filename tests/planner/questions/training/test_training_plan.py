@@ -991,6 +991,16 @@ def test_what_to_write_for_a_count_is_a_number_of_yaml() -> None:
             load_training(SCENARIOS / "gpt3.yaml", (change,))
 
 
+def test_a_share_of_the_peak_says_whose_runs_it_is_of() -> None:
+    """The share is that of A100s, of which power and bandwidth let others keep less; one that is stated is of any."""
+    predicted, stated = answer("gpt3", "speed=[]"), answer("gpt3", "speed=[]", "utilization=40%")
+    assert (
+        "14 % to 52 % of the vendor's peak, end to end, on A100s; of other"
+        in {o.source for o in predicted.options}.pop()
+    )
+    assert {o.source for o in stated.options} == {"40 % of the vendor's peak, end to end"}
+
+
 def test_a_list_is_no_scenario(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("- 1\n")
