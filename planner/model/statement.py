@@ -91,6 +91,7 @@ class Code(StrEnum):
     CUTTING_IS_NO_HELP = "cutting-is-no-help"
     OTHERS_MISS_TOO = "others-miss-too"
     MISSED_IN_A_REPLAY = "missed-in-a-replay"
+    QUEUES_GROW_UNSEEN = "queues-grow-unseen"
     # Warnings
     DOUBT = "doubt"
     TAKEN_FOR = "taken-for"

@@ -258,6 +258,16 @@ class Replay:
         """Whether its queues grow without end in one world, however little that showed."""
         return model in self.overloads[replication]
 
+    @property
+    def growing_unseen(self) -> list[str]:
+        """Of each world that keeps every SLO as long as it is replayed, but not its queues: the first that grows."""
+        targets = {model: need.slo.attainment for model, need in self.needs.items()}
+        return [
+            growing[0]
+            for summary, growing in zip(self.summaries, self.overloads, strict=True)
+            if growing and all(summary.models[model].slo_attainment >= at for model, at in targets.items())
+        ]
+
     @cached_property
     def kept(self) -> dict[str, bool | None]:
         """Whether each SLO is met: True or False once the whole interval lies on one side.

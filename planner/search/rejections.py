@@ -1,5 +1,6 @@
 """Rejections of fleets: what stood in the way, by how much, and the smallest change that would help."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import floor, inf
@@ -15,6 +16,7 @@ from planner.placing.duty import share_served
 from planner.placing.packing.packed import Misfit, Packing, Placed, models_bytes
 from planner.placing.sizing import Need
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
+from planner.replay.replay import Replay
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
@@ -255,17 +257,30 @@ def _missed(
     trial: Trial, model: str, bottleneck: Bottleneck, remedies: Sequence[Statement], but: tuple[Statement, ...]
 ) -> Rejection:
     observed, limit = _observed(trial, model, bottleneck)
+    why = _how_missed(trial, model, bottleneck)
     return Rejection(
         subject=trial.candidate,
         bottleneck=bottleneck,
         observed=observed,
         limit=limit,
         unit="fraction",
-        why=_how_missed(trial, model, bottleneck),
+        why=why,
+        beside=_queues_unseen(trial.replay) if why.code is Code.DRAWS_BREAK else (),
         remedies=tuple(remedies),
         but=but,
         cost_usd_per_hour=trial.cost_usd_per_hour,
     )
+
+
+def _queues_unseen(seen: Replay) -> tuple[Statement, ...]:
+    """The queue that breaks most draws, where these keep every SLO as long as they are replayed: figures of what was in
+    time show nothing of it."""
+    first = seen.growing_unseen
+    if not first or 2 * len(first) < seen.kept_together.count(False):
+        return ()
+    ((queue, _),) = Counter(first).most_common(1)
+    figures = {"unseen": float(len(first)), "draws": float(len(seen.summaries))}
+    return (Statement(code=Code.QUEUES_GROW_UNSEEN, subjects=(queue,), figures=figures),)
 
 
 def _observed(trial: Trial, model: str, bottleneck: Bottleneck) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
 from planner.show.text.readiness import about_anew, headline, mend, taken_over
+from planner.words.statements import rejection_line
 from simulator.errors import InputError
 from simulator.world.curves import Interpolated
 from simulator.world.profile import DISK_BYTES_PER_S, Doubt
@@ -113,6 +114,19 @@ def test_of_predicted_speeds_the_draws_decide_where_a_load_is_too_much_for_some(
     bear = NormalDist().cdf((sd * doubt.quantile - log(1.2)) / sd)
     broken, draws = why.figures["broken"], why.figures["draws"]
     assert 1 - broken / draws == pytest.approx(bear, abs=3.29 * (bear * (1 - bear) / draws) ** 0.5)
+
+
+def test_draws_that_keep_an_slo_only_as_long_as_they_are_replayed_are_said_to_have_queues_that_grow():
+    """Of 1.28 times the frames that a machine bears, those of six seconds wait 1.7 s at most: within the SLO of 3 s."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.02,)), shared=0.5, quantile=NormalDist().inv_cdf(0.9))
+    shy = shelf(replace(profile("a", T4, 0.0, 0.016), doubt=doubt, predicted=True))
+    asked = scenario([model("a", 3.0)], {"a": (4, 10.0)}, buy=BOXES, horizon=6.0, warmup=0.0)
+    at, kept = "2026-07-25T00:00:00", planned(asked, shy)
+    grown = whatif(loaded(asked), CATALOG, shy, kept, lose=0, load=2, overrides=(), created_at=at)
+    ((case,), no) = grown.cases, grown.cases[0].rejection
+    assert case.models[0].slo_attainment.mean == 1
+    assert no.why.code is Code.DRAWS_BREAK
+    assert "keep every SLO as long as they are replayed, but queues of a grow in them without end" in rejection_line(no)
 
 
 def test_what_mends_a_plan_with_a_spare_has_one_too():
