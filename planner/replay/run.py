@@ -1,5 +1,6 @@
 """Running: a deployment is replayed until every SLO is decided."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -80,7 +81,7 @@ def replay(
     where 40 would not decide, or where more draws break an SLO than chance has it of one that does; one that keeps all
     after a few is left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict
     falls at one of a few looks, whose intervals are wider for it (Bonferroni): at the first that leaves no doubt.
-    `tell` hears how much of the way to the next look is done.
+    `tell` hears how much of the way to the last look is done.
     Where a verdict counts draws of speeds, later looks are at many more draws, of which it is only counted how many
     keep every SLO. `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
     `ranked`: it is only set beside others, by what the first look sees.
@@ -155,7 +156,7 @@ def _in_turn(
         if count == 1 and not so_far.screened:
             worlds, first_seed = draws.worlds.apart, draws.seed_at(0)
             so_far = replace(so_far, first=partial(_window, worlds, first_seed, one.figures.summary))
-        tell(count / next(look for look in so_far.looks if look >= count))
+        tell(_way(count, so_far.looks))
         if _is_enough(so_far) or (verdict_only and count % LOST_EVERY == 0 and so_far.far_off):
             break
     return so_far
@@ -175,11 +176,18 @@ def _looked_wider(first: Replay, draws: Replications, tell: Callable[[float], No
         while wide.draws < look:
             seeds = draws.seeds(wide.draws, min(look, wide.draws + COUNTED_AT_ONCE))
             wide = wide.and_more(first, draws.worlds.shares(seeds))
-            tell(wide.draws / look)
+            tell(_way(wide.draws, first.looks))
         so_far = replace(first, wide=wide, requests=wide.requests)
         if so_far.decided or so_far.given_up:
             break
     return so_far
+
+
+def _way(count: int, looks: Sequence[int]) -> float:
+    """Share of the way that so many replications are, each look as long as another: 50 of (100, 400) are a quarter."""
+    done = bisect_left(looks, count)
+    begin = looks[done - 1] if done else 0
+    return (done + (count - begin) / (looks[done] - begin)) / len(looks)
 
 
 def _ends(so_far: Replay, most: int) -> list[int]:

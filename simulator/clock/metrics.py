@@ -11,6 +11,7 @@ from operator import add
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.clock.records import Batches, Outcome, Requests, SimulationResult, StationUse
 from simulator.flow.figures import StageMetrics, StationMetrics, times
@@ -129,6 +130,17 @@ def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
         },
         stations={station.id: _station(result, station) for station in deployment.stations},
     )
+
+
+def attainments(result: SimulationResult, warmup_s: float = 0.0) -> dict[str, float]:
+    """SLO attainment alone of every model, as `summarise` has it."""
+    slo_s = slos_s(result.deployment)
+    found = {}
+    for model, requests in result.requests.items():
+        late = _after(requests.to_answer(), warmup_s)
+        judged = _judged(late.arrival_s, slo_s[model], result.duration_s)
+        found[model] = _ratio(int(np.count_nonzero(_in_time(late, slo_s[model])[:judged])), judged)
+    return found
 
 
 def _profiles(deployment: Deployment) -> dict[tuple[str, str], Profile]:
@@ -289,8 +301,7 @@ class Tally(NamedTuple):
 
 def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s: float, end_s: float) -> Tally:
     came, requests = requests, requests.to_answer()
-    first = int(requests.arrival_s.searchsorted(warmup_s))
-    late = requests if not first else requests.since(first)
+    late = _after(requests, warmup_s)
     arrived = len(late.arrival_s)
     _, dropped, waiting, running = map(int, np.bincount(late.outcome, minlength=OUTCOMES))
     finished = arrived - dropped - waiting - running
@@ -300,7 +311,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         done = late.outcome == FINISHED
         queued_s = queued_s[done]
     latency_s = took_s if finished == arrived else took_s[done]
-    in_time = took_s <= slo_s + IN_TIME_S
+    in_time = _in_time(late, slo_s)
     # Of those who came later only the quick have finished: to judge them would be to flatter.
     judged = _judged(late.arrival_s, slo_s, end_s)
     sizes = [w.batches.count[(w.batches.start_s >= warmup_s) & ~w.batches.aborted] for w in worked]
@@ -317,7 +328,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         judged_in_time=int(np.count_nonzero(in_time[:judged])),
         batched=sum(int(np.add.reduce(n)) for n in sizes),
         batches=sum(map(len, sizes)),
-        finished_in_all=finished + int(np.count_nonzero(requests.outcome[:first] == FINISHED)),
+        finished_in_all=int(np.count_nonzero(requests.outcome == FINISHED)),
         mean_s=_mean(latency_s),
         mean_queueing_s=_mean(queued_s),
         stretches=stretches,
@@ -335,6 +346,17 @@ def finished_latency_s(requests: Requests, warmup_s: float) -> Floats:
     latency_s = requests.finish_s[first:] - requests.arrival_s[first:]
     finished_s: Floats = latency_s[requests.outcome[first:] == FINISHED]
     return finished_s
+
+
+def _after(requests: Requests, warmup_s: float) -> Requests:
+    """Those that arrived after the warm-up."""
+    first = int(requests.arrival_s.searchsorted(warmup_s))
+    return requests.since(first) if first else requests
+
+
+def _in_time(requests: Requests, slo_s: float) -> npt.NDArray[np.bool_]:
+    """Which of them finished within the SLO."""
+    return requests.finish_s - requests.arrival_s <= slo_s + IN_TIME_S
 
 
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:

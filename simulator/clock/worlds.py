@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from simulator.clock.metrics import Summary, Tally, device_metrics, finished_latency_s, summarise, total
+from simulator.clock.metrics import Summary, Tally, attainments, device_metrics, finished_latency_s, summarise, total
 from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
@@ -93,15 +93,16 @@ class Worlds:
 
     def shares(self, seeds: Sequence[int]) -> "Shares":
         """Replications by what says whether SLOs are met."""
-        if self._pays(len(seeds)) and self._plain and not self._plain.swapping:
+        if self._pays(len(seeds)) and self._plain:
             return self._plain.shares(seeds)
-        seen = list(self.seen(seeds))
-        models = seen[0].summary.models
-        return Shares(
-            {model: np.array([one.summary.models[model].slo_attainment for one in seen]) for model in models},
-            tuple(one.growing for one in seen),
-            sum(one.requests for one in seen),
-        )
+        in_time, growing, requests = [], [], 0
+        for seed in seeds:
+            result = self.result(seed)
+            in_time.append(attainments(result, self.warmup_s))
+            growing.append(self._growing(result))
+            requests += result.request_count
+        by_model = {model: np.array([one[model] for one in in_time]) for model in in_time[0]}
+        return Shares(by_model, tuple(growing), requests)
 
     def _pays(self, replications: int) -> bool:
         """Whether so many are worth fetching machine code."""
@@ -114,11 +115,13 @@ class Worlds:
             summary=summarise(result, self.warmup_s),
             requests=result.request_count,
             latency_counts={m: counts_of(finished_latency_s(r, self.warmup_s)) for m, r in result.requests.items()},
-            growing=self._growing(result) if self.deployment.doubted else (),
+            growing=self._growing(result),
             wall_s=result.wall_s,
         )
 
     def _growing(self, result: SimulationResult) -> tuple[str, ...]:
+        if not self.deployment.doubted:
+            return ()
         world = result.deployment
         plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
         if plain and compute_load(world, self.rates_rps) < 1:
@@ -192,7 +195,14 @@ class PlainWorlds:
             yield WorldFigures(summary, requests, counts, growing, each_s + perf_counter() - began_s)
 
     def shares(self, seeds: Sequence[int]) -> Shares:
-        """Replications by what says whether SLOs are met, where no models take turns in memory."""
+        """Replications by what says whether SLOs are met."""
+        if self.swapping:
+            seen = list(self.seen(seeds))
+            return Shares(
+                {model: np.array([one.summary.models[model].slo_attainment for one in seen]) for model in self.models},
+                tuple(one.growing for one in seen),
+                sum(one.requests for one in seen),
+            )
         costs = self._costs(seeds)
         judged, in_time, requests = zip(*self._each(seeds, costs, self._judged), strict=True)
         with np.errstate(invalid="ignore"):

@@ -68,10 +68,11 @@ def test_looks_at_many_draws_say_how_far_they_are() -> None:
     of, shares = asked(LOOKED_AT_AGAIN_S), list[float]()
     one = replay(of.scenario, demand(of.scenario), of.needs, screened(of).deployment, screen=False, tell=shares.append)
     assert one.wide is not None
-    again = shares[one.looks[0] :]
-    assert again[0] == pytest.approx((one.looks[0] + COUNTED_AT_ONCE) / one.looks[1])
-    assert again[-1] == 1
-    assert all(0 < share <= 1 for share in again)
+    first, again = shares[: one.looks[0]], shares[one.looks[0] :]
+    assert first[-1] == pytest.approx(1 / len(one.looks))
+    assert again[0] == pytest.approx((1 + COUNTED_AT_ONCE / (one.looks[1] - one.looks[0])) / len(one.looks))
+    assert again[-1] == pytest.approx((one.looks.index(one.wide.draws) + 1) / len(one.looks))
+    assert shares == sorted(shares)
 
 
 @pytest.mark.parametrize("is_random", [False, True])

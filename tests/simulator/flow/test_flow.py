@@ -363,7 +363,12 @@ def test_figures_say_where_the_time_goes() -> None:
 
 
 def test_worlds_of_a_pipeline_are_those_of_simulate() -> None:
-    (figures,) = Worlds(crossing(), CAMERA, 10.0, 1.0, {"p": 10.0}).seen([3])
+    worlds = Worlds(crossing(), CAMERA, 10.0, 1.0, {"p": 10.0})
+    (figures,) = worlds.seen([3])
+    shares = worlds.shares([3])
+    assert {model: list(share) for model, share in shares.in_time.items()} == {
+        model: [one.slo_attainment] for model, one in figures.summary.models.items()
+    }
     assert repr(figures.summary) == repr(summarise(simulate(crossing(), CAMERA, 10.0, 3), 1.0))
     assert figures.requests == 100
 
