@@ -1,8 +1,13 @@
 """Figures that are predicted, with what they may be at least and at most."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import add, mul
+from statistics import NormalDist
+
+BEYOND_A_TENTH = NormalDist().inv_cdf(0.9)
+"""Standard deviations from the middle of a normal distribution to where a tenth lies beyond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,18 @@ class Range:
         """A function of two figures that rises with both."""
         ends = other.ends if isinstance(other, Range) else (other,) * 3
         return ranged(*map(join, self.ends, ends))
+
+    def chance_within(self, limit: float) -> float:
+        """Probability that the figure is at most `limit`: its logarithm is normal on either side of the middle.
+
+        12 h (9 to 16): 0.5 within 12 h, 0.9 within 16 h, 0.99 within 20.2 h.
+        """
+        if not math.isfinite(self.mid):
+            return 0.0
+        end = self.high if limit > self.mid else self.low
+        if end == self.mid:
+            return float(limit >= self.mid)
+        return NormalDist().cdf(BEYOND_A_TENTH * math.log(limit / self.mid) / abs(math.log(end / self.mid)))
 
     def each(self, change: Callable[[float], float]) -> "Range":
         """A rising function of all three ends."""

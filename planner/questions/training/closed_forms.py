@@ -18,8 +18,8 @@ BACKWARD_SHARE = 2 / 3
 """Share of the backward pass in a step's operations: it has one product for weights and one for inputs."""
 FORWARD_SHARE = 1 / 3
 """Share of the forward pass: it has one product."""
-FLOPS_PER_PARAM_TOKEN = {"none": 6.0, "selective": 6.0, "full": 8.0}
-"""Operations for each parameter and token: 2 forward, 4 backward, 2 more where the forward pass is run again."""
+FLOPS_PER_PARAM_TOKEN = 6.0
+"""Operations for each parameter and token: 2 forward, 4 backward."""
 STEP_OVER_INFERENCE = ranged(3.0, 3.5, 4.9)
 """A training step over an inference batch of the same size: tenth, half, nine tenths of timm's networks, RTX 3090."""
 DEPTHWISE_STEP_OVER_INFERENCE = 4.6

@@ -50,7 +50,6 @@ from planner.units.errors import Wrong
 from planner.units.writing import counted
 from simulator.world.power import AT_FULL_PACE
 
-PLAIN_FLOPS = FLOPS_PER_PARAM_TOKEN["none"]
 WINOGRAD = 2.25
 """Times that convolutions may seem to pass the peak: Winograd's form of 3x3 takes 16 products where 36 are counted."""
 
@@ -176,7 +175,7 @@ def reached_flops_per_s(scenario: TrainingScenario, subject: Subject, speed: Spe
     samples_per_s = speed.rate or (batch / speed.step if speed.step else 0.0)
     if speed.run and data.samples and train.epochs:
         samples_per_s = data.samples * data.used * train.epochs / speed.run
-    return subject.step_flops(samples_per_s, PLAIN_FLOPS) / speed.gpu_count
+    return subject.step_flops(samples_per_s, FLOPS_PER_PARAM_TOKEN) / speed.gpu_count
 
 
 def loader_rates(loaded: LoadedTraining, gpus: Collection[str], library: Library) -> dict[str, float]:
@@ -314,6 +313,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         source=step.source,
         sources=step.sources,
         within_deadline=is_within(time_s.high, scenario.deadline),
+        deadline_probability=None if scenario.deadline is None else time_s.chance_within(scenario.deadline),
         within_budget=is_within(max(usd.high, commitment_usd), scenario.budget),
     )
 

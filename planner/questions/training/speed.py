@@ -18,7 +18,7 @@ from planner.prediction.predict import Predictor
 from planner.prediction.rules.bands import joined
 from planner.prediction.rules.roofline import Bound, PrecisionError, Roofline, latency_s, peak_flops
 from planner.prediction.trainings import PASSES, slowed_by_power, step_case
-from planner.questions.training.closed_forms import END_TO_END, FORWARD_SHARE, step_from_inference
+from planner.questions.training.closed_forms import END_TO_END, step_from_inference
 from planner.questions.training.layout import Subject
 from planner.questions.training.scenario import SpeedSpec, TrainingScenario
 from simulator.world.curves import Curve, Interpolated
@@ -319,18 +319,15 @@ class OnePass:
     @property
     def issued_s(self) -> Range:
         """Least time of a pass: its operators are issued one after another."""
-        again = FORWARD_SHARE if self.scenario.train.recompute == "full" else 0.0
-        return self.subject.issued_s * (1 + again)
+        return self.subject.issued_s * (1 + self.scenario.computed_again)
 
     def share_of_peak(self, published: Range) -> Range:
         """The share of the peak that the scenario states, else the published band."""
         return exactly(self.scenario.utilization) if self.scenario.utilization else published
 
     def again(self, speed: PassSpeed) -> PassSpeed:
-        """The speed with one more forward pass where activations are computed again."""
-        if self.scenario.train.recompute != "full":
-            return speed
-        return replace(speed, pass_s=speed.pass_s * (1 + FORWARD_SHARE))
+        """The speed with what is computed again for activations that are not kept."""
+        return replace(speed, pass_s=speed.pass_s * (1 + self.scenario.computed_again))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

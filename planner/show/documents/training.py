@@ -187,6 +187,8 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.figures("cost", lambda o: prose.between(o.cost_usd, prose.usd), "cost_usd.mid"),
     ]
     chosen_columns += _beside_cost(rows, shown)
+    if plan.deadline_s:
+        chosen_columns.append(rows.shown("in time", "deadline_probability", prose.probability))
     if not all(map(prose.keeps_limits, shown)):
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [

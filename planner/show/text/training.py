@@ -136,8 +136,20 @@ def memory_band(o: TrainingOption) -> str:
 def in_short(o: TrainingOption) -> str:
     """An option in one line."""
     doubt = "" if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is not Fits.LIKELY else "; may run out of memory"
-    figures = f"{between(o.time_s)}, {between(o.cost_usd, usd)}{commitment(o)}"
+    figures = f"{between(o.time_s)}{in_time(o)}, {between(o.cost_usd, usd)}{commitment(o)}"
     return f"{who(o)}: {figures}, held by {o.bottleneck}{in_passes(o)}{doubt}"
+
+
+def in_time(o: TrainingOption) -> str:
+    """`, in time with 94 %`: the probability that the deadline holds; nothing without one."""
+    return "" if o.deadline_probability is None else f", in time with {probability(o.deadline_probability)}"
+
+
+def probability(value: float) -> str:
+    """`94 %`, never rounded to what is certain: `over 99 %`, `under 1 %`."""
+    if 0.99 < value < 1:
+        return "over 99 %"
+    return "under 1 %" if 0 < value < 0.01 else f"{100 * value:.0f} %"
 
 
 def in_passes(o: TrainingOption) -> str:
@@ -265,7 +277,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
 def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
-    lines = [*plan.warnings, *weak_lines(plan), *starved_lines(plan, held)]
+    lines = [*plan.warnings, *weak_lines(plan), *band_lines(plan), *starved_lines(plan, held)]
     lines += [sentence(warning(one)[0]) for one in plan.stale_prices]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     old = {one.what.subjects[1] for one in plan.stale_prices}
@@ -282,6 +294,12 @@ def weak_lines(plan: TrainingPlan) -> Iterator[str]:
         yield f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err."
     if kinds := sorted({o.gpu for o in weak if o.rule is SpeedRule.STATED}):
         yield f"The speed of {names(kinds)} is what the scenario states, carried over to other numbers of GPUs."
+
+
+def band_lines(plan: TrainingPlan) -> Iterator[str]:
+    """What a band means, where any option has one."""
+    if any(o.time_s.low < o.time_s.high for o in plan.options):
+        yield "About a tenth of cases lie beyond either end of a band."
 
 
 def starved_lines(plan: TrainingPlan, by: Sequence[Limit] = (Limit.LOADER, Limit.STORAGE)) -> list[str]:

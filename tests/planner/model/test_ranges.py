@@ -1,11 +1,13 @@
 """Figures with ends: sums and products keep their order, and hold whatever is drawn from their parts."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.model.ranges import Range, exactly, ranged
 
 NUMBERS = st.floats(0.001, 1000)
+SHARES = st.floats(1.01, 10)
 RANGES = st.tuples(NUMBERS, NUMBERS, NUMBERS).map(lambda ends: ranged(*sorted(ends)))
 
 
@@ -34,3 +36,13 @@ def test_a_number_is_a_figure_without_a_band(figure: Range, number: float) -> No
 def test_ends_stay_in_order(one: Range, two: Range) -> None:
     for figure in (one * two, one + two):
         assert list(figure.ends) == sorted(figure.ends)
+
+
+@given(st.tuples(NUMBERS, SHARES, SHARES), NUMBERS, SHARES)
+def test_a_tenth_of_cases_lie_beyond_either_end(band: tuple[float, float, float], limit: float, more: float) -> None:
+    mid, below, above = band
+    figure = ranged(mid / below, mid, mid * above)
+    assert list(map(figure.chance_within, figure.ends)) == pytest.approx([0.1, 0.5, 0.9])
+    assert 0 <= figure.chance_within(limit) <= figure.chance_within(limit * more) <= 1
+    assert exactly(mid).chance_within(mid) == 1
+    assert exactly(mid).chance_within(mid / more) == 0

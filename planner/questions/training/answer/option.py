@@ -89,6 +89,8 @@ class TrainingOption:
     it."""
     within_deadline: bool
     """It meets the deadline even at the late end."""
+    deadline_probability: float | None = None
+    """Probability that it meets the deadline, by the band of its time; None without a deadline."""
     within_budget: bool
     """It keeps the budget even at the dear end, commitments counted whole."""
     pareto: bool = False

@@ -157,6 +157,14 @@ def test_gpt3_takes_355_years_or_1024_gpus() -> None:
     assert plan.fastest == many
 
 
+@pytest.mark.parametrize(("hidden", "heads", "percent"), [(12_288, 96, 2.7), (20_480, 128, 1.6)])
+def test_selective_recomputation_takes_what_its_authors_count(hidden: int, heads: int, percent: float) -> None:
+    """Of GPT-3, and of 530 billion parameters, arXiv 2205.05198."""
+    width = [f"model.transformer.hidden={hidden}", f"model.transformer.heads={heads}"]
+    scenario = load_training(SCENARIOS / "gpt3.yaml", [*width, "train.recompute=selective"]).scenario
+    assert round(100 * scenario.computed_again, 1) == percent
+
+
 def test_llama_is_told_by_a_band_not_by_one_utilization() -> None:
     plan = answer(
         "gpt3", "speed=[]", "train.recompute=selective", "train.accumulation=4", "parallel={zero: 3}",
