@@ -13,7 +13,7 @@ from support.figures import held_elsewhere, not_shown
 from support.notebook import run
 from support.paths import ROOT, SCENARIOS
 from support.shown import WALKED
-from support.walks import pictures, saved, shown_anew, steps
+from support.walks import ageless, pictures, saved, shown_anew, steps
 
 DOCS = ROOT / "docs"
 TUTORIAL = DOCS / "tutorial.md"
@@ -66,7 +66,7 @@ def test_a_page_runs_and_answers_as_shown(file, here):
         printed += out
         if UPDATE:
             page = shown_anew(page, step.answer, out)
-        assert UPDATE or f"\n{step.answer}" in f"\n{out}", (step.words, out)
+        assert UPDATE or ageless(f"\n{step.answer}") in ageless(f"\n{out}"), (step.words, out)
     elsewhere = held_elsewhere(file.relative_to(ROOT).as_posix())
     assert set(not_shown(page, printed)) <= {figure for _, figures in elsewhere for figure in figures}
     drawn = pictures(page)

@@ -25,7 +25,10 @@ def plan(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Keep the plan here; plan.json unless --format json, or exit 4 or 5."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Keep the plan here; plan.json or infeasible.json, unless --format json, or exit 4 or 5.",
         ),
     ] = None,
     strict: Annotated[
@@ -55,8 +58,7 @@ def plan(
     from planner.show.documents.brief import brief
     from planner.show.kept import render
 
-    target = target_of(out, form)
-    if target:
+    if target := target_of(out, form, feasible=True):
         check_target(target, scenario)
     conditions = list(map(parse_condition, fail_on or []))
 
@@ -79,7 +81,8 @@ def plan(
         emit(brief(found, stdout_screen()) if short else render(found, form, stdout_screen()))
         vain = found.interrupted and not found.feasible
         unwanted = out is None and bool(over or too_weak or vain)  # it takes no place of a plan that somebody wanted
-        kept = target is None or unwanted or keep(found, target, form, quiet) or out is None
+        place = target_of(out, form, feasible=found.feasible)
+        kept = place is None or unwanted or keep(found, place, form, quiet) or out is None
         for line in [*over, *too_weak]:
             note(line)
         return found, status_of(found, kept=kept, over=bool(over), too_weak=bool(too_weak))
@@ -121,9 +124,10 @@ def again(scenario: Path, answer: "Callable[[], tuple[Plan, ExitCode]]") -> NoRe
     raise AssertionError("a file is watched for ever")
 
 
-def target_of(out: Path | None, form: Format) -> Path | None:
-    """Where a plan is kept; None where it is not."""
-    return out or (None if form is Format.JSON else Path("plan.json"))
+def target_of(out: Path | None, form: Format, *, feasible: bool) -> Path | None:
+    """Where a plan is kept; None where it is not. One that came to nothing takes no place of a good one."""
+    name = "plan.json" if feasible else "infeasible.json"
+    return out or (None if form is Format.JSON else Path(name))
 
 
 def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:

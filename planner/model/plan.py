@@ -98,8 +98,11 @@ class Prediction:
     batch_size: int
     latency_s: Estimate
     """Of a batch of that size."""
-    memory_bytes: Estimate
-    """Weights, which are exact, and workspace."""
+    memory_bytes: int
+    """The most that is allocated: weights, which are exact, and the tensors of a batch."""
+    reserved_bytes: int
+    """What a plan keeps free: the same with libraries' own workspace and the allocator's slack. A process's context
+    comes on top."""
     load_s: Estimate
     """Of all weights."""
     memory_evidence: Evidence = Evidence.PREDICTED

@@ -178,7 +178,7 @@ class Predictor:
         """Time, memory and loading of a pair, measured or not; None where nothing can be said."""
         if (measured := self.library.get(model, gpu, precision)) is not None:
             at = measured.largest_batch if batch is None else batch
-            return interpolated(measured, at, self.gpus.get(gpu), self.grounds.facts(model))
+            return interpolated(measured, at, self.gpus.get(gpu), self.grounds.held_numbers(model))
         pair = self.predicted_pair(model, gpu, precision)
         return None if pair is None else pair.prediction(batch)
 

@@ -18,25 +18,25 @@ from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.work import Facts, FactsError
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library, find_profiles
+from calibrate.library.memory import Room, room_in
 from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
-from planner.prediction.effects import FP8_BYTES, PredictedCase, at_size
+from planner.prediction.effects import PredictedCase, at_size
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
 from planner.prediction.predict import is_alike
 from planner.prediction.rules.bands import around
 from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.grounds import Grounds
-from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps
 from simulator.errors import InputError
 from simulator.near import SURE
 from simulator.world.hardware import GPU
-from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
+from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile, weakest
 
 COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
@@ -74,8 +74,7 @@ class QueryAnswer:
     latency_low_s: float | None = None
     latency_high_s: float | None = None
     memory_bytes: int | None = None
-    """What a plan keeps free, as it does for the same question: weights, and a batch's tensors with libraries' own
-    workspace and the allocator's slack. The context of a process comes on top."""
+    """The most that is allocated: weights, and the tensors of a batch that lie in memory at once."""
     rule: str = ""
     """`published`, `profile` (plans have one whose batches enclose it), `series` (other batches of it were published),
     or how near the nearest published case is."""
@@ -84,8 +83,9 @@ class QueryAnswer:
     """Ids of publications, parted by blanks, those of the same model first."""
     reason: str = ""
     """Why nothing is predicted."""
-    tensor_bytes: int | None = None
-    """Part of `memory_bytes`, as layers were traced: weights, and the tensors that lie in memory at once."""
+    reserved_bytes: int | None = None
+    """What a plan keeps free, as it does for the same question: `memory_bytes`, libraries' own workspace and the
+    allocator's slack. The context of a process comes on top."""
 
 
 @dataclass(frozen=True)
@@ -214,16 +214,16 @@ class QueryKnowledge:
             estimate = self.ordered.predict(case, shipped_layers(case.architecture, case.input))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         evidence, named = "published" if same else "predicted", publications(case, same or series)
-        return answered(estimate, self._memory_bytes(case, precision or case.precision), rule, evidence, named, case)
+        return answered(estimate, self._memory(case, precision or case.precision), rule, evidence, named)
 
-    def _memory_bytes(self, case: PredictedCase, precision: str) -> int | None:
+    def _memory(self, case: PredictedCase, precision: str) -> Room | None:
         """As a plan has it where it has no profile; None where nothing is known of weights or layers."""
         counts = _counts(case)
         if counts is None or counts.params is None or counts.held is None:
             return None
         sized = precision if precision in WEIGHT_BYTES else SIZED_AS[precision]
         footprint = self.grounds.footprint(case.architecture, self.gpus[case.gpu], sized, counts)
-        return round(footprint.memory_bytes(case.batch).value)
+        return footprint.memory(case.batch)
 
 
 def of_profile(case: PredictedCase, profile: Profile, same: Sequence[PublishedPoint]) -> QueryAnswer:
@@ -232,23 +232,23 @@ def of_profile(case: PredictedCase, profile: Profile, same: Sequence[PublishedPo
     estimate, ran = around(profile.latency(case.batch), sd), profile.latency_evidence
     evidence = ran if case.batch in profile.latency.x else weakest(ran, Evidence.FITTED)
     named = publications(case, same) if same else ("profile",)
-    held_bytes = round(interpolated(profile, case.batch).memory_bytes.value)
-    return answered(estimate, held_bytes, "published" if same else "profile", str(evidence), named, case)
+    counts = _counts(case)
+    room = room_in(profile, counts.held if counts else None, case.batch)
+    memory = Room(profile.weight_bytes + room.allocated, profile.weight_bytes + room.reserved)
+    return answered(estimate, memory, "published" if same else "profile", str(evidence), named)
 
 
-def answered(
-    latency_s: Estimate, memory_bytes: int | None, rule: str, evidence: str, sources: Sequence[str], case: PredictedCase
-) -> QueryAnswer:
+def answered(latency_s: Estimate, memory: Room | None, rule: str, evidence: str, sources: Sequence[str]) -> QueryAnswer:
     """A time and what it rests on."""
     return QueryAnswer(
         latency_s=latency_s.value,
         latency_low_s=latency_s.low,
         latency_high_s=latency_s.high,
-        memory_bytes=memory_bytes,
+        memory_bytes=None if memory is None else round(memory.allocated),
         rule=rule,
         evidence=evidence,
         sources=" ".join(sources),
-        tensor_bytes=tensor_bytes(case),
+        reserved_bytes=None if memory is None else round(memory.reserved),
     )
 
 
@@ -338,15 +338,6 @@ def _counts(case: PredictedCase) -> names.Architecture | None:
         return case.counted
     known = names.facts_of(case.architecture, case.input)
     return known and replace(at_size(known, case.input), held=held_numbers(case.architecture, case.input))
-
-
-def tensor_bytes(case: PredictedCase) -> int | None:
-    """Weights, and what layers hold at once; None where they are not known."""
-    counts = _counts(case)
-    if counts is None or counts.params is None or counts.held is None:
-        return None
-    activations = counts.held * case.batch * VALUE_BYTES.get(case.precision, FP8_BYTES)
-    return round(counts.params * WEIGHT_BYTES.get(case.precision, FP8_BYTES) + activations)
 
 
 def batch_of(written: str) -> int | None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from calibrate.layers.facts import facts
+from calibrate.library.held import TRACED_ERROR
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.exports.targets import files_of
@@ -19,7 +20,7 @@ from planner.io.load import Loaded, ScenarioError, load_scenario, workload
 from planner.model.calendar import CalendarSpec
 from planner.model.choices import Target
 from planner.model.parts.fields import Precision
-from planner.model.plan import Estimate, PredictionRule
+from planner.model.plan import PredictionRule
 from planner.model.progress import silent
 from planner.model.statement import Code
 from planner.prediction.learnt import learnt
@@ -117,9 +118,7 @@ def test_profile_plan_simulate_merge_study_and_horizon_know_the_same(
     doubt = predicted.doubt
     quantile = doubt.quantile if doubt else End.HIGH
     assert at_quantile(shown.latency_s, quantile) == pytest.approx(used.latency(batch), rel=1e-6)
-    low, middle, high = (getattr(shown.memory_bytes, end) - used.weight_bytes for end in ("low", "value", "high"))
-    workspace = Estimate(value=middle, low=low, high=high)
-    assert at_quantile(workspace, quantile) == pytest.approx(used.workspace(batch), rel=1e-6)
+    assert shown.reserved_bytes == pytest.approx(used.weight_bytes + used.workspace(batch), rel=1e-6)
     assert at_quantile(shown.load_s, quantile) == pytest.approx(used.load(used.weight_bytes), rel=1e-6)
 
     answer = plan(loaded, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
@@ -245,7 +244,7 @@ def test_memory_and_loads_follow_the_size_of_numbers(model: str, gpu: str) -> No
         )
     for batch in (1, 4, 32, 256):
         single, half, quarter = (held[precision].workspace(batch) for precision in ("fp32", "fp16", "int8"))
-        assert (half.tensors, quarter.tensors) == pytest.approx((0.5 * single.tensors, 0.25 * single.tensors))
+        assert (half.allocated, quarter.allocated) == pytest.approx((0.5 * single.allocated, 0.25 * single.allocated))
         assert 0.5 * single.reserved <= half.reserved <= single.reserved
         assert 0.25 * single.reserved <= quarter.reserved <= half.reserved
 
@@ -306,8 +305,8 @@ def test_memory_that_nobody_saw_is_what_layers_hold_and_room_for_libraries() -> 
     footprint = PREDICTOR.predicted_pair("resnet18", "A100-40GB", "fp32").footprint  # type: ignore[union-attr]
     each = facts("resnet18").peak_activation_bytes_per_sample
     rooms = [footprint.workspace(batch) for batch in (1, 4, 64)]
-    assert [room.tensors for room in rooms] == [each, 4 * each, 64 * each]
-    assert all(room.reserved > room.tensors for room in rooms)
+    assert [room.allocated for room in rooms] == [each, 4 * each, 64 * each]
+    assert all(room.reserved > room.allocated for room in rooms)
     assert footprint.weight_bytes == facts("resnet18").weight_bytes
 
 
@@ -321,10 +320,12 @@ def test_predict_profile_and_plans_say_one_memory(model: str, gpu: str, precisio
     for batch in filter(used.latency.covers, (1, 8, 32)):
         row = {"gpu": gpu, "model": model, "precision": precision, "runtime": "", "batch": str(batch)}
         seen_bytes = used.weight_bytes + used.workspace(batch)
-        assert TABLES.answer(row).memory_bytes == pytest.approx(seen_bytes, rel=0.01), batch
+        told = TABLES.answer(row)
+        assert told.reserved_bytes == pytest.approx(seen_bytes, rel=0.01), batch
         shown = PREDICTOR.predict(model, gpu, precision, batch)
         assert shown is not None
-        assert shown.memory_bytes.value == pytest.approx(seen_bytes, rel=0.01), batch
+        assert shown.reserved_bytes == pytest.approx(seen_bytes, rel=0.01), batch
+        assert shown.memory_bytes == pytest.approx(told.memory_bytes, rel=TRACED_ERROR), batch
 
 
 def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import typer
 from support.answers import BEST, INFEASIBLE, PLAN
 from support.paths import ROOT
 from support.shown import SHOWN, chains
+from support.walks import ageless
 
 from planner import __main__ as entry
 from planner import cli
@@ -120,10 +121,6 @@ def can_be_rented_for_less_than_retired_machines(best):
     assert {model.mode for model in best.models} == {"resident"}
 
 
-DAYS_OLD = re.compile(r"\d+(?= days old)")
-"""Grows by one a day."""
-
-
 def readme_shows(out):
     """The answer at the top, whole. UPDATE_README=1 writes it anew."""
     readme = ROOT / "README.md"
@@ -132,7 +129,7 @@ def readme_shows(out):
     if os.environ.get("UPDATE_README"):
         readme.write_text("".join((before, fence, out, end, after)), encoding="utf-8")
     else:
-        assert DAYS_OLD.sub("", answer) == DAYS_OLD.sub("", out)
+        assert ageless(answer) == ageless(out)
 
 
 def test_readme_is_short():

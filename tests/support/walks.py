@@ -8,6 +8,8 @@ from dataclasses import dataclass
 SAVED = re.compile(r"[Ss]ave it as `([\w.]+)`.*?^```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ planner (.*?)(?:\s+# exit (\d))?$", re.MULTILINE)
+DAYS_OLD = re.compile(r"\d+\s+days\s+old")
+"""Of a price; grows by one a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ def steps(page: str) -> Iterator[Step]:
             yield Step(shlex.split(words), int(code or 0), "")
         words, code = last
         yield Step(shlex.split(words), int(code or 0), answer)
+
+
+def ageless(text: str) -> str:
+    """The text on whatever day it was written."""
+    return DAYS_OLD.sub("days old", text)
 
 
 def shown_anew(page: str, answer: str, out: str) -> str:

@@ -33,11 +33,6 @@ def at_least(estimate: Estimate, least: float) -> Estimate:
     return Estimate(value=value, low=max(estimate.low, least), high=estimate.high * value / estimate.value)
 
 
-def plus(exact: float, estimate: Estimate) -> Estimate:
-    """100 MB and 20 MB (10 to 40): 120 MB (110 to 140)."""
-    return Estimate(value=exact + estimate.value, low=exact + estimate.low, high=exact + estimate.high)
-
-
 def joined(one: Estimate, other: Estimate) -> Estimate:
     """The mean of both by their certainty; where they differ by more than they say, as much less sure (Birge, 1932).
 

@@ -72,6 +72,10 @@ class Grounds:
         load = LoadTime(source.load.t0_s, self._load_rate(gpu, link_share))
         return Footprint(layers, workspace, load, context_bytes)
 
+    def held_numbers(self, model: str) -> float | None:
+        """What its layers hold at once for a sample; None where they are not known."""
+        return self._counts(model).held
+
     def _counts(self, model: str) -> names.Architecture:
         """Of its layers, else of published tables; of nothing where neither has it."""
         layers = self.facts(model)

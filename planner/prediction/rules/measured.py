@@ -2,23 +2,26 @@
 
 from math import hypot, log1p
 
-from calibrate.layers.work import Facts
 from calibrate.library.fit import band_log
-from calibrate.library.memory import Room, room_of
+from calibrate.library.memory import room_in
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.rules.bands import around, at_least, past_spread, plus, wider
+from planner.prediction.rules.bands import around, at_least, past_spread, wider
 from planner.prediction.rules.carrying import REACHED
 from planner.prediction.rules.transfer import Transferred, floor_and_slope
 from simulator.world.hardware import GPU
-from simulator.world.precision import FACT_BYTES
 from simulator.world.profile import Evidence, Profile, weakest
 
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
 
 
-def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers: Facts | None = None) -> Prediction:
-    """What a profile says of a batch between its points, and past the last with a wide band."""
+def interpolated(
+    profile: Profile, batch: float, gpu: GPU | None = None, held_numbers: float | None = None
+) -> Prediction:
+    """What a profile says of a batch between its points, and past the last with a wide band.
+
+    `held_numbers`: what the model's layers hold at once for a sample.
+    """
     fit = profile.latency_fit
     half_90 = log1p(fit.band) if fit and fit.band is not None else band_log([])
     inside = profile.latency.covers(batch)
@@ -26,7 +29,7 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
     exact = batch in profile.latency.x
     spread = hypot(of_sources, 0.0 if exact else half_90 / BAND_90)
     evidence = profile.latency_evidence if inside else weakest(profile.latency_evidence, Evidence.EXTRAPOLATED)
-    room = _room(profile, batch, layers)
+    room = room_in(profile, held_numbers, batch)
     return Prediction(
         model=profile.model,
         gpu=profile.gpu,
@@ -37,19 +40,11 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
         batch_size=int(batch),
         latency_s=around(profile.latency(batch), spread) if inside else _past(profile, batch, gpu, of_sources),
-        memory_bytes=plus(profile.weight_bytes, Estimate(value=room.reserved, low=room.tensors, high=room.reserved)),
+        memory_bytes=round(profile.weight_bytes + room.allocated),
+        reserved_bytes=round(profile.weight_bytes + room.reserved),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
         memory_evidence=profile.memory_evidence,
     )
-
-
-def _room(profile: Profile, batch: float, layers: Facts | None) -> Room:
-    """As measured; past the largest batch as layers make it grow."""
-    if profile.workspace.covers(batch):
-        held = profile.workspace(batch)
-        return Room(held, held)
-    each = None if layers is None else layers.peak_activation_bytes_per_sample / FACT_BYTES
-    return room_of(profile, each, profile.precision)(batch)
 
 
 def _past(profile: Profile, batch: float, gpu: GPU | None, of_sources: float) -> Estimate:

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import accumulate
 from math import exp, inf, log
 
-from calibrate.library.memory import RoomOfBatch
+from calibrate.library.memory import Room, RoomOfBatch
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.prediction.rules.bands import SPREAD_80, around, at_least, at_quantile, between, joined
@@ -39,14 +39,10 @@ class Footprint:
         """Each layer once."""
         return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
 
-    def memory_bytes(self, batch: float) -> Estimate:
-        """Weights and what a plan keeps free for a batch; the least is weights and tensors alone."""
+    def memory(self, batch: float) -> Room:
+        """Of a batch, weights included."""
         room = self.workspace(batch)
-        return Estimate(
-            value=self.weight_bytes + room.reserved,
-            low=self.weight_bytes + room.tensors,
-            high=self.weight_bytes + room.reserved,
-        )
+        return Room(self.weight_bytes + room.allocated, self.weight_bytes + room.reserved)
 
 
 @dataclass(frozen=True)
@@ -80,6 +76,7 @@ class PredictedPair:
         """Time, memory and loading at a batch size, the largest where none is named."""
         at = max(self.latency_s) if batch is None else batch
         footprint = self.footprint
+        memory = footprint.memory(at)
         return Prediction(
             model=self.model,
             gpu=self.gpu.name,
@@ -90,7 +87,8 @@ class PredictedPair:
             evidence=self.evidence,
             batch_size=int(at),
             latency_s=self.time_s(at),
-            memory_bytes=footprint.memory_bytes(at),
+            memory_bytes=round(memory.allocated),
+            reserved_bytes=round(memory.reserved),
             load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
             memory_evidence=self.evidence,
         )

@@ -10,6 +10,7 @@ from typing import Any
 from calibrate.io.points import Settings
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library
+from calibrate.library.memory import room_in
 from planner.catalog.catalog import Catalog
 from planner.model.plan import Estimate, Prediction
 from planner.prediction.predict import Predictor
@@ -34,7 +35,9 @@ class RunCost:
     batch: int
     time_s: float
     memory_bytes: float
-    """Weights and workspace, slack of the allocator included, without the context."""
+    """The most that is allocated: weights and the tensors of the batch."""
+    reserved_bytes: float
+    """The same with libraries' own workspace and the allocator's slack, without the context."""
     band_s: tuple[float, float] | None = None
     """80 % band of a predicted time."""
     beside_load_s: float | None = None
@@ -147,7 +150,8 @@ def _rows(
     """What is known of a pair: its own profiles, else what was published, else a prediction."""
     known = _known(predictor.library, model, gpu, precision)
     for profile in known:
-        yield _of_profile(profile, predictor.library, batches)
+        held_numbers = predictor.grounds.held_numbers(profile.model)
+        yield _of_profile(profile, predictor.library, held_numbers, batches)
     if predicts and not known:
         found = [predictor.predict(model, gpu, precision, batch) for batch in batches]
         yield from _of_predictions(predictor, [prediction for prediction in found if prediction])
@@ -159,10 +163,11 @@ def _known(library: Library, model: str, gpu: str, precision: str | None) -> lis
     return [published] if published else own
 
 
-def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> ModelCost:
+def _of_profile(profile: Profile, library: Library, held_numbers: float | None, batches: Sequence[int]) -> ModelCost:
     raw = library.measured(profile)
     settings = Settings(**raw["settings"]) if raw.get("settings") else None
     weights = profile.weight_bytes
+    rooms = {batch: room_in(profile, held_numbers, batch) for batch in batches if batch <= profile.largest_batch}
     return ModelCost(
         origin=Origin.MEASURED if raw else Origin.PUBLISHED,
         model=raw.get("model", profile.model),
@@ -180,11 +185,11 @@ def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> M
             RunCost(
                 batch=batch,
                 time_s=profile.latency(batch),
-                memory_bytes=weights + profile.workspace(batch),
+                memory_bytes=weights + room.allocated,
+                reserved_bytes=weights + room.reserved,
                 beside_load_s=_beside_load_s(raw, batch),
             )
-            for batch in batches
-            if batch <= profile.largest_batch
+            for batch, room in rooms.items()
         ),
     )
 
@@ -224,6 +229,7 @@ def _run_of(prediction: Prediction) -> RunCost:
     return RunCost(
         batch=prediction.batch_size,
         time_s=time.value,
-        memory_bytes=prediction.memory_bytes.value,
+        memory_bytes=prediction.memory_bytes,
+        reserved_bytes=prediction.reserved_bytes,
         band_s=(time.low, time.high),
     )

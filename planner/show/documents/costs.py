@@ -12,6 +12,8 @@ from planner.show.markdown import markdown
 from planner.show.terminal import terminal
 from planner.units.writing import Format, Screen, counted, gigabytes, seconds
 
+RUN_COLUMNS = ("memory_bytes", "reserved_bytes", "time_s", "time_low_s", "time_high_s", "beside_load_s")
+"""Of each batch size."""
 TITLES = {
     Origin.MEASURED: "Measured here",
     Origin.PUBLISHED: "Published",
@@ -35,7 +37,10 @@ def costs_document(costs: ModelCosts) -> Document:
     """A table for each origin, and models with and without cuDNN's trying."""
     sections = [Section(TITLES[origin], [Table(_columns(costs.of(origin), costs.batches))]) for origin in Origin]
     pairs = Section("cudnn.benchmark off and on", [Table(_benchmarked(costs))])
-    memory = "Memory is weights, tensors and the allocator's slack; each process holds its context besides."
+    memory = (
+        "Memory is weights and tensors, reserved what a plan keeps free: with libraries' workspace and the allocator's"
+        " slack. Each process holds its context besides."
+    )
     return Document(
         name="Models",
         headline=f"{counted(len({row.model for row in costs.rows}), 'model')} to load and to run",
@@ -65,6 +70,7 @@ def _columns(rows: Sequence[ModelCost], batches: Sequence[int]) -> list[Column]:
 def _run_columns(rows: Sequence[ModelCost], batch: int) -> Iterator[Column]:
     runs = Rows([row.at(batch) for row in rows])
     yield runs.worked(f"memory at {batch}", lambda r: r.memory_bytes if r else None, gigabytes)
+    yield runs.worked(f"reserved at {batch}", lambda r: r.reserved_bytes if r else None, gigabytes)
     yield runs.figures(f"time at {batch}", _time, value=lambda r: r.time_s if r else None)
     if any(run and run.beside_load_s for run in runs.items):
         yield runs.worked(f"beside a load at {batch}", lambda r: r.beside_load_s if r else None, seconds)
@@ -106,11 +112,7 @@ def costs_csv(costs: ModelCosts) -> str:
 
 def _csv_header(batches: Sequence[int]) -> list[str]:
     names = ["origin", "model", "gpu", "precision", "runtime", "load_memory_bytes", "load_s", "load_pageable_s"]
-    runs = [
-        f"{name}_{batch}"
-        for batch in batches
-        for name in ("memory_bytes", "time_s", "time_low_s", "time_high_s", "beside_load_s")
-    ]
+    runs = [f"{name}_{batch}" for batch in batches for name in RUN_COLUMNS]
     return [*names, "context_bytes", *runs]
 
 
@@ -120,9 +122,9 @@ def _csv_row(row: ModelCost, batches: Sequence[int]) -> Iterator[object]:
     yield row.context_bytes
     for run in map(row.at, batches):
         if run is None:
-            yield from (None,) * 5
+            yield from (None,) * len(RUN_COLUMNS)
             continue
         low, high = run.band_s or (None, None)
-        yield round(run.memory_bytes)
+        yield from (round(run.memory_bytes), round(run.reserved_bytes))
         times_s = (run.time_s, low, high, run.beside_load_s)
         yield from (None if time_s is None else f"{time_s:.6g}" for time_s in times_s)

@@ -120,10 +120,9 @@ def first_page(plan: Plan) -> list[Section]:
 def lead(plan: Plan) -> list[Block]:
     """How the SLOs stand, the first figures, and how sure they are."""
     best = plan.recommendation
-    dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
     hourly = money(best.cost_usd_per_hour, f"{AT}cost_usd_per_hour", "/h", prose.tilde(best))
     monthly = money(best.cost_usd_per_month, f"{AT}cost_usd_per_month")
-    first = [Stat("cost", hourly, dated), Stat("a month", monthly, f"{HOURS_PER_MONTH:g} hours")]
+    first = [Stat("cost", hourly, prose.dated(plan)), Stat("a month", monthly, f"{HOURS_PER_MONTH:g} hours")]
     numbers = Stats([*first, *per_million(best), *replay.stats(best, AT)])
     none_needed = [Text(NO_GPU_NEEDED)] if without_gpu(plan) else []
     return [replay.verdict(best), numbers, *none_needed, *map(Text, prose.certainty(best, plan))]
@@ -245,6 +244,7 @@ def kind_columns(plan: Plan) -> list[Column]:
 
     return [
         rows.words("GPU", "gpu"),
+        rows.words("from", sellers, once="from {}"),
         rows.shown("GPUs", "gpu_count"),
         rows.shown("$/h", "cost_usd_per_hour", dollars),
         rows.worked("$/month", lambda one: one.cost_usd_per_hour * HOURS_PER_MONTH, dollars),
@@ -257,6 +257,11 @@ def kind_columns(plan: Plan) -> list[Column]:
         *differing(rows),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
     ]
+
+
+def sellers(one: OfOneKind) -> str:
+    """`aws, azure`: who rents its machines; `own`."""
+    return ", ".join(dict.fromkeys(machine.provider for machine in one.candidate.machines))
 
 
 def dates(rows: Rows[OfOneKind]) -> Iterator[Column]:
@@ -404,7 +409,8 @@ def prediction_columns(plan: Plan) -> list[Column]:
         rows.words("GPU", "gpu"),
         rows.shown("batch", "batch_size"),
         band("time", lambda p: p.latency_s, seconds),
-        rows.figures("memory", lambda p: gigabytes(p.memory_bytes.value), value=lambda p: p.memory_bytes.value),
+        rows.shown("memory", "memory_bytes", gigabytes),
+        rows.shown("reserved", "reserved_bytes", gigabytes),
         band("load", lambda p: p.load_s, seconds),
         rows.words("by", reasons.basis, wide=True),
     ]

@@ -95,7 +95,7 @@ def point_blocks(answer: StudyAnswer) -> Iterator[Block]:
     """The table of points and what one must know to read it."""
     count, points = len(answer.points), answer.points[:PAGE_ROWS]
     bad = frozenset(i for i, p in enumerate(points) if not p.feasible)
-    rest = f"... and {count - ROWS_SHOWN} more: all are in the files."
+    rest = f"... and {count - ROWS_SHOWN} more: results.csv of the study's folder and `planner report` have all."
     yield Table([*point_columns(answer, points)], bad, ROWS_SHOWN, rest)
     if count > PAGE_ROWS:
         yield Text(f"The first {PAGE_ROWS:,}; results.csv has them all.", Tone.NOTE, views=PAGE)

@@ -22,7 +22,7 @@ from planner.model.plan import (
 )
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
-from planner.show.text.reasons import saving
+from planner.show.text.reasons import OLD_PRICES, days_old, saving, warnings_of
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
 from simulator.world.profile import Evidence
 
@@ -52,15 +52,23 @@ def price(answer: Recommendation) -> str:
     return f"{dollars(answer.cost_usd_per_hour)}/h, {dollars(answer.cost_usd_per_month)}/month"
 
 
+def dated(plan: Plan) -> str:
+    """`prices of 2026-07-20, 129 days old`; the age only where a price is older than its provider's usually become."""
+    if not plan.prices_as_of:
+        return "your own prices"
+    is_old = any(one.what.code in OLD_PRICES for one in warnings_of(plan))
+    age = f", {days_old(plan)} days old" if is_old else ""
+    return f"prices of {plan.prices_as_of}{age}"
+
+
 def headline(plan: Plan) -> str:
     """The answer in one line."""
     answer = plan.recommendation
     stopped = "Interrupted before a fleet was seen to meet every SLO" if plan.interrupted_before else ""
     if not answer.models:
         return f"{stopped or 'No feasible plan'}: {counted(len(plan.rejections), 'candidate')} rejected."
-    dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
     predicted = "Predicted, not measured: " if answer.predicted else ""
-    line = f"{predicted}{fleet(answer.instances)}: {price(answer)} ({dated})"
+    line = f"{predicted}{fleet(answer.instances)}: {price(answer)} ({dated(plan)})"
     if stopped:
         return f"{stopped}. The closest until then: {line}"
     if plan.interrupted:

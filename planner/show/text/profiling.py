@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from planner.model.plan import Estimate, Prediction
-from planner.model.ranges import ranged
 from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
 from planner.questions.profiling.whatif import LayerWhatIf, Unanswered
@@ -94,21 +93,15 @@ def _answer(seen: Anatomy) -> str:
     return (
         f"On {seen.gpu.name}{_too_small(seen.gpu, prediction.memory_bytes)}:"
         f" {_range(prediction.latency_s, seconds)} a batch ({basis});"
-        f" {_memory(prediction.memory_bytes)} ({prediction.memory_evidence})."
+        f" {_bytes(prediction.memory_bytes)} of weights and tensors, {_bytes(prediction.reserved_bytes)} reserved"
+        f" ({prediction.memory_evidence})."
         f" {bound}{_beyond(seen, prediction.latency_s.value)}"
     )
 
 
-def _memory(held: Estimate) -> str:
-    """`906 MB of weights and workspace`, and how much of it are weights and tensors where the rest is predicted."""
-    tensors = "" if held.low == held.high else f", {_bytes(held.low)} of it weights and tensors"
-    return f"{_bytes(held.value)} of weights and workspace{tensors}"
-
-
-def _too_small(gpu: GPU, memory_bytes: Estimate) -> str:
+def _too_small(gpu: GPU, memory_bytes: int) -> str:
     """`, whose 16 GB do not hold it`; empty where they may. The framework's context comes on top."""
-    needed = ranged(memory_bytes.low, memory_bytes.value, memory_bytes.high) + CONTEXT_BYTES
-    cannot_run = Fits.of(needed, gpu.memory_bytes) is Fits.NO
+    cannot_run = memory_bytes + CONTEXT_BYTES > gpu.memory_bytes
     return f", whose {_bytes(gpu.memory_bytes)} do not hold it" if cannot_run else ""
 
 
@@ -369,7 +362,7 @@ LEVEL = {
 """Keys of the JSON, and where their figures stand."""
 ACCURACY = "precision runtime method metric reference value lost source as_of"
 CEILINGS = "flops_per_s products_flops_per_s bytes_per_s launch_s evidence source"
-PREDICTION = "latency_s memory_bytes load_s evidence memory_evidence rule probes"
+PREDICTION = "latency_s memory_bytes reserved_bytes load_s evidence memory_evidence rule probes"
 """The same of figures that stand under their keys."""
 
 

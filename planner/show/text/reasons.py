@@ -52,12 +52,18 @@ MOST_DRAWS = 0.8
 """From this share of draws on, a fleet that was refused by draws is told to who would be content with less."""
 MUCH_CHEAPER = 0.8
 """Of the cost of the answer, at most."""
+OLD_PRICES = frozenset({Code.STALE_PRICE, Code.STALE_PRICES})
 PRECISIONS = "At another precision or in another runtime, as large batches, not replayed"
 
 
 def stale_prices(plan: Plan) -> bool:
     """Whether the oldest price was more than 90 days old when the plan was made."""
     return stale(plan.prices_as_of, date.fromisoformat(plan.created_at[:10]))
+
+
+def days_old(plan: Plan) -> int:
+    """Days from the oldest price to when the plan was made."""
+    return (date.fromisoformat(plan.created_at[:10]) - date.fromisoformat(plan.prices_as_of)).days
 
 
 def saving(answer: Recommendation) -> float:
@@ -173,7 +179,8 @@ def predicted(plan: Plan) -> list[str]:
 
     return [
         f"{p.model} on {p.gpu}: a batch of {p.batch_size} in {within(p.latency_s, seconds)},"
-        f" {gigabytes(p.memory_bytes.value)}, loaded in {within(p.load_s, seconds)}; {basis(p)},"
+        f" {gigabytes(p.memory_bytes)} allocated and {gigabytes(p.reserved_bytes)} reserved,"
+        f" loaded in {within(p.load_s, seconds)}; {basis(p)},"
         f" evidence {p.evidence}."
         for p in plan.predictions
     ]
@@ -199,8 +206,10 @@ def outlooks(plan: Plan) -> list[str]:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """What fp16 and int8 would cost: `fp16: 4 x g4dn.xlarge (T4) for about $2.10/h, $1.60 to $2.63, against ...`"""
-    return [precision_line(plan.recommendation, outlook) for outlook in plan.precisions]
+    """Those that may save: `fp16: 4 x g4dn.xlarge (T4) for about $2.10/h, $1.60 to $2.63, against ...`"""
+    best = plan.recommendation
+    saving = [one for one in plan.precisions if not best.feasible or one.cost_usd_per_hour.low < best.cost_usd_per_hour]
+    return [precision_line(best, one) for one in saving]
 
 
 def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:

@@ -76,7 +76,7 @@ def traced_bytes(name: str, batches: tuple[int, ...]) -> list[int]:
 @pytest.mark.parametrize("name", MODELS)
 def test_predicted_memory_is_that_of_traced_allocations(name):
     batches = (1, 8, 64)
-    told = [ANSWERS.answer({"gpu": "T4", "model": name, "batch": str(batch)}).tensor_bytes for batch in batches]
+    told = [ANSWERS.answer({"gpu": "T4", "model": name, "batch": str(batch)}).memory_bytes for batch in batches]
     assert told == pytest.approx(traced_bytes(name, batches), rel=TRACED_ERROR)
 
 

@@ -38,7 +38,7 @@ def test_tensors_that_were_measured_are_those_that_layers_hold() -> None:
         described(p, batch)
         for p, batch in BATCHES
         if p.workspace(batch) - (p.slack(batch) if p.slack else 0.0) - KEPT_BYTES
-        > (1 + TRACED_ERROR) * room_of(None, held(p), p.precision)(batch).tensors
+        > (1 + TRACED_ERROR) * room_of(None, held(p), p.precision)(batch).allocated
     }
     assert len(BATCHES) >= 40
     assert apart == {"vgg16 fp32 16", "vgg16 fp32 32", "tiny_yolov3 fp32 32"}

@@ -41,4 +41,6 @@ def test_a_plan_that_crosses_a_threshold_replaces_none(tmp_path: Path, monkeypat
     assert CliRunner().invoke(app, [*asked, "--fail-on", "cost>0.01"]).exit_code == 4
     assert not Path("plan.json").exists()
     assert CliRunner().invoke(app, asked).exit_code == 0
-    assert Path("plan.json").exists()
+    good = Path("plan.json").read_bytes()
+    assert CliRunner().invoke(app, [*asked, "--set", "buy.max_cost=$0.01/h"]).exit_code == 3
+    assert (Path("infeasible.json").exists(), Path("plan.json").read_bytes()) == (True, good)

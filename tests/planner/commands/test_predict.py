@@ -33,7 +33,7 @@ def test_what_plans_have_a_profile_of_is_answered_as_they_have_it(tmp_path, gpu,
     found = predict(file)
     assert [answer.latency_s for answer in found] == pytest.approx([profile.latency(batch) for batch in batches])
     held_bytes = [profile.weight_bytes + profile.workspace(batch) for batch in batches]
-    assert [answer.memory_bytes for answer in found] == pytest.approx(held_bytes)
+    assert [answer.reserved_bytes for answer in found] == pytest.approx(held_bytes)
     assert (found[-1].rule, found[-1].evidence) == ("profile", "fitted")
 
 

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from support.paths import ROOT
 
+from calibrate.layers.facts import facts
 from planner import cli
 from planner.catalog.knowledge import knowledge
 from planner.prediction.rules.roofline import Bound
@@ -57,7 +58,8 @@ def test_a_model_alone(planner):
 def test_a_model_on_a_gpu(planner, name, gpu, rule):
     found = answer(planner, name, "--gpu", gpu, "--batch", 4)
     assert found["gpu"] == gpu
-    for key in ("latency_s", "memory_bytes", "load_s"):
+    assert facts(name).weight_bytes < found["memory_bytes"] <= found["reserved_bytes"]
+    for key in ("latency_s", "load_s"):
         assert 0 < found[key]["low"] <= found[key]["value"] <= found[key]["high"]
     assert found["bound"] in ("arithmetic", "bandwidth", "overhead")
     assert sum(found["bound_shares"].values()) == pytest.approx(1)

@@ -16,7 +16,6 @@ from planner.prediction.rules.bands import (
     between,
     joined,
     per_batch,
-    plus,
     wider,
 )
 
@@ -31,7 +30,6 @@ def ends(one: Estimate) -> tuple[float, float, float]:
 @given(ESTIMATES)
 def test_the_ends_of_a_band_are_its_quantiles(one: Estimate) -> None:
     assert ends(one) == pytest.approx(tuple(at_quantile(one, end) for end in (End.LOW, End.VALUE, End.HIGH)))
-    assert ends(plus(1.0, one)) == pytest.approx(tuple(1.0 + end for end in ends(one)))
     assert ends(per_batch(one, 8)) == pytest.approx(tuple(8 * end for end in ends(one)))
 
 

@@ -23,7 +23,8 @@ def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[Qu
         told.figures("batch", lambda row: cell(row[0], "batch")),
         told.figures("time", lambda row: seconds(row[1].latency_s or 0)),
         told.figures("80 % band", lambda row: band(row[1])),
-        told.figures("memory", lambda row: gigabytes(row[1].memory_bytes) if row[1].memory_bytes else "-"),
+        told.worked("memory", lambda row: row[1].memory_bytes, gigabytes),
+        told.worked("reserved", lambda row: row[1].reserved_bytes, gigabytes),
         told.words("rule", lambda row: row[1].rule),
     ]
     refused = [f"row {i}: {answer.reason}" for i, (_, answer) in numbered if answer.reason]
