@@ -6,6 +6,7 @@ tensors on torch's meta device have sizes and no values.
 
 import csv
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from unittest.mock import patch
 
@@ -61,6 +62,7 @@ def _attention(query: Tensor, _key: Tensor, value: Tensor, *_: object, **__: obj
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__).parse_args()
     with HELD.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -8,7 +8,7 @@ Spreads of effects stay those of the shipped file, so that points that are mende
 import gzip
 import hashlib
 import json
-import sys
+from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,6 @@ SPREADS_FROM = 1500
 PUBLICATION, PUBLICATION_WEIGHT = "a publication", 4.0
 """How much more errors count where a publication was left out: software of one's own is as far from what was published
 as publications are from one another."""
-SEARCH = "--search"
 TRAIT_PULL = 40.0
 """Figures' worth of evidence that a trait's width is the usual one."""
 
@@ -225,5 +224,8 @@ def learn(path: Path = FILE, search: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    names = [word for word in sys.argv[1:] if word != SEARCH]
-    learn(Path(names[0]) if names else FILE, search=SEARCH in sys.argv)
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, nargs="?", default=FILE, help="where what is learnt goes; the shipped file")
+    parser.add_argument("--search", action="store_true", help="find spreads of effects anew")
+    asked = parser.parse_args()
+    learn(asked.file, search=asked.search)

@@ -5,7 +5,7 @@
 
 import gzip
 import re
-import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -308,4 +308,6 @@ READERS: Mapping[str, Callable[[Row], Figure | None]] = {
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), DATA)
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="the tables as they were found")
+    write(parser.parse_args().folder, DATA)

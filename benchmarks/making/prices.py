@@ -4,7 +4,7 @@
 """
 
 import re
-import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -113,4 +113,7 @@ def _chosen(rows: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    (SHIPPED / "prices.csv").write_text(csv_text(COLUMNS, collect(table(Path(sys.argv[1])))), encoding="utf-8")
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, help="the table of prices as they were found")
+    found = table(parser.parse_args().file)
+    (SHIPPED / "prices.csv").write_text(csv_text(COLUMNS, collect(found)), encoding="utf-8")

@@ -4,6 +4,7 @@ Figures stand there by hand, each with its source and place; the last columns ar
 """
 
 import csv
+from argparse import ArgumentParser
 from collections.abc import Mapping
 
 from calibrate.layers.facts import facts
@@ -39,4 +40,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__).parse_args()
     main()

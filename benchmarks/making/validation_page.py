@@ -1,6 +1,6 @@
 """The page of all recorded runs, measured beside simulated: `make validation` writes it into docs/validation.md."""
 
-import sys
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -201,4 +201,8 @@ def renew(file: Path, recordings: Path) -> None:
 
 
 if __name__ == "__main__":
-    renew(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("recordings", type=Path, help="their folder")
+    asked = parser.parse_args()
+    renew(asked.page, asked.recordings)

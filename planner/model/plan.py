@@ -499,7 +499,7 @@ class Recommendation:
     """What no plan can beat that keeps its headroom, in batches that were profiled, one at a time on a GPU."""
     lower_bound_full_usd_per_hour: float = nan
     """The same without headroom."""
-    energy_w: float
+    power_w: float
     """Mean power of all GPUs."""
     demand_factor_max: float = nan
     """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded; not known of
@@ -543,7 +543,7 @@ class OfOneKind:
     """ISO date of the oldest price in it; empty for machines of one's own."""
     utilization: float
     """Mean over GPUs of the share of time in which a batch runs."""
-    energy_w: float
+    power_w: float
     slo_held: Interval | None
     """Share of the draws - of phases, of predicted speeds - in which every SLO is met; None where nothing is drawn."""
     evidence: Evidence
@@ -576,7 +576,7 @@ NOTHING_TRIED = Recommendation(
     cost_usd_per_hour=nan,
     cost_usd_per_month=nan,
     lower_bound_usd_per_hour=nan,
-    energy_w=nan,
+    power_w=nan,
     replications=0,
     models=(),
     gpus=(),

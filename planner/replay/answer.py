@@ -63,7 +63,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         cost_usd_per_month=cost * HOURS_PER_MONTH,
         unit_costs=unit_costs(cost, models, trial.replay.traffic),
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
-        energy_w=trial.energy_w,
+        power_w=trial.power_w,
         replications=trial.replay.replications,
         replayed=replayed(trial),
         requests=trial.replay.requests,

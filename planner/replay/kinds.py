@@ -29,7 +29,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         usd_per_hour_by_price=_by_price(trial, sold),
         prices_as_of=min((offer.as_of for offer in trial.bought if offer.as_of), default=""),
         utilization=_utilization(trial.replay.summaries),
-        energy_w=trial.energy_w,
+        power_w=trial.power_w,
         slo_held=trial.replay.all_kept,
         evidence=weakest(*(evidence(p.portion.sized.profile, p.swapped) for p in placed)),
         predicted=any(profile.predicted for profile in profiles),

@@ -118,7 +118,7 @@ class Trial:
         return tuple(n + more for n, more in zip(self.fleet, spares, strict=True))
 
     @property
-    def energy_w(self) -> float:
+    def power_w(self) -> float:
         """Mean power of all GPUs."""
         return sum(mean_of_known([s.devices[c.id].mean_power_w for s in self.replay.summaries]) for c in self.devices)
 

@@ -77,7 +77,7 @@ class MergingWay:
             case Objective.GPUS:
                 return False, float(self.best.gpu_count), usd_per_month
             case Objective.ENERGY:
-                return False, self.best.energy_w, usd_per_month
+                return False, self.best.power_w, usd_per_month
 
 
 Rank = tuple[bool, float, float]

@@ -663,4 +663,4 @@ def goal_of(objective: Objective, trial: Trial) -> float:
         case Objective.GPUS:
             return len(trial.devices)
         case Objective.ENERGY:
-            return trial.energy_w
+            return trial.power_w

@@ -191,6 +191,17 @@ class HourlyPrice(Quantity):
         return Quantity.parse(self, text.strip().removeprefix("$"))
 
 
+class OwnPrice(HourlyPrice):
+    """Of a machine of one's own, which costs its electricity at least: at $0 all would be as good."""
+
+    __slots__ = ()
+
+    @property
+    def hint(self) -> str:
+        """An example to write instead."""
+        return "Write what an hour costs you, its electricity at least, e.g. `$0.04/h` for 300 W."
+
+
 def in_any_case(word: str) -> str:
     """Pattern of a word in small letters or capitals, where patterns know no flag for it."""
     return "".join(f"[{c}{c.upper()}]" if c.isalpha() else re.escape(c) for c in word)
@@ -254,6 +265,7 @@ price = HourlyPrice(
     prefix=r"\$?\s*",
     most=1e6,
 )
+own_price = OwnPrice(price.noun, price.examples, price.units, zero=price.zero, prefix=price.prefix, most=price.most)
 
 
 def whole_machines(value: object) -> int:
@@ -302,6 +314,7 @@ PositiveDuration = Annotated[Duration, BeforeValidator(replace(duration, zero=Fa
 PositiveBytes = Annotated[Bytes, BeforeValidator(replace(memory, zero=False).kept), Field(gt=0)]
 Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.json_schema)]
 """Between 0 and 1."""
+OwnPricePerHour = Annotated[float, BeforeValidator(own_price), WithJsonSchema(price.json_schema)]
 PricePerHour = Annotated[float, BeforeValidator(price), WithJsonSchema(price.json_schema)]
 """US dollars per hour; a month is 730 hours, a year 8760."""
 MachineCount = Annotated[int, BeforeValidator(whole_machines), WithJsonSchema(machines.json_schema)]

@@ -262,7 +262,7 @@ TABLE = {
     ),
     "a price of zero": (
         GOOD + "  own: [{name: box, gpu: V100, price: 0}]\n",
-        ["s.yaml:12:39: buy.own[0].price: must be above 0, got 0. Write e.g. `$2.50/h`"],
+        ["s.yaml:12:39: buy.own[0].price: must be above 0, got 0. Write what an hour costs you, its electricity"],
     ),
     "gigabits": (
         GOOD + "context: 1 Gb\n",

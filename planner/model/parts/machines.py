@@ -9,7 +9,7 @@ from pydantic import Field
 from planner.model.checked import checked
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Count, Name, Names
-from planner.units.reading import Duration, LongDuration, PositiveBytes, PricePerHour
+from planner.units.reading import Duration, LongDuration, OwnPricePerHour, PositiveBytes, PricePerHour
 
 
 class EvidenceAsked(StrEnum):
@@ -36,7 +36,7 @@ class OwnMachine:
     """Memory for weights that are not on a GPU."""
     cores: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Cores of its processor, on which pipelines work; four for each GPU where not given."""
-    price: PricePerHour
+    price: OwnPricePerHour
     """An hour of the whole machine, e.g. `$0.30/h`."""
     count: Count = 1
     """How many of them there are."""

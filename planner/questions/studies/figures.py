@@ -74,7 +74,7 @@ SERVING = {
     "accuracy": Output("fraction", Better.HIGH, each=True),
     "goodput_rps": Output("/s", Better.HIGH, each=True),
     "offered_rps": Output("/s", Better.NEITHER, each=True),
-    "energy_w": Output("W", Better.LOW),
+    "power_w": Output("W", Better.LOW),
     "utilization": Output("fraction", Better.NEITHER),
     "load_share": Output("fraction", Better.LOW),
     "swaps_per_s": Output("/s", Better.LOW),
@@ -111,7 +111,7 @@ def of_plan(plan: Plan, scenario: Scenario) -> dict[str, Any]:
         "gpu_count": best.gpu_count if best.models else None,
         "cost_usd_per_hour": best.cost_usd_per_hour,
         "lower_bound_usd_per_hour": best.lower_bound_usd_per_hour,
-        "energy_w": best.energy_w,
+        "power_w": best.power_w,
         "merging": chosen,
         **served(best.models, best.gpus, plan.policies),
     }
@@ -136,7 +136,7 @@ def of_simulation(seen: Simulation) -> dict[str, Any]:
         "gpu_count": len(seen.gpus),
         "cost_usd_per_hour": seen.cost_usd_per_hour,
         "lower_bound_usd_per_hour": None,
-        "energy_w": sum(gpu.mean_power_w for gpu in seen.gpus),
+        "power_w": sum(gpu.mean_power_w for gpu in seen.gpus),
         "merging": str(seen.merging),
         **served(seen.models, seen.gpus, seen.policies),
     }

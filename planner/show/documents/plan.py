@@ -251,7 +251,7 @@ def kind_columns(plan: Plan) -> list[Column]:
         *other_prices(rows),
         *dates(rows),
         rows.shown("busy", "utilization", share),
-        rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
+        rows.figures("power", lambda one: f"{one.power_w:.0f} W", "power_w"),
         rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
         rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence), once="evidence {}"),
         *differing(rows),
@@ -322,7 +322,7 @@ def others(plan: Plan) -> list[Block]:
         Column("*", ["*" if place in plan.pareto else "" for place in range(1, len(plan.alternatives) + 1)]),
         rows.words("what", lambda o: candidate_name(o.candidate), wide=True),
         Column("slowest p99", [slowest(o) for o in plan.alternatives]),
-        rows.figures("power", lambda o: f"{o.energy_w:.0f} W", "energy_w", page_only=True),
+        rows.figures("power", lambda o: f"{o.power_w:.0f} W", "power_w", page_only=True),
     ]
     rest = f"... and {len(plan.alternatives) - reasons.OTHERS_SHOWN} more in the JSON."
     return [Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest)]

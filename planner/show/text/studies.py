@@ -35,7 +35,7 @@ TITLES = {
     "processed_fraction": "processed",
     "goodput_rps": "goodput",
     "offered_rps": "request rate",
-    "energy_w": "power",
+    "power_w": "power",
     "load_share": "waiting for weights",
     "swaps_per_s": "swaps a second",
     "peak_memory_bytes": "peak memory",

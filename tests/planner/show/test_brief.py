@@ -321,7 +321,7 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
         cost_usd_per_hour=0.5,
         usd_per_hour_by_price={},
         utilization=0.5,
-        energy_w=70.0,
+        power_w=70.0,
         slo_held=Interval(1.0, 0.78, 1.0),
         evidence=Evidence.PREDICTED,
         predicted=True,
