@@ -143,7 +143,7 @@ class Library:
         The first says how far the others are from it, which is as much as its own figures are known.
         """
         key = (gpu, precision, runtime)
-        own = [self._roomy(p) for p in self.for_model(model) if (p.gpu, p.precision, p.runtime) == key]
+        own = [self.roomy(p) for p in self.for_model(model) if (p.gpu, p.precision, p.runtime) == key]
         published = [profile] if (profile := self.published(model, *key)) else []
         alike = [
             profile for profile in published if not own or same_work(profile.flops_per_sample, own[0].flops_per_sample)
@@ -176,7 +176,7 @@ class Library:
         known = self.for_model(model)
         return profile_of(model, self.gpus[gpu], precision, runtime, known, self.gpus) if gpu in self.gpus else None
 
-    def _roomy(self, profile: Profile) -> Profile:
+    def roomy(self, profile: Profile) -> Profile:
         """A profile whose memory was only assumed, with no less than is predicted of it in the usual runtime."""
         counts = counts_of(profile.model)
         is_known = counts is not None and profile.gpu in self.gpus and profile.runtime == USUAL_RUNTIME

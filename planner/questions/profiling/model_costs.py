@@ -158,7 +158,8 @@ def _rows(
 
 
 def _known(library: Library, model: str, gpu: str, precision: str | None) -> list[Profile]:
-    own = [p for p in library.for_model(model) if p.gpu == gpu and precision in (None, p.precision)]
+    of_model = [p for p in library.for_model(model) if p.gpu == gpu and precision in (None, p.precision)]
+    own = list(map(library.roomy, of_model))
     published = None if own else library.get(model, gpu, precision)
     return [published] if published else own
 

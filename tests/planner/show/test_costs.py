@@ -46,7 +46,7 @@ def test_the_lectures_table_comes_out_of_its_profiles():
         assert float(row["load_memory_bytes"]) / 1e9 == pytest.approx(float(load_gb), abs=0.005)
         assert float(row["load_s"]) * 1e3 == pytest.approx(float(load_ms), abs=0.05)
         for batch, memory_gb, run_ms in zip((1, 2, 4), runs[::2], runs[1::2], strict=True):
-            assert float(row[f"memory_bytes_{batch}"]) / 1e9 == pytest.approx(float(memory_gb), abs=0.005)
+            assert float(row[f"reserved_bytes_{batch}"]) / 1e9 == pytest.approx(float(memory_gb), abs=0.005)
             assert float(row[f"time_s_{batch}"]) * 1e3 == pytest.approx(float(run_ms), abs=0.05)
             assert row[f"time_low_s_{batch}"] == ""
 
