@@ -7,7 +7,7 @@ import pytest
 from benchmarks.making.fitting import OWN
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import find_profiles
-from calibrate.library.memory import CARRIED, LIBRARIES_BYTES, LIBRARIES_GROWTH, PAST, memory_source, room_of
+from calibrate.library.memory import CARRIED, LIBRARIES_BYTES, LIBRARIES_GROWTH, PAST, memory_source, room_in, room_of
 from calibrate.library.published import profile_of
 from planner.catalog.catalog import load_catalog
 from simulator.world.curves import Interpolated
@@ -72,6 +72,26 @@ def test_another_input_says_nothing_of_memory() -> None:
     assert profile.flops_per_sample is not None
     assert memory_source([profile], GPUS["T4"], "fp32", profile.flops_per_sample, GPUS) is profile
     assert memory_source([profile], GPUS["T4"], "fp32", 4 * profile.flops_per_sample, GPUS) is None
+
+
+def test_what_others_published_is_reserved_there_and_says_nothing_of_another_gpu() -> None:
+    """A lecture's 720 MB for four pictures on a V100, of which layers hold 44."""
+    profile = LIBRARY.profiles["resnet50", "V100", "fp32"]
+    assert profile.memory_evidence is Evidence.PUBLISHED
+    assert memory_source([profile], GPUS["T4"], "fp32", profile.flops_per_sample, GPUS) is None
+    assert memory_source([profile], GPUS["V100"], "fp32", profile.flops_per_sample, GPUS) is profile
+    room = room_in(profile, held(profile), 4)
+    assert room.reserved == profile.workspace(4)
+    assert room.allocated == pytest.approx(4 * 4 * held(profile))
+
+
+def test_what_was_measured_is_allocated_and_reserved_as_it_was() -> None:
+    for profile, batch in BATCHES:
+        assert profile.slack is not None
+        room = room_in(profile, None, batch)
+        assert (room.allocated, room.reserved - room.allocated) == pytest.approx(
+            (profile.workspace(batch) - profile.slack(batch), profile.slack(batch))
+        )
 
 
 def test_a_batch_past_the_measured_ones_grows_as_its_layers_do() -> None:
