@@ -30,8 +30,6 @@ from random import Random
 from tempfile import mkdtemp
 from typing import Any
 
-from typer.main import get_command
-
 from calibrate.joint.spec import read_spec
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import read_journal
@@ -395,7 +393,7 @@ def assembled(journal: Path, out: Path) -> None:
 @cache
 def command() -> Any:
     """The command line, made once."""
-    return get_command(cli.app)
+    return cli.commands()
 
 
 def asked(words: str) -> tuple[int, str, str]:

@@ -6,11 +6,13 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from planner.commands.answers.diff import diff
 from planner.commands.answers.explain import explain
@@ -179,12 +181,18 @@ CREATED_MAX = 50_000
 and spent a tenth of its time on searches."""
 
 
+@cache
+def commands() -> Any:
+    """All commands with their options: slow to make, and the same for every command line of a process."""
+    return get_command(app)
+
+
 def main() -> None:
     """Run the command line."""
     gc.set_threshold(CREATED_MAX)
     keep_standard_output()
     try:
-        status = app(prog_name="planner", standalone_mode=False)
+        status = commands()(prog_name="planner", standalone_mode=False)
     except UsageError as error:
         note(usage(error))
         status = ExitCode.INPUT

@@ -15,7 +15,6 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
-import typer
 from support import scenario_keys
 from support.commands import planner
 from support.figures import LEDGER, digits, digits_of, held_elsewhere, not_printed, not_shown
@@ -143,7 +142,7 @@ def commands_in_blocks(text: str) -> list[str]:
 def test_commands_that_are_shown_exist_with_their_options(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for line in (*commands_in_blocks(text), *INLINE.findall(text)):
-        command: Any = typer.main.get_command(cli.app)
+        command: Any = cli.commands()
         words = list(takewhile(lambda word: word not in ("|", ">", "&&"), shlex.split(line)))
         while hasattr(command, "commands") and words:
             if words[0].startswith("-"):

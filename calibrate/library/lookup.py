@@ -292,8 +292,9 @@ def _only_in(profile: Profile) -> str:
 def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Library:
     """Profiles in `directories`, then the shipped ones; the first directory that has one wins."""
     found: dict[Key, tuple[Path, Profile]] = {}
-    for directory in (*directories, SHIPPED):
+    for directory in directories:
         found = _read_profiles(directory, gpus) | found
+    found = _shipped_profiles(tuple(gpus.items())) | found
     profiles = {key: profile for key, (_, profile) in found.items()}
     return Library(profiles, {key: path for key, (path, _) in found.items()}, gpus, _host_times_s(directories))
 
@@ -376,6 +377,12 @@ def _read_kinds(directory: Path) -> dict[str, GPU]:
     paths = _files(directory, DEVICE_FILE)
     found = _read_each(paths, read_kind, lambda gpu: gpu.name, lambda gpu: f"name: {gpu.name}")
     return {name: gpu for name, (_, gpu) in found.items()}
+
+
+@lru_cache(maxsize=8)
+def _shipped_profiles(gpus: tuple[tuple[str, GPU], ...]) -> dict[Key, tuple[Path, Profile]]:
+    """What is shipped does not change while the program runs."""
+    return _read_profiles(SHIPPED, dict(gpus))
 
 
 def _read_profiles(directory: Path, gpus: Mapping[str, GPU]) -> dict[Key, tuple[Path, Profile]]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,8 +42,17 @@ class Catalog:
 
 def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     """The catalog of `directories` and of what is shipped; the first that has a GPU or an instance wins."""
+    return _read_catalog((*directories, SHIPPED)) if directories else _shipped()
+
+
+@cache
+def _shipped() -> Catalog:
+    """What is shipped does not change while the program runs."""
+    return _read_catalog((SHIPPED,))
+
+
+def _read_catalog(places: Sequence[Path]) -> Catalog:
     errors: list[str] = []
-    places = (*directories, SHIPPED)
     gpu_files = read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
     price_files = read_all([place / "prices.yaml" for place in places], PriceFile, errors)
     demand_none([*errors, *_empty(places)])

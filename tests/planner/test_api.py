@@ -5,7 +5,6 @@ import pkgutil
 from pathlib import Path
 
 import pytest
-import typer
 from support.answers import PLAN
 from support.paths import SCENARIOS
 
@@ -21,7 +20,7 @@ SHOWN_BY_OTHERS = {"open", "prices_status"}
 
 def commands():
     """Their names, as calls."""
-    for name, command in typer.main.get_command(cli.app).commands.items():
+    for name, command in cli.commands().commands.items():
         for below in getattr(command, "commands", {"": None}):
             yield f"{name} {below}".strip().replace(" ", "_").replace("-", "_")
 

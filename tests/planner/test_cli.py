@@ -16,7 +16,6 @@ from math import inf
 from pathlib import Path
 
 import pytest
-import typer
 from support.answers import BEST, INFEASIBLE, PLAN
 from support.paths import ROOT
 from support.shown import SHOWN, chains
@@ -153,7 +152,7 @@ def test_readme_shows_every_command():
 
 def commands():
     """Every command with its options."""
-    for name, command in typer.main.get_command(cli.app).commands.items():
+    for name, command in cli.commands().commands.items():
         for below, one in getattr(command, "commands", {"": command}).items():
             yield f"{name} {below}".strip(), one
 

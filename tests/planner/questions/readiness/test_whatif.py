@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from math import comb, log
 from statistics import NormalDist
@@ -27,22 +28,27 @@ from simulator.world.profile import DISK_BYTES_PER_S, Doubt
 LIBRARY = shelf(profile("a", T4, 0.005, 0.001), profile("b", T4, 0.005, 0.001))
 BOXES = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=8),))
 ASKED = scenario([model("a")], {"a": (190, 10.0)}, buy=BOXES)
-PLAN = planned(ASKED, LIBRARY)
 
 
-def answer(asked=ASKED, kept=PLAN, lose=0, load=1.0):
+@cache
+def the_plan():
+    return planned(ASKED, LIBRARY)
+
+
+def answer(asked=ASKED, kept=None, lose=0, load=1.0):
+    kept = kept or the_plan()
     return whatif(
         loaded(asked), CATALOG, LIBRARY, kept, lose=lose, load=load, overrides=(), created_at="2026-07-25T00:00:00"
     )
 
 
 def test_as_it_stands_a_plan_does_what_it_says():
-    assert (PLAN.recommendation.feasible, PLAN.recommendation.gpu_count) == (True, 3)
+    assert (the_plan().recommendation.feasible, the_plan().recommendation.gpu_count) == (True, 3)
     as_is = answer()
     (case,) = as_is.cases
     assert as_is.feasible
     assert (case.lost, case.unserved, case.rejection, as_is.mends) == ((), (), None, ())
-    assert [m.slo_attainment for m in case.models] == [m.slo_attainment for m in PLAN.recommendation.models]
+    assert [m.slo_attainment for m in case.models] == [m.slo_attainment for m in the_plan().recommendation.models]
 
 
 def test_of_three_machines_two_cannot_carry_two_and_a_half():
@@ -94,7 +100,7 @@ def test_what_mends_more_load_is_what_a_plan_of_it_would_buy():
 def test_what_would_help_a_case_counts_the_gpus_that_mend_it():
     grown = answer(load=2.2)
     (case,), (mend,) = grown.cases, grown.mends
-    more = mend.candidate.gpu_count - PLAN.recommendation.gpu_count
+    more = mend.candidate.gpu_count - the_plan().recommendation.gpu_count
     assert more > 1
     asked = [one.figures["gpu_count"] for one in case.rejection.remedies if one.code is Code.MORE_GPUS]
     assert asked == [more]
@@ -145,13 +151,17 @@ FEW = BuySpec(
     )
 )
 MIXED = scenario([model("a"), model("b")], {"a": (150, 10.0), "b": (30, 10.0)}, buy=FEW, survive=1)
-MIXED_PLAN = planned(MIXED, LIBRARY)
+
+
+@cache
+def mixed_plan():
+    return planned(MIXED, LIBRARY)
 
 
 def test_a_plan_that_survives_by_placing_anew_is_held_to_that_and_shown_as_it_stands_too():
-    best = MIXED_PLAN.recommendation
+    best = mixed_plan().recommendation
     assert [(one.instance, one.count, one.spares) for one in best.instances] == [("box", 1, 0), ("big", 1, 1)]
-    away = answer(MIXED, MIXED_PLAN, lose=1)
+    away = answer(MIXED, mixed_plan(), lose=1)
     by_host = {case.lost[0]: case for case in away.cases}
     box, big = by_host["box-1"], by_host["big-1"]
     assert (best.feasible, away.feasible, away.mends) == (True, True, ())
@@ -162,7 +172,7 @@ def test_a_plan_that_survives_by_placing_anew_is_held_to_that_and_shown_as_it_st
         "away: as it stands 1 of 2 cases misses an SLO; with the models placed anew none does."
     )
     assert "as `survive` counts on" in about_anew(away)
-    assert [one.code for one in MIXED_PLAN.assumptions if one.code in (Code.SPARES, Code.PLACED_ANEW)] == [
+    assert [one.code for one in mixed_plan().assumptions if one.code in (Code.SPARES, Code.PLACED_ANEW)] == [
         Code.PLACED_ANEW
     ]
 
@@ -189,7 +199,7 @@ def test_a_placement_that_a_plan_found_only_by_moves_survives_here_too():
 
 
 def test_without_survive_placing_anew_is_shown_and_does_not_count():
-    away = answer(replace(MIXED, survive=0), MIXED_PLAN, lose=1)
+    away = answer(replace(MIXED, survive=0), mixed_plan(), lose=1)
     assert not away.feasible
     assert [case.anew.feasible for case in away.cases if case.anew] == [True]
     assert "survive" not in about_anew(away)
@@ -198,9 +208,9 @@ def test_without_survive_placing_anew_is_shown_and_does_not_count():
 def test_a_spare_reads_what_the_lost_machine_held_from_disk_and_the_others_only_what_they_lack():
     """A model has 100 MB, and each that a machine lacks on one of its GPUs is read by itself."""
     one_s = 0.1e9 / DISK_BYTES_PER_S
-    away = answer(MIXED, MIXED_PLAN, lose=1)
+    away = answer(MIXED, mixed_plan(), lose=1)
     by_host = {case.lost[0]: case for case in away.cases}
-    held = Counter(gpu.host for gpu in MIXED_PLAN.recommendation.gpus for _ in gpu.models)
+    held = Counter(gpu.host for gpu in mixed_plan().recommendation.gpus for _ in gpu.models)
     assert by_host["big-1"].takeover_s == pytest.approx(held["big-1"] * one_s, rel=0.01)
     assert taken_over(by_host["big-1"]).startswith("big-1 in ")
     loads = by_host["box-1"].anew.load_s / one_s  # of the spare, whose two GPUs hold nothing: one or two models each
@@ -219,7 +229,7 @@ def test_spares_that_are_too_few_are_said_to_be_in_what_was_placed_anew():
 
 @pytest.mark.parametrize(("factor", "met"), [(0.97, True), (1.1, False)])
 def test_a_plan_bears_the_load_that_it_says(factor, met):
-    load = factor * PLAN.recommendation.demand_factor_max
+    load = factor * the_plan().recommendation.demand_factor_max
     (case,) = answer(load=load).cases
     assert (case.models[0].verdict == "stable") is met
 
@@ -236,7 +246,7 @@ def test_a_model_on_one_machine_is_not_served_without_it():
 
 @pytest.mark.parametrize("lose", [1, 2])
 def test_every_way_to_lose_machines_counts_once(lose):
-    standing = as_planned(loaded(ASKED), CATALOG, LIBRARY, PLAN)
+    standing = as_planned(loaded(ASKED), CATALOG, LIBRARY, the_plan())
     found = losses(standing, lose)
     assert sum(one.ways for one in found) == comb(len(standing.hosts), lose)
     for hosts in combinations(standing.hosts, lose):
