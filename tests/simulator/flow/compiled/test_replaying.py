@@ -14,8 +14,8 @@ from simulator.flow.compiled.columns import Columns
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Poisson, Stream, Workload
 
-WORLDS = 600
-DURATION_S = 2.5
+WORLDS = 300
+DURATION_S = 1.5
 
 
 @pytest.fixture
