@@ -67,12 +67,15 @@ class RealGpu(ServingGpu):
         )
 
     def evict(self, keys: Sequence[str]) -> None:
-        """Free layers at once; an action for each model that is the first to use them."""
+        """Free layers at once; an action for each model that is the first to use some of them."""
+        by_model: dict[str, list[str]] = {}
         for key in keys:
+            by_model.setdefault(self.users[key][0].stage.model, []).append(key)
+        for model, mine in by_model.items():
             start_s = self.clock.now
-            super().evict([key])
-            self.weights.evict([key])
-            self.notes.add("evict", self.users[key][0].stage.model, start_s, 0, 0.0, self.clock.now - start_s)
+            super().evict(mine)
+            self.weights.evict(mine)
+            self.notes.add("evict", model, start_s, 0, 0.0, self.clock.now - start_s)
 
     def note(self) -> None:
         """Count the bytes in use from now on; refuse to pass the limit."""
@@ -132,7 +135,7 @@ class Executor(Driver):
         gpu = self.gpu
         gpu.horizon_s = duration_s
         helpers = self.helpers()
-        with self.turn:
+        with self.turn, collector_at_rest():  # a collection takes tens of milliseconds: it is over before arrival 0
             gpu.weights.load(gpu.memory.resident)
             self.clock.origin_s = at_s()
             for helper in helpers:
@@ -157,7 +160,7 @@ class Executor(Driver):
 
     def _until_stopped(self, stop: Callable[[], bool]) -> str | None:
         try:
-            with collector_at_rest(), interrupts_noted() as interrupts:
+            with interrupts_noted() as interrupts:
                 return self._loop(stop, interrupts)
         except KeyboardInterrupt:
             return "interrupted"

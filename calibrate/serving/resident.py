@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -164,12 +165,18 @@ class Weights:
         """Holders show an empty tensor: a model whose weights are away cannot run by accident."""
         for holders, tensor in zip(group.holders, group.host, strict=True):
             for holder in holders:
-                holder.data = torch.empty(0, dtype=tensor.dtype)
+                holder.data = nothing(tensor.dtype)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all tensors on the device now."""
         return sum(tensor.nbytes for group in self.groups.values() for tensor in group.here)
+
+
+@cache
+def nothing(dtype: torch.dtype) -> torch.Tensor:
+    """An empty tensor, the same for all: making one for each holder took longer than all else of an eviction."""
+    return torch.empty(0, dtype=dtype)
 
 
 def assigned(model: str, module: torch.nn.Module, layers: Sequence[Layer]) -> dict[str, dict[str, Any]]:
