@@ -18,7 +18,7 @@ from calibrate.devices.regime import CASTS, in_regime, of_process
 from calibrate.io.points import Settings
 from calibrate.serving.executor import Executor, RealGpu, WaitingLine
 from calibrate.serving.resident import Weights
-from calibrate.serving.served import HeldMemory, Served, ServeError, batch_sizes, doublings
+from calibrate.serving.served import SEGMENTS_BYTES, HeldMemory, Served, ServeError, batch_sizes, doublings
 from calibrate.sweep.measure import MeasuredModel
 from calibrate.zoo import zoo
 from calibrate.zoo.built import tensors
@@ -31,10 +31,6 @@ from simulator.world.hardware import Device as Gpu
 from simulator.world.workload import Demand
 
 NOTHING = Demand(np.empty(0), np.empty(0, dtype=np.int32))
-SEGMENTS_BYTES = 100_000_000
-"""What a GPU's allocator may hold for each model beyond what it gave out. It takes segments of 2 MiB and of 20 MiB for
-each stream anew, weights come on another stream than batches, and what is used in part cannot be given back: 44 MiB;
-the matrix library keeps up to 32 MiB there, on Hopper."""
 WARM_UPS = 2
 """Runs of each doubling of the batch size before the clock starts, other sizes have one: the first compiles, chooses
 algorithms and allocates."""

@@ -4,6 +4,7 @@ Planning never comes here: this is the way to torch.
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.devices.provenance import differing
 from calibrate.library.lookup import DEVICE_FILE, Library, find_kinds, find_profiles
-from calibrate.serving.served import Actions, Served, doublings
+from calibrate.serving.served import Actions, Served, apart, doublings
 from planner.catalog.catalog import Catalog
 from planner.io.load import Loaded
 from planner.model.parts.models import ModelSpec
 from planner.model.scenario import Scenario
-from planner.questions.validation.fitting import Case, Pace, fit, precision_of
+from planner.questions.validation.fitting import Case, Pace, fit, loading_paces, precision_of
 from planner.questions.validation.pipelines import CORE, CorePace, refuse_unservable
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse
@@ -103,16 +104,44 @@ def recorded(loaded: Loaded, bench: ValidationBench, duration_s: float, created_
     """What `record` gives."""
     machine = provenance(bench.device)
     kind = str(machine["gpu"])
+    bench = replace(bench, directories=agreeing(loaded, bench, machine, note))
     if wanted := missing(loaded, bench, kind):
         note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
         calibrate(loaded, bench, wanted, kind)
-    if loaded.scenario.pipelines and not known(bench, kind)[1].probes(kind).get("host"):
+    if core_unknown(loaded, bench, kind):
         note(f"Measuring how long a core of {kind} takes for frames; it goes to {bench.directories[0]}.")
         probe_host(bench)
     gpu, library = known(bench, kind)
     for line in strangers(fit(loaded, gpu, library, Pace(core=core_pace(library, gpu))), library, machine):
         note(line)
     return kept(serve(loaded, ServedDevice(bench.device, machine, gpu, library), duration_s, created_at, note))
+
+
+def agreeing(loaded: Loaded, bench: ValidationBench, machine: Mapping[str, Any], note: Note) -> tuple[Path, ...]:
+    """The folders of profiles. Where something has to be measured and the first was begun under other settings, one
+    beside it stands in: figures of both are not mixed."""
+    from calibrate.sweep.journal import read_journal
+
+    first, *others = bench.directories
+    kind = str(machine["gpu"])
+    tried = bench
+    while missing(loaded, tried, kind) or core_unknown(loaded, tried, kind):
+        journal = first / kind / "journal.jsonl"
+        difference = differing(read_journal(journal)[0].provenance, machine) if journal.exists() else None
+        if difference is None:
+            break
+        key, before, now = difference
+        plain = re.sub(r"[^\w.+]+", "-", str(now))
+        beside = first.with_name(f"{first.name}-{key}-{plain}")
+        note(f"{first}: was measured with {key} {before}, here it is {now}. Profiles of that lie in {beside}.")
+        first = beside
+        tried = replace(bench, directories=(first, *others))
+    return tried.directories
+
+
+def core_unknown(loaded: Loaded, bench: ValidationBench, kind: str) -> bool:
+    """Whether a pipeline needs a core that nobody probed."""
+    return bool(loaded.scenario.pipelines) and not known(bench, kind)[1].probes(kind).get("host")
 
 
 def provenance(device: str) -> Mapping[str, Any]:
@@ -279,7 +308,7 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
     rehearsed_s = rehearsal_s(lasts_s[0], of_pipeline=case.scene is not None)
     note(f"Rehearsing for {rehearsed_s:g} s.")
     rehearsal = rehearse(case, models, device.name, rehearsed_s)
-    speed = speed_of([rehearsal])
+    speed = speed_of([apart(rehearsal, loading_paces(case.deployment))])
     pace = Pace(run=speed.run, load=speed.load, core=replace(core, slower=speed.work))
     case = fit(loaded, device.gpu, device.library, pace)
     demand = draw(case.workload, duration_s, scenario.seed)

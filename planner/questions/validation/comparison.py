@@ -1,11 +1,12 @@
 """Validation: the same deployment and arrivals, measured and simulated side by side, and why the two differ."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite, nan
 
 import numpy as np
 
-from calibrate.serving.served import HeldMemory
+from calibrate.serving.served import HeldMemory, apart
 from planner.questions.validation.answer import (
     MODEL_METRICS,
     ROUNDING,
@@ -18,6 +19,7 @@ from planner.questions.validation.answer import (
     error_of,
 )
 from planner.questions.validation.explaining import causes_of, largest_error, likely, timings
+from planner.questions.validation.fitting import loading_paces, segments_bytes
 from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, OtherCosts, expected_slowdown, simulated
 from planner.questions.validation.speed import RehearsedSpeed, harness_of, overhead, speeds_of
@@ -40,6 +42,8 @@ def validate(
     `by_profiles`: as a plan made before would have it, whatever the rehearsals say of the device. Without `causes`
     nothing is asked of why they differ, which takes longest.
     """
+    if not by_profiles:
+        recording = unmixed(recording)
     result = recording.result
     takes = len(recording.lasts_s)
     by_plan = RehearsedSpeed(slowdown=expected_slowdown(result.deployment))
@@ -79,6 +83,16 @@ def validate(
     )
 
 
+def unmixed(recording: Recording) -> Recording:
+    """The recording with batches and loads timed apart from each other, as profiles have them."""
+    paces = loading_paces(recording.result.deployment)
+    return replace(
+        recording,
+        actions=apart(recording.actions, paces),
+        rehearsals=tuple(apart(rehearsal, paces) for rehearsal in recording.rehearsals),
+    )
+
+
 # Figures
 
 
@@ -90,11 +104,12 @@ def compared_rows(recording: Recording, runs: Sequence[Summary]) -> tuple[Compar
         compared(model, model_figures(real, model), [model_figures(run, model) for run in runs])
         for model in result.requests
     ]
-    left_out_bytes = 0 if whole(recording) else sum(device.context_bytes for device in devices)
+    contexts_bytes = sum(device.context_bytes for device in devices)
+    more_bytes = segments_bytes(result.deployment.services) if whole(recording) else -contexts_bytes
     device = compared(
         devices[0].gpu.name,
-        {**device_figures(real, left_out_bytes), **memory_held(recording)},
-        [device_figures(run, left_out_bytes) for run in runs],
+        {**device_figures(real, more_bytes), **memory_held(recording)},
+        [device_figures(run, more_bytes) for run in runs],
     )
     return (*models, device)
 
@@ -105,13 +120,13 @@ def model_figures(summary: Summary, model: str) -> Figures:
     return {name: float(getattr(metrics, name)) for name in MODEL_METRICS}
 
 
-def device_figures(summary: Summary, left_out_bytes: int) -> Figures:
-    """Metrics of the device: shares of time are means over its processes, memory is their sum but for what is left."""
+def device_figures(summary: Summary, more_bytes: int) -> Figures:
+    """Metrics of the device: shares of time are means over its processes, memory is their sum and so much more."""
     devices = list(summary.devices.values())
     return {
         "utilization": sum(device.utilization for device in devices) / len(devices),
         "load_share": sum(device.load_share for device in devices) / len(devices),
-        "peak_memory_bytes": float(sum(device.peak_memory_bytes for device in devices) - left_out_bytes),
+        "peak_memory_bytes": float(sum(device.peak_memory_bytes for device in devices) + more_bytes),
     }
 
 
@@ -145,7 +160,7 @@ def planned_memory(deployment: Deployment) -> Mapping[MemoryKind, float | None]:
     return {
         MemoryKind.WEIGHTS: sum(replica.profile.weight_bytes for replica in replicas),
         MemoryKind.TENSORS: max(tensors),
-        MemoryKind.SLACK: max(slack, default=None),
+        MemoryKind.SLACK: max(slack) + segments_bytes(deployment.services) if slack else None,
         MemoryKind.CONTEXT: sum(device.context_bytes for device in deployment.devices),
     }
 

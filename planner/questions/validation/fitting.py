@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from calibrate.library.reading import USUAL_RUNTIME
-from calibrate.serving.served import Scene
+from calibrate.serving.served import SEGMENTS_BYTES, Scene
 from planner.io.load import Loaded, workload
 from planner.model.parts.models import ModelSpec
 from planner.model.parts.pipelines import PipelineSpec
@@ -177,10 +177,15 @@ def device(number: int, group: tuple[Service, ...], gpu: GPU, scenario: Scenario
     """One process's part of the device, or less of it: just enough for the scenario's share of weights."""
     validate = scenario.validate
     context_bytes = max(context_of(one.replicas[0].profile, scenario.context) for one in group)
-    memory_bytes = gpu.memory_bytes // validate.processes
+    memory_bytes = gpu.memory_bytes // validate.processes - segments_bytes(group)
     if validate.memory_share is not None:
         memory_bytes = min(memory_bytes, tight_bytes(group, validate.memory_share, context_bytes))
     return Device(id=f"process-{number}", gpu=gpu, host=HOST, memory_bytes=memory_bytes, context_bytes=context_bytes)
+
+
+def segments_bytes(services: Sequence[Service]) -> int:
+    """What an allocator holds for weights that come in beside batches; nothing where nobody saw slack, as on a CPU."""
+    return SEGMENTS_BYTES * sum(one.replicas[0].profile.slack is not None for one in services)
 
 
 def tight_bytes(group: tuple[Service, ...], share: float, context_bytes: int) -> int:
@@ -223,3 +228,8 @@ def swaps(deployment: Deployment, device: str) -> bool:
     place = next(d for d in deployment.devices if d.id == device)
     mine = tuple(one for one in deployment.services if one.replicas[0].devices == (device,))
     return tight_bytes(mine, 1.0, place.context_bytes) > place.memory_bytes
+
+
+def loading_paces(deployment: Deployment) -> dict[str, float]:
+    """By model: how many times as long batches and loads take while both run."""
+    return {one.model: one.replicas[0].profile.beside_load for one in deployment.services}

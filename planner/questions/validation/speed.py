@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrate.serving.served import FOLLOW, WAKE, Actions, launches
+from calibrate.serving.served import FOLLOW, WAKE, Actions, launches, overlap_s
 from planner.questions.validation.recording import Recording
 from simulator.rules.queues import Delays
 from simulator.world.workload import Floats
@@ -197,13 +197,6 @@ def timed(number: int, rehearsal: Sequence[Actions], kind: str, beside: str) -> 
                 actual_s=actual_s,
                 overlap=both_s / actual_s,
             )
-
-
-def overlap_s(actions: Actions, start_s: float, finish_s: float) -> float:
-    """Time of actions within a span of time."""
-    ends_s = actions.start_s + actions.actual_s
-    inside_s = np.minimum(ends_s, finish_s) - np.maximum(actions.start_s, start_s)
-    return float(np.clip(inside_s, 0.0, None).sum())
 
 
 def comparable(runs: Sequence[TimedAction]) -> list[TimedAction]:
@@ -400,6 +393,8 @@ class Overhead:
 
     batches: int
     mean_s: float
+    rehearsed_mean_s: float
+    """The same in the rehearsals, which the simulation rests on; not a number where they did not keep it."""
     p99_s: float
     share: float
     """Share of the run in which a batch waited for the harness."""
@@ -413,6 +408,12 @@ class Harness:
     """Of batches that found the device idle: a sleep that ends late is part of it."""
     follow: Mapping[str, Floats] = field(default_factory=dict)
     """Of batches that waited for the one before."""
+
+    @property
+    def mean_s(self) -> float:
+        """Mean of all; not a number where there is none."""
+        waits_s = np.concatenate([np.empty(0), *self.wake.values(), *self.follow.values()])
+        return float(waits_s.mean()) if len(waits_s) else nan
 
     def delays(self, rng: np.random.Generator, beside_core: Mapping[str, Company]) -> dict[str, Delays]:
         """Times drawn from those seen, with repetition; and what a device loses beside a core."""
@@ -438,12 +439,17 @@ def of_actions(actions: Sequence[Actions]) -> Harness:
 
 
 def by_server(actions: Sequence[Actions], kind: str) -> dict[str, Floats]:
-    """Times of one kind by device, of pipelines by stage: a frame that comes wakes two threads, a crop one."""
+    """Times of one kind by device, of pipelines by stage: a frame that comes wakes two threads, a crop one.
+
+    A batch that is due when the clock starts, as the first of a rehearsal is, waited for all that serving begins with:
+    that happens once, and says nothing of later batches.
+    """
     of_stages = any(one.kind == "work" for one in actions)
     times_s: dict[str, list[Floats]] = {}
     for one in actions:
         if one.kind == kind:
-            times_s.setdefault(one.model if of_stages else one.device, []).append(one.actual_s)
+            later_s = one.actual_s[one.start_s > 0]
+            times_s.setdefault(one.model if of_stages else one.device, []).append(later_s)
     return {name: np.concatenate(found) for name, found in times_s.items()}
 
 
@@ -464,10 +470,11 @@ def overhead(recording: Recording) -> Overhead:
     names = [device.id for device in recording.result.deployment.devices]
     waits_s = np.concatenate([launches(recording.actions, name) for name in names])
     if not len(waits_s):
-        return Overhead(batches=0, mean_s=nan, p99_s=nan, share=nan)
+        return Overhead(batches=0, mean_s=nan, rehearsed_mean_s=nan, p99_s=nan, share=nan)
     return Overhead(
         batches=len(waits_s),
         mean_s=float(waits_s.mean()),
+        rehearsed_mean_s=of_actions(rehearsed(recording)).mean_s,
         p99_s=float(np.quantile(waits_s, 0.99)),
         share=float(waits_s.sum()) / (len(names) * recording.result.duration_s),
     )

@@ -213,7 +213,8 @@ def difference(answer: Validation, cause: Cause) -> str:
     """How a part of the run differed from what was expected."""
     if cause.kind is CauseKind.HARNESS:
         over = answer.overhead
-        return f"The harness took {over.mean_s * 1e3:.3g} ms for each batch, {over.share * 100:.2g} % of the time."
+        rehearsed_ms = f"{over.rehearsed_mean_s * 1e3:.3g} ms"
+        return f"The harness took {over.mean_s * 1e3:.3g} ms for each batch, in the rehearsals {rehearsed_ms}."
     kind = cause.kind.value if cause.kind in (CauseKind.LOAD, CauseKind.WORK) else "run"
     timing = next(one for one in answer.timings if (one.kind, one.model) == (kind, cause.model))
     return uneven_times(timing) if cause.kind is CauseKind.SPREAD else other_times(timing)

@@ -20,7 +20,7 @@ from planner.cli import main
 from planner.io.load import load_scenario
 from planner.questions.validation import bench as validation_bench
 from planner.questions.validation import takes
-from planner.questions.validation.bench import Processor, load_error, run_error
+from planner.questions.validation.bench import Processor, ValidationBench, agreeing, load_error, run_error
 from planner.questions.validation.fitting import Pace, offered_work
 from planner.questions.validation.recording import read_recording
 from planner.questions.validation.speed import speed_of
@@ -119,6 +119,20 @@ def test_a_long_run_is_served_in_takes_with_a_rehearsal_between(bench: Path, mon
         assert {0, 1} == set(takes.take_of(requests.arrival_s, found.takes_s).tolist())
     assert {one.kind for one in found.actions} == {"run", "wake", "follow"}
     assert len(launches(found.actions, "process-1")) == sum(len(batches.count) for batches in found.result.batches)
+
+
+def test_what_is_missing_goes_beside_a_folder_of_other_settings(bench: Path) -> None:
+    """As of a pipeline, which leaves a core to its frames: fewer threads than before."""
+    folder, machine = bench / "profiles", read_recording(bench / "run.json.gz").machine
+    now, lines = {**machine, "torch_threads": 2}, list[str]()
+    device = ValidationBench(device="cpu", catalog=load_catalog(()), directories=(folder,))
+    assert agreeing(load_scenario(bench / "two.yaml"), device, now, lines.append) == (folder,), "nothing is missing"
+    larger = load_scenario(bench / "two.yaml", ["validate.batch_size=4"])
+    assert agreeing(larger, device, machine, lines.append) == (folder,)
+    assert lines == []
+    assert agreeing(larger, device, now, lines.append) == (bench / "profiles-torch_threads-2",)
+    (line,) = lines
+    assert line.startswith(f"{folder}: was measured with torch_threads 1, here it is 2.")
 
 
 def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
