@@ -119,9 +119,10 @@ def slo_of(asked: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def beside_decoders(pipeline: Mapping[str, Any], followed: Collection[str]) -> Iterator[Wrong]:
-    """Models that frames enter beside a decoder whose frames nothing takes."""
+    """Models that frames enter beside a decoder that they enter too, and whose frames nothing takes."""
     stages = _listed(pipeline.get("stages"))
-    named = [one["name"] for _, one in stages if one.get("decode") and isinstance(one.get("name"), str)]
+    first = [one for _, one in stages if one.get("decode") and one.get("after") in (None, ())]
+    named = [one["name"] for one in first if isinstance(one.get("name"), str)]
     idle = [name for name in named if name not in followed]
     for i, stage in stages:
         if idle and stage.get("after") in (None, ()) and any(stage.get(key) for key in MODEL_KEYS):
