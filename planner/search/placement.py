@@ -178,7 +178,8 @@ class OnFleet:
         return None
 
     def _repairs(self) -> Iterator[Trial]:
-        """The usual packing; one with replicas on all GPUs; then such with ever more room for what missed.
+        """The usual packing; one with replicas on all GPUs; each stage of pipelines on each GPU; then such with ever
+        more room for what missed.
 
         Where even replicas on all GPUs miss, models that always missed get GPUs of their own.
         """
@@ -194,6 +195,9 @@ class OnFleet:
             yield even
         if first is None or first.deployment.doubted:  # where speeds are drawn no room helps what missed: more GPUs do
             return
+        of_stages = self.question.scenario.pipelines and not first.packing.spans
+        if of_stages and (side_by_side := self._replayed_if_new(self._side_by_side())):
+            yield side_by_side
         if even and even.replay.short and (apart := self._apart()):
             yield apart
         yield from self._tighter(first)
@@ -255,6 +259,21 @@ class OnFleet:
     def _evenly(self) -> Packing | Misfit:
         """Replicas on all GPUs."""
         return evenly(self._packer({}, None, seed=1, even=True), self.devices)
+
+    def _side_by_side(self) -> Packing | Misfit:
+        """Each model on all GPUs that hold it, by their speeds: the items of one frame come at once, and those that run
+        one after another on one GPU are late."""
+        packer = self._packer({}, ())
+        contents: list[Content] = [()] * len(self.devices)
+        for model in self.models:
+            speeds = {
+                place: 1 / self.question.sized[model, device.kind].least_work
+                for place, device in enumerate(self.devices)
+                if packer.fills.fits(model, device.kind)
+            }
+            for place, speed in speeds.items():
+                contents[place] = added(contents[place], model, speed / sum(speeds.values()))
+        return packer.place(self.devices, contents)
 
     def _seen(self, packing: Packing) -> bool:
         return any(packing.placed == t.packing.placed for t in self.missed)
@@ -407,7 +426,7 @@ class OnFleet:
         for a, b in permutations(range(len(here)), 2):
             device = self.devices[b]
             for mine, theirs in neighbours(here[a], here[b]):
-                if _fitting(packer, theirs, device):
+                if _fitting(packer, mine, self.devices[a]) and _fitting(packer, theirs, device):
                     yield with_contents(here, {a: mine, b: theirs})
             for model, share in here[a]:
                 if model in dict(here[b]) or not packer.fills.fits(model, device.kind):

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s, worth_it
+from planner.placing.splitting import (
+    Before,
+    Choice,
+    Room,
+    budgets_s,
+    find_room,
+    least_cost,
+    longest_s,
+    most_s,
+    worth_it,
+)
 
 
 def total_cost(chosen: Mapping[str, Choice]) -> float:
@@ -16,7 +26,11 @@ def total_cost(chosen: Mapping[str, Choice]) -> float:
 
 
 def exhaustive(
-    before: Before, choices: Mapping[str, list[Choice]], slo_s: float, ends_s: Mapping[str, float]
+    before: Before,
+    choices: Mapping[str, list[Choice]],
+    slo_s: float,
+    ends_s: Mapping[str, float],
+    rooms: Mapping[str, Room],
 ) -> float | None:
     """Least cost over all combinations."""
     costs = []
@@ -24,7 +38,8 @@ def exhaustive(
         chosen = dict(zip(choices, combination, strict=True))
         times_s = {stage: choice.time_s for stage, choice in chosen.items()}
         until_s = longest_s(before, times_s)
-        if all(until_s[stage] <= min(slo_s, ends_s.get(stage, slo_s)) + 1e-9 for stage in before):
+        in_time = all(until_s[stage] <= min(slo_s, ends_s.get(stage, slo_s)) + 1e-9 for stage in before)
+        if in_time and find_room(list(chosen.values()), rooms):
             costs.append(total_cost(chosen))
     return min(costs, default=None)
 
@@ -39,18 +54,28 @@ def graphs(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
     }
 
 
+PRICES = {"x": 1.0, "y": 1.7}
+"""Of a second of each kind of GPU."""
 TIMES = st.lists(st.integers(1, 20), min_size=1, max_size=4, unique=True)
 
 
 @given(graphs(), st.data())
 def test_no_combination_costs_less(before: dict[str, tuple[str, ...]], data: st.DataObject) -> None:
+    number = st.integers(1, 9)
+
+    def choice(time: int, held_gb: int) -> Choice:
+        on, work = data.draw(st.sampled_from("xy")), data.draw(number) / 10
+        return Choice(time / 1000, PRICES[on] * work, on, work, held_gb * 10**9)
+
     choices = {
-        stage: [Choice(time / 1000, data.draw(st.integers(1, 9)) / 10) for time in data.draw(TIMES)] for stage in before
+        stage: [choice(time, held_gb) for time in data.draw(TIMES)]
+        for stage, held_gb in ((stage, data.draw(number)) for stage in before)
     }
+    rooms = {on: Room(data.draw(number) / 4, data.draw(number) * 2e9) for on in data.draw(st.sampled_from(["", "xy"]))}
     slo_s = data.draw(st.integers(1, 60)) / 1000
     ends_s = {stage: data.draw(st.integers(1, 60)) / 1000 for stage in before if data.draw(st.booleans())}
-    found = least_cost(before, choices, slo_s, ends_s)
-    least = exhaustive(before, choices, slo_s, ends_s)
+    found = least_cost(before, choices, slo_s, ends_s, rooms)
+    least = exhaustive(before, choices, slo_s, ends_s, rooms)
     if least is None:
         assert found is None
         return
@@ -116,3 +141,14 @@ def test_what_another_beats_in_both_is_left_out() -> None:
     kept = worth_it([Choice(0.02, 2.0), Choice(0.01, 3.0), Choice(0.03, 2.5), Choice(0.04, 1.0)])
     assert [choice.cost for choice in kept] == [3.0, 2.0, 1.0]
     assert np.all(np.diff([choice.time_s for choice in kept]) > 0)
+
+
+@given(graphs(), st.data())
+def test_a_stage_may_take_all_that_the_others_leave(before: dict[str, tuple[str, ...]], data: st.DataObject) -> None:
+    """With just that a way through it takes the whole SLO, or until an end with an SLO of its own all of that."""
+    times_s = {stage: data.draw(st.integers(1, 20)) / 1000 for stage in before}
+    ends_s = {stage: data.draw(st.integers(1, 60)) / 1000 for stage in before if data.draw(st.booleans())}
+    for stage, most in most_s(before, times_s, 0.06, ends_s).items():
+        until_s = longest_s(before, times_s | {stage: most + 1.0})
+        over_s = [until_s[one] - ends_s.get(one, 0.06) for one in before if until_s[one] > 1]
+        assert max([*over_s, max(until_s.values()) - 0.06]) == pytest.approx(1.0)

@@ -1,6 +1,7 @@
 """Plans of pipelines: against all splits, batches and placements there are; what runs out; what is refused."""
 
 import re
+from argparse import Namespace
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +15,7 @@ from support import exhaustive, planning
 from support.paths import ROOT
 from support.planning import CATALOG, T4, V100, Shelf, profile, shelf
 
+from benchmarks import pipeline_search
 from planner.catalog.offers import offers
 from planner.io.load import ScenarioError, load_text
 from planner.model.parts.machines import BuySpec, OwnMachine
@@ -26,6 +28,7 @@ from planner.model.statement import Code
 from planner.placing.sizing import needs, size
 from planner.placing.stations import StationLoad, held_on, loads_on, placed_stations
 from planner.replay.deploying import deploy, devices_of
+from planner.search.placement import OnFleet
 from planner.search.plan import plan as plan_of
 from planner.search.question import Question
 from planner.show.document import Document, Section
@@ -119,7 +122,7 @@ def drawn_library(random: Random) -> Shelf:
     return shelf(*profiles)
 
 
-@pytest.mark.parametrize("seed", [0, 3, 7, 17, 25, 36])
+@pytest.mark.parametrize("seed", [0, 3, 7, 17, 25])
 def test_no_split_batch_or_placement_costs_less(seed: int) -> None:
     """Of seeds 0 to 59, which all keep to it, those with several models on several GPUs."""
     random = Random(seed)
@@ -131,6 +134,35 @@ def test_no_split_batch_or_placement_costs_less(seed: int) -> None:
         assert found.feasible
         assert found.cost_usd_per_hour <= 1.02 * least
         assert found.lower_bound_usd_per_hour <= least * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("generator", "seed"), [("shapes", 18), ("tight", 28)])
+def test_random_search_finds_nothing_cheaper(generator: str, seed: int) -> None:
+    """Where it once did: a batch that no split allowed, and stages that all were to fit on the cheaper of two GPUs."""
+    given = Namespace(generators=[generator], tries=40)
+    assert pipeline_search.compare(seed, given).verdict == "equal"
+
+
+def test_items_of_one_frame_run_side_by_side() -> None:
+    """Two, of 20 ms each, of which 35 ms leave time for one alone, or 38 ms together: each of two GPUs runs one."""
+    behind = EdgeSpec(stage="a", fan_out=FanOutSpec(mean=2.0))
+    stages = (StageSpec(name="a", model="a"), StageSpec(name="b", model="b", after=(behind,)))
+    known = shelf(profile("a", T4, 0.0005, 0.0005), profile("b", T4, 0.002, 0.018))
+    found = planned(street(stages, 2, 0.035), known).recommendation
+    assert (found.feasible, found.cost_usd_per_hour) == (True, pytest.approx(0.70))
+
+
+def test_models_move_only_to_gpus_that_run_them() -> None:
+    """A model that is too slow on a T4 stays on the V100, whatever changes places with it."""
+    known = shelf(profile("a", T4, 0.004, 0.001), *(profile(name, V100, 0.004, 0.001) for name in "ab"))
+    stages = (StageSpec(name="a", model="a"), StageSpec(name="b", model="b", after=(EdgeSpec(stage="a"),)))
+    asked = question_of(street(stages), known)
+    here = OnFleet(asked, asked.offers, (1, 1), False, lambda _: lambda _: None)
+    on_t4, on_v100 = here.devices
+    assert (on_t4.kind.gpu.name, on_v100.kind.gpu.name) == ("T4", "V100")
+    near = list(here._contents_near([(("street.a", 1.0),), (("street.b", 1.0),)], here._packer({}, None)))
+    assert near
+    assert all("street.b" not in dict(first) for first, _ in near)
 
 
 def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:
