@@ -977,6 +977,10 @@ def test_every_run_is_rehearsed_and_undisturbed(committed: Sequence[Validation])
     assert all((answer.others_cores or 0.0) <= DISTURBING_CORES for answer in committed)
 
 
+def test_no_run_held_more_memory_than_was_planned(committed: Sequence[Validation]) -> None:
+    assert all(answer.device.error["peak_memory_bytes"] >= 0 for answer in committed)
+
+
 def test_the_page_shows_what_the_committed_recordings_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.making.validation_page.folder_of", lambda name, _: machine(name))
     page = tmp_path / "validation.md"
