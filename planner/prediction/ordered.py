@@ -1,6 +1,7 @@
 """Ordered: what was learnt, told so that no answer contradicts another one or the data sheets.
 
-No batch takes less than its operators need, and of two kinds of one chip none is slower that is better in everything.
+No batch takes less than its operators need, nor less than one sample or more than as many of them, and of two kinds of
+one chip none is slower that is better in everything.
 """
 
 from collections.abc import Mapping, Set
@@ -14,7 +15,7 @@ from calibrate.layers.work import Facts
 from planner.model.plan import Estimate
 from planner.prediction.effects import PredictedCase
 from planner.prediction.learnt import Learnt, seen, series_of
-from planner.prediction.rules.bands import SPREAD_80, at_least
+from planner.prediction.rules.bands import SPREAD_80, at_least, beside_one
 from planner.prediction.rules.floors import floor_of, passed_by
 from simulator.world.hardware import GPU
 
@@ -51,6 +52,13 @@ class Ordered:
 
     def predict(self, case: PredictedCase, layers: Facts | None = None) -> Estimate:
         """Seconds of a batch with their 80 % band; `layers` are those of the model at its input, if they are known."""
+        told = self._among_kin(case, layers)
+        if case.batch == 1:
+            return told
+        return beside_one(told, self._among_kin(replace(case, batch=1.0), layers), case.batch)
+
+    def _among_kin(self, case: PredictedCase, layers: Facts | None) -> Estimate:
+        """A batch by itself, in order with other kinds of the chip."""
         gpu = self.gpus[case.gpu]
         kinds = self._kin.get(chip_of(gpu), [])
         if gpu not in kinds:  # a slice, or one of an unknown chip

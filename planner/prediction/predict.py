@@ -20,13 +20,13 @@ from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import PredictedCase, at_size, least_s
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
-from planner.prediction.ordered import Ordered
+from planner.prediction.ordered import Ordered, chip_of
 from planner.prediction.rules.bands import End, at_least, wider
 from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.layered import BATCHES, Layered
 from planner.prediction.rules.measured import interpolated
-from planner.prediction.rules.pairs import PredictedPair, joined_pair, width
+from planner.prediction.rules.pairs import PredictedPair, in_proportion, joined_pair, width
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.prediction.trainings import Trainings, trainings
 from simulator.world.curves import Erring
@@ -121,7 +121,8 @@ class Predictor:
         """What is predicted of a pair without a profile, by the first rule that can."""
         key = (model, gpu, precision, runtime)
         if key not in self._pairs:
-            self._pairs[key] = next(iter(self._told(model, self.gpus[gpu], precision, runtime)), None)
+            first = next(iter(self._told(model, self.gpus[gpu], precision, runtime)), None)
+            self._pairs[key] = first and in_proportion(first)
         return self._pairs[key]
 
     def _told(self, model: str, gpu: GPU, precision: str | None, runtime: str | None) -> Iterable[PredictedPair]:
@@ -188,7 +189,7 @@ class Predictor:
         ratios = [(source, carrying.measured_ratio(source, gpu)) for source in sources]
         by_ratio = [carrying.carried(source, gpu, ratio) for source, ratio in ratios if ratio]
         by_learnt = self._by_learnt(model, gpu, sources[0].precision if sources else precision)
-        by_sheets = sorted((carrying.carried(p, gpu, carrying.sheets(p, gpu)) for p in sources), key=width)
+        by_sheets = self._by_sheets(sources, gpu)
         carried = sorted(by_ratio, key=width)
         yield from self._all_joined(by_learnt, (carried or list(filter(carrying.is_believed, by_sheets)))[:1] or [None])
         yield from carried
@@ -198,6 +199,15 @@ class Predictor:
         yield from self._all_joined(self._by_counts(model, gpu, precision), by_layers)
         yield from by_layers
         yield from by_sheets
+
+    def _by_sheets(self, sources: Sequence[Profile], gpu: GPU) -> list[PredictedPair]:
+        """Each carried over by data sheets: from a kind of the same chip first, then those with the narrowest band."""
+
+        def strangeness(pair: PredictedPair) -> tuple[bool, float]:
+            return chip_of(self.gpus[pair.source]) != chip_of(gpu), width(pair)
+
+        carried = (self.carrying.carried(p, gpu, self.carrying.sheets(p, gpu)) for p in sources)
+        return sorted(carried, key=strangeness)
 
     def _all_joined(
         self, pairs: Iterable[PredictedPair], others: Sequence[PredictedPair | None]

@@ -182,8 +182,8 @@ def test_doctor_looks_at_this_cpu(here):
     ("words", "said"),
     [
         (["vgg16", "--gpu", "V100", "--what", "layers"], "vgg16 on V100: its layers are not known."),
-        (["nvidia_resnet50"], "`nvidia_resnet50` has profiles on H200, T4, V100. Name one with --gpu."),
-        (["vgg16", "--precision", "int8"], "no profile of `vgg16` at `int8`. Known: fp32."),
+        (["nvidia_resnet50"], "`nvidia_resnet50` has profiles on H100, H200, T4, V100. Name one with --gpu."),
+        (["vgg16", "--precision", "int8"], "no profile of `vgg16` at `int8`. Known: fp32, torch."),
         (["vgg166"], "no profile of `vgg166`. Did you mean `vgg16`?"),
     ],
 )

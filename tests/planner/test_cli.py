@@ -392,7 +392,7 @@ def test_a_policy_changes_the_replay(planner):
         (f"simulate {VIDEO} --gpu cpu-amd-epyc --count 1", "measured it, name the folder with `--profiles DIR`"),
         (
             "profiles show vgg16 --gpu L4",
-            "no profile of `vgg16` on `L4`. Known: CPU-Sapphire-Rapids-4c, CPU-i9-10940X, H200, T4, V100.",
+            "no profile of `vgg16` on `L4`. Known: CPU-Sapphire-Rapids-4c, CPU-i9-10940X, H100, H200, T4, V100.",
         ),
         ("prices show --gpu X", "no price of `X`. Known:"),
         ("trace describe missing.csv", "missing.csv: no such file"),

@@ -9,7 +9,7 @@ from math import exp, inf, log
 from calibrate.library.memory import Room, RoomOfBatch
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.rules.bands import SPREAD_80, around, at_least, at_quantile, between, joined
+from planner.prediction.rules.bands import SPREAD_80, around, at_least, at_quantile, beside_one, between, joined
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
@@ -20,6 +20,8 @@ LOAD_SPREAD = 0.15
 SHARED = 0.2
 """Part of the variance of predictions that all models on a kind of GPU have in common: 0.38 of the errors where chips
 were left out, none where pairs of model and GPU were, in one precision and runtime; `benchmarks truths` prints it."""
+LARGE = 32.0
+"""Batch at which the bands of pairs are compared."""
 DATE_NONE = "1970-01-01"
 
 
@@ -179,9 +181,9 @@ class PredictedPair:
 
 
 def width(pair: PredictedPair) -> float:
-    """Of the band at the largest batch."""
-    last = pair.latency_s[max(pair.latency_s)]
-    return last.high / last.low if last.low > 0 else inf
+    """Of the band at a large batch, which a short series says little of."""
+    large = pair.time_s(LARGE)
+    return large.high / large.low if large.low > 0 else inf
 
 
 def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
@@ -201,3 +203,16 @@ def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
         known=carried.known,
         past=time_s,
     )
+
+
+def in_proportion(pair: PredictedPair) -> PredictedPair:
+    """The same where no batch contradicts that of one sample, if that is in the series."""
+    one = pair.latency_s.get(1.0)
+    if one is None:
+        return pair
+
+    def past(batch: float) -> Estimate:
+        return beside_one(pair.past(batch), one, batch)
+
+    latency_s = {batch: beside_one(time_s, one, batch) for batch, time_s in pair.latency_s.items()}
+    return replace(pair, latency_s=latency_s, past=past)

@@ -87,6 +87,9 @@ MEASURED = {
     *((model, "H200", "fp32") for model in ("resnet50", "resnet152", "vgg16", "yolov3", "tiny_yolov3")),
     *(("resnet50", "H200", precision) for precision in ("torch", "amp", "bf16")),
     ("bert_base", "H200", "torch"),
+    *((model, "H100", "fp32") for model in ("resnet50", "inceptionv3", "tiny_yolov3")),
+    *((model, "H100", "torch") for model in ("resnet50", "vgg16", "vit_b_16", "bert_base")),
+    *((model, "H100", "amp") for model in ("resnet50", "vit_b_16")),
 }
 """By this project, with `planner calibrate`."""
 
@@ -216,9 +219,12 @@ def test_what_is_not_there_is_none():
 
 
 def test_models_and_their_profiles():
-    assert len(LIBRARY.models()) == len(LECTURE) + len(ZOO) + 4  # NVIDIA's three, and bert_base
+    assert len(LIBRARY.models()) == len(LECTURE) + len(ZOO) + 5  # NVIDIA's three, bert_base and vit_b_16
     found = [(profile.model, profile.gpu, profile.precision) for profile in LIBRARY.for_model("resnet50")]
     assert found == [
+        ("resnet50", "H100", "fp32"),
+        ("resnet50", "H100", "torch"),
+        ("resnet50", "H100", "amp"),
         ("resnet50", "H200", "fp32"),
         ("resnet50", "H200", "torch"),
         ("resnet50", "H200", "amp"),
@@ -896,4 +902,4 @@ def test_what_was_measured_of_a_packages_model_is_of_its_architecture():
     found = library.get("bert_base", "L4", "torch")
     assert found is not None
     assert found.latency == own.latency
-    assert {p.gpu for p in library.for_model("hf.bert-base-uncased")} == {"H200", "L4"}
+    assert {p.gpu for p in library.for_model("hf.bert-base-uncased")} == {"H100", "H200", "L4"}

@@ -123,8 +123,29 @@ def test_products_of_pytorch_as_it_comes_are_carried_over_at_the_rate_of_fp32() 
     torch, fp32 = (PLANS.predicted_pair("bert_base", "L4", precision) for precision in ("torch", "fp32"))
     assert torch is not None
     assert fp32 is not None
-    assert torch.source.endswith("time on H200")
+    assert torch.source.endswith(("time on H100", "time on H200"))
     assert torch.time_s(64).value / fp32.time_s(64).value < 1.5
+
+
+def test_a_model_is_carried_over_from_the_gpu_that_is_most_alike() -> None:
+    """ResNet-50 on an H100 came from a V100 in a machine of 2019, 9.1 ms at batch 1; it took 3.3."""
+    yolov3 = PLANS.predicted_pair("yolov3", "H100", "fp32")
+    assert yolov3 is not None
+    assert yolov3.known is not None
+    assert yolov3.known.gpu == "H200"
+
+
+@pytest.mark.parametrize(("gpu", "runtime"), [("T4", "tensorrt"), ("A10G", "pytorch")])
+def test_a_batch_takes_no_less_than_one_sample_and_no_more_than_as_many(gpu: str, runtime: str) -> None:
+    """YOLO11s on a T4: eight pictures took up to 36 ms, one up to 3.5."""
+    pair = PLANS.predicted_pair("yolo11s", gpu, "fp16", runtime)
+    assert pair is not None
+    one = pair.time_s(1)
+    for batch in (2, 8, 32, 64):
+        many = pair.time_s(batch)
+        assert one.value <= many.value <= batch * one.value * (1 + 1e-9)
+        assert one.low <= many.low
+        assert many.high <= batch * one.high * (1 + 1e-9)
 
 
 def test_the_input_of_a_network_is_that_of_its_operations() -> None:
