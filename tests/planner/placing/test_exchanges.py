@@ -16,7 +16,7 @@ from planner.search.question import Question
 from simulator.clock.run import Compiled
 
 QUESTIONS, STARTS = 50, 8
-"""Of a thousand random fleets in all."""
+"""Random questions, and fleets to begin with of each."""
 
 
 def asked(random: Random) -> Question:

@@ -14,7 +14,7 @@ from simulator.world.workload import Workload
 
 pytest.importorskip("numba")
 
-WORLDS = 400
+WORLDS = 1_000
 DURATION_S = 1.5
 
 Kind = Callable[[int], tuple[Deployment, Workload]]
