@@ -49,8 +49,9 @@ class SpareSearch:
         As many of each type as may be away always do. Fewer may: of one type that stands in for all, or none where the
         models find room on what is left.
         """
-        for spares in ways_to_spare(trial, self.scenario.survive):
-            if self._is_allowed(trial, spares) and self._survives(trial, spares):
+        away = self.scenario.survive
+        for spares in ways_to_spare(trial.offers, trial.fleet, away):
+            if self._is_allowed(trial, spares) and self.survives(trial.offers, trial.fleet, spares, away):
                 return replace(trial, spares=spares)
         return replace(trial, unready=True)
 
@@ -68,18 +69,19 @@ class SpareSearch:
             and all(o.count_max is None or n <= o.count_max for o, n in zip(trial.offers, fleet, strict=True))
         )
 
-    def _survives(self, trial: Trial, spares: Fleet) -> bool:
-        """Whether every SLO is met on what is left, whichever machines are away."""
-        left = ways_left(together(trial.fleet, spares), self.scenario.survive)
-        return all(covers(fleet, trial.fleet) or (any(fleet) and self.is_met(trial.offers, fleet)) for fleet in left)
+    def survives(self, offered: tuple[Offer, ...], fleet: Fleet, spares: Fleet, away: int) -> bool:
+        """Whether every SLO is met on what is left of a fleet and its spares, whichever machines are away."""
+        left = ways_left(together(fleet, spares), away)
+        return all(covers(one, fleet) or (any(one) and self.is_met(offered, one)) for one in left)
 
 
-def ways_to_spare(trial: Trial, away: int) -> list[Fleet]:
-    """No spares, those of one type of the fleet, and those of each; the cheapest first."""
-    places = range(len(trial.fleet))
-    ones = [tuple(away if place == i else 0 for i in places) for place in places if trial.fleet[place]]
-    ways = {(0,) * len(places), *ones, of_each_type(trial.fleet, away)}
-    return sorted(ways, key=lambda spares: cost_usd_per_hour(trial.offers, spares))
+def ways_to_spare(offered: Sequence[Offer], fleet: Fleet, away: int) -> list[Fleet]:
+    """No spares, one to `away` of one type of the fleet, and `away` of each; the cheapest first."""
+    places = range(len(fleet))
+    bought = [place for place in places if fleet[place]]
+    ones = [tuple(n if place == i else 0 for i in places) for place in bought for n in range(1, away + 1)]
+    ways = {(0,) * len(places), *ones, of_each_type(fleet, away)}
+    return sorted(ways, key=lambda spares: cost_usd_per_hour(offered, spares))
 
 
 def of_each_type(fleet: Fleet, away: int) -> Fleet:

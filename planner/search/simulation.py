@@ -252,13 +252,15 @@ class AsPlanned:
         cost = cost_usd_per_hour(self.offers, self.fleet)
         return streams_refused(candidate, q.scenario, q.needs, self.devices, cost, self.placed)
 
-    def replayed(self, tell: Callable[[float], None]) -> Trial:
-        """A replay of it, SLOs met or not."""
+    def replayed(self, tell: Callable[[float], None], *, ranked: bool = False) -> Trial:
+        """A replay of it, SLOs met or not; `ranked`: by the first look at draws of speeds."""
         q = self.question
         placed = tuple(self._beside_streams())
         packing = Packing(placed, strain=nan, worst="", work=nan, busiest="")
         deployment = deploy(q.scenario, q.needs, self.devices, placed, self.swap)
-        seen = replay(q.scenario, q.workload, q.needs, deployment, screen=False, seed=self.seed, tell=tell)
+        seen = replay(
+            q.scenario, q.workload, q.needs, deployment, screen=False, seed=self.seed, tell=tell, ranked=ranked
+        )
         return Trial(self.offers, self.fleet, self.devices, packing, deployment, seen, q.offers)
 
     def _beside_streams(self) -> Iterator[Placed]:

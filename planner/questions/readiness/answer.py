@@ -29,6 +29,8 @@ class Mend:
     """All machines that then serve."""
     spares: tuple[Machines, ...] = ()
     """Machines beside them that stand ready."""
+    anew: bool = False
+    """After a loss the models are placed anew on all that is left; else a spare takes over what is away."""
     beyond_count: tuple[Machines, ...] = ()
     """Of all, those that are more than the `count` of machines of one's own."""
     cost_usd_per_hour: float

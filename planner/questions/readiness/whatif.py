@@ -3,7 +3,9 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from math import inf, isfinite, nan
+from operator import ne
 
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import Offer
@@ -19,7 +21,7 @@ from planner.placing.sizing import Profiles
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, PlacedAnew, WhatIf
 from planner.questions.readiness.losing import Loss, anew_s, left_of, losses, takeover_s, without
 from planner.replay.answer import recommend
-from planner.replay.spares import together
+from planner.replay.spares import of_each_type, together, ways_to_spare
 from planner.replay.trial import Trial
 from planner.search.rejections import missed_slo
 from planner.search.search import ALTERNATIVE, FleetSearch
@@ -156,15 +158,21 @@ def _asking_for(case: LossCase, gpus: int) -> LossCase:
 
 def _mends(planned: AsPlanned, answer: WhatIf, search: FleetSearch, progress: Progress) -> Iterator[Mend]:
     """Changes after which every SLO is met, the cheapest first: spares alone, or another placement with them."""
-    undisturbed = answer.cases[0] if not answer.lose else _case(planned, Loss((), 1, ()), progress)
-    if undisturbed.feasible:
-        yield _with_spares(planned, planned.fleet, MendKind.SPARES, answer)
+    if answer.lose and _stands(planned, progress):
+        yield from _readied(planned, planned.fleet, MendKind.SPARES, answer, search)
         return
     program = planned.question.program(planned.offers)
     if trial := search.best(program, Objective.COST, ALTERNATIVE):
         fleet = _in_places(planned.offers, trial)
         kind = MendKind.ANEW if fleet == planned.fleet else MendKind.MACHINES
-        yield _with_spares(planned, fleet, kind, answer)
+        yield from _readied(planned, fleet, kind, answer, search)
+
+
+def _stands(planned: AsPlanned, progress: Progress) -> bool:
+    """Whether SLOs are met with no machine away, as other mends are judged: by the first look at draws of speeds."""
+    if planned.refusal:
+        return False
+    return planned.replayed(partial(progress, "replaying the plan"), ranked=True).met
 
 
 def _in_places(offers: Sequence[Offer], trial: Trial) -> Fleet:
@@ -173,10 +181,20 @@ def _in_places(offers: Sequence[Offer], trial: Trial) -> Fleet:
     return tuple(counts.get(offer, 0) for offer in offers)
 
 
-def _with_spares(planned: AsPlanned, fleet: Fleet, kind: MendKind, answer: WhatIf) -> Mend:
-    """A fleet and, of each of its types, as many spares as machines are away, or as the scenario wants to `survive`."""
-    away = max(answer.lose, planned.question.scenario.survive)
-    spares = tuple(away if n else 0 for n in fleet)
+def _readied(planned: AsPlanned, fleet: Fleet, kind: MendKind, answer: WhatIf, search: FleetSearch) -> Iterator[Mend]:
+    """A fleet and, of each of its types, as many spares as machines are away, or as the scenario wants to `survive`;
+    before it, with fewer that cost less, where they do once the models are placed anew."""
+    offers, away = planned.offers, max(answer.lose, planned.question.scenario.survive)
+    certain = of_each_type(fleet, away)
+    cheaper = takewhile(partial(ne, certain), ways_to_spare(offers, fleet, away))
+    fewer = next((spares for spares in cheaper if search.spares.survives(offers, fleet, spares, away)), None)
+    if fewer is not None:
+        yield replace(_with_spares(planned, fleet, fewer, kind, answer), anew=True)
+    yield _with_spares(planned, fleet, certain, kind, answer)
+
+
+def _with_spares(planned: AsPlanned, fleet: Fleet, spares: Fleet, kind: MendKind, answer: WhatIf) -> Mend:
+    """A fleet and its spares, and what they cost over the plan."""
     cost = cost_usd_per_hour(planned.offers, fleet) + cost_usd_per_hour(planned.offers, spares)
     added = cost - answer.cost_usd_per_hour
     return Mend(

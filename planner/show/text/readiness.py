@@ -116,12 +116,16 @@ def short(model: ModelAnswer) -> str:
 
 
 def obstacles(answer: WhatIf) -> Iterator[str]:
-    """Why cases miss, and what would help by rule, each once with the cases that it is of."""
+    """Why cases miss, and what would help by rule, each once with the cases that it is of.
+
+    A smaller demand that would do is a part of the one asked about, so that the load stands beside it.
+    """
+    remedy = "Remedy" if answer.load == 1 else f"Remedy at {answer.load:g} times the load"
     cases_of: dict[str, list[str]] = {}
     for case in answer.cases:
         if case.rejection is not None:
             reason = sentence(rejection_reason(case.rejection))
-            said = f"{reason} Remedy: {rejection_remedy(case.rejection)}."
+            said = f"{reason} {remedy}: {rejection_remedy(case.rejection)}."
             cases_of.setdefault(said, []).append(away(case))
     for said, cases in cases_of.items():
         yield f"without {names(cases)}: {said}" if answer.lose else said
@@ -136,20 +140,29 @@ def tightest(case: LossCase) -> str:
 
 
 def mend(one: Mend) -> str:
-    """`1 x g4dn.xlarge (T4) as a spare: $2.10/h in all, $0.53/h more.`"""
-    machines = machines_name(one.candidate.machines)
-    spares = machines_name(one.spares)
-    match one.kind:
-        case MendKind.SPARES:
-            what = f"{spares} to take over what is away"
-        case MendKind.ANEW:
-            what = "the same machines, with the models placed anew"
-        case MendKind.MACHINES:
-            what = f"{machines}, with the models placed anew"
-    if one.spares and one.kind is not MendKind.SPARES:
-        what += f", and {spares} to take over what is away"
+    """`1 x g4dn.xlarge (T4) to take over what is away: $2.10/h in all, $0.53/h more.`"""
+    what = ", and ".join(part for part in (served_by(one), readied(one)) if part)
     if one.beyond_count:
         what += f"; {machines_name(one.beyond_count)} of that beyond your `count`"
     more = one.cost_added_usd_per_hour
     change = f"{dollars(abs(more))}/h {'more' if more >= 0 else 'less'}"
     return f"{what}: {dollars(one.cost_usd_per_hour)}/h in all, {change}."
+
+
+def served_by(one: Mend) -> str:
+    """Other machines than those of the plan, or the models placed anew on them; empty where both stay."""
+    match one.kind:
+        case MendKind.SPARES:
+            return ""
+        case MendKind.ANEW:
+            return "the same machines, with the models placed anew"
+        case MendKind.MACHINES:
+            return f"{machines_name(one.candidate.machines)}, with the models placed anew"
+
+
+def readied(one: Mend) -> str:
+    """What follows a loss: `1 x g4dn.xlarge (T4) to take over what is away`; empty where none is asked about."""
+    spares = machines_name(one.spares) if one.spares else "no spare"
+    if one.anew:
+        return f"{spares}, with the models placed anew after a loss on all that is left"
+    return f"{spares} to take over what is away" if one.spares else ""

@@ -18,7 +18,7 @@ from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
-from planner.show.text.readiness import about_anew, headline, mend, taken_over
+from planner.show.text.readiness import about_anew, headline, mend, obstacles, taken_over
 from planner.words.statements import rejection_line
 from simulator.errors import InputError
 from simulator.world.curves import Interpolated
@@ -104,6 +104,7 @@ def test_what_would_help_a_case_counts_the_gpus_that_mend_it():
     assert more > 1
     asked = [one.figures["gpu_count"] for one in case.rejection.remedies if one.code is Code.MORE_GPUS]
     assert asked == [more]
+    assert all("Remedy at 2.2 times the load: " in said for said in obstacles(grown))
 
 
 def test_of_predicted_speeds_the_draws_decide_where_a_load_is_too_much_for_some():
@@ -203,6 +204,12 @@ def test_without_survive_placing_anew_is_shown_and_does_not_count():
     assert not away.feasible
     assert [case.anew.feasible for case in away.cases if case.anew] == [True]
     assert "survive" not in about_anew(away)
+    fewer, certain = away.mends  # what `survive` buys, before a spare of each type
+    best = mixed_plan().recommendation
+    assert [(one.instance, one.count) for one in fewer.spares] == [("big", 1)]
+    assert fewer.cost_usd_per_hour == pytest.approx(best.cost_usd_per_hour)
+    assert certain.cost_usd_per_hour == pytest.approx(best.cost_usd_per_hour + 0.5)
+    assert mend(fewer).startswith("1 x big (2 x T4), with the models placed anew after a loss on all that is left: $")
 
 
 def test_a_spare_reads_what_the_lost_machine_held_from_disk_and_the_others_only_what_they_lack():
