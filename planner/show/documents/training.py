@@ -27,6 +27,7 @@ from planner.show.document import (
     Text,
     Tone,
 )
+from planner.show.documents.uncertain import DOUBTS_SHOWN
 from planner.show.forms import written
 from planner.show.text import training as prose
 from planner.show.text.reasons import warning_texts
@@ -63,6 +64,8 @@ def brief(plan: TrainingPlan) -> Document:
     """What its reader needs first: the answer, what nothing beats, each kind of GPU, what to know of the figures."""
     shown = in_brief(plan)
     different, alike = Table(brief_columns(plan, shown), unfit(shown)).narrowed()
+    doubts = prose.doubts(plan)
+    uncertain = Items(doubts, shown=DOUBTS_SHOWN, rest=f"{len(doubts) - DOUBTS_SHOWN} more with -v.")
     return Document(
         name=plan.name,
         headline=prose.headline(plan),
@@ -78,7 +81,7 @@ def brief(plan: TrainingPlan) -> Document:
                 if len(shown) > 1
                 else [],
             ),
-            Section("What is uncertain", [Items(prose.doubts(plan))], tone=Tone.WARN),
+            Section("What is uncertain", [uncertain], tone=Tone.WARN),
         ],
     )
 
@@ -189,11 +192,10 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     chosen_columns += _beside_cost(rows, shown)
     if plan.deadline_s:
         chosen_columns.append(rows.shown("in time", "deadline_probability", prose.probability))
-    if not all(map(prose.keeps_limits, shown)):
+    if not all(o.within_budget for o in shown):
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [
         rows.words("held by", "bottleneck", once="held by {}"),
-        rows.words("rule", lambda o: o.rule or "-", once="by the rule {}"),
         rows.words("evidence", "evidence", once="{}"),
     ]
     return chosen_columns

@@ -277,8 +277,8 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
 def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
-    lines = [*plan.warnings, *weak_lines(plan), *band_lines(plan), *starved_lines(plan, held)]
-    lines += [sentence(warning(one)[0]) for one in plan.stale_prices]
+    lines = [sentence(warning(one)[0]) for one in plan.stale_prices]
+    lines += [*weak_lines(plan), *band_lines(plan), *starved_lines(plan, held), *plan.warnings]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     old = {one.what.subjects[1] for one in plan.stale_prices}
     dated = [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of not in {"", *old}]
@@ -290,7 +290,8 @@ def doubts(plan: TrainingPlan) -> list[str]:
 def weak_lines(plan: TrainingPlan) -> Iterator[str]:
     """GPUs on which nobody measured it, and those of which the scenario states a speed."""
     weak = [o for o in plan.options if o.evidence.rank > Evidence.FITTED.rank]
-    if kinds := sorted({o.gpu for o in weak if o.rule is not SpeedRule.STATED}):
+    measured = {o.gpu for o in plan.options if o.rule is SpeedRule.TRAINING_STEPS}
+    if kinds := sorted({o.gpu for o in weak if o.rule is not SpeedRule.STATED} - measured):
         yield f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err."
     if kinds := sorted({o.gpu for o in weak if o.rule is SpeedRule.STATED}):
         yield f"The speed of {names(kinds)} is what the scenario states, carried over to other numbers of GPUs."

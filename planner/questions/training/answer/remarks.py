@@ -16,7 +16,7 @@ from planner.questions.training.reading import LoadedTraining
 from planner.questions.training.scenario import SHOWN_COUNTS, ParallelSpec, TrainingScenario, batch_of
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S, MachineSource, counts
 from planner.questions.training.speed import MEASURED_OPTIMIZER
-from planner.units.writing import names, ranges
+from planner.units.writing import counted, names, ranges
 from planner.words.statements import rejection_line
 from simulator.world.hardware import GPU
 
@@ -107,13 +107,14 @@ def of_another_precision(
 def measured_doubts(
     scenario: TrainingScenario, subject: Subject, options: Sequence[TrainingOption], library: Library
 ) -> Iterator[str]:
-    """What speaks against training steps that were measured."""
+    """How much speaks against training steps that were measured, and where it stands."""
     optimizer = MEASURED_OPTIMIZER.get(scenario.train.optimizer)
     for gpu in dict.fromkeys(option.gpu for option in options):
         profile = library.get(subject.profile, gpu, scenario.train.precision) if subject.profile else None
         doubts = library.measured(profile).get("training_doubts", {}) if profile else {}
-        for doubt in doubts.get(optimizer, []):
-            yield f"{subject.profile} on {gpu}: {doubt}"
+        if told := doubts.get(optimizer, []):
+            spoken = counted(len(told), "doubt")
+            yield f"Steps measured on {gpu} leave {spoken}: `planner profiles show {subject.profile} --gpu {gpu}`."
 
 
 def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iterator[str]:
