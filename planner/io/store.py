@@ -132,7 +132,7 @@ def plan_of(data: Any, path: Path) -> Plan:
         raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO`.")
     if (schema := data["schema"]) != SCHEMA:
         way = (
-            "Run `planner plan` again"
+            "Another version of the planner kept it: run `planner plan` again"
             if kind_of(data) == "plan"
             else "Name what `planner plan` keeps, plan.json unless you said so"
         )

@@ -14,7 +14,7 @@ from planner.model.timeline import LatencyHistogram, Timeline
 from simulator.world.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
 from simulator.world.profile import Evidence
 
-SCHEMA = "planner.plan/v2"
+SCHEMA = "planner.plan/v3"
 
 
 class Bottleneck(StrEnum):

@@ -55,6 +55,8 @@ def read_kept(path: Path, schemas: Sequence[str] = ()) -> Any:
         return known[schema](data, path)
     got = f"has schema {quoted(schema)}" if schema else "has no `schema`"
     hint = "Name a plan, a study, or what `--format json` of a command writes"
+    if kind_of(data) in {kind_of({"schema": one}) for one in schemas}:
+        hint = "Another version of the planner kept it: make it again"
     raise StoreError(f"{path}: {got}: must be one of {', '.join(schemas)}. {hint}.")
 
 

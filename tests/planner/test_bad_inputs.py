@@ -245,8 +245,8 @@ TABLE = {
         ["models[1]: is asked 0.001 times a second", "Raise the rate or the horizon, or leave the model out."],
     ),
     "a plan": (
-        '{"schema": "planner.plan/v2", "scenario": "a", "policies": {}}',
-        ["s.yaml: is an answer (`planner.plan/v2`), not a scenario. `planner explain "],
+        '{"schema": "planner.plan/v3", "scenario": "a", "policies": {}}',
+        ["s.yaml: is an answer (`planner.plan/v3`), not a scenario. `planner explain "],
     ),
     "reuse without half-life": (
         GOOD + "accuracy: {rule: reuse-last}\n",

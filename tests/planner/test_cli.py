@@ -211,7 +211,7 @@ def test_progress_is_a_plain_line_where_no_terminal_shows_a_bar(planner, monkeyp
     monkeypatch.setattr("planner.console.output.LINE_EVERY_S", every_s)
     code, out, err = planner(*ON_T4, "--no-cache", "--format", "json", *quiet)
     assert code == 0
-    assert json.loads(out)["schema"] == "planner.plan/v2"
+    assert json.loads(out)["schema"] == "planner.plan/v3"
     assert bool(err) is told
     assert all(re.fullmatch(r"\d+ s: [ -~]+", line) for line in err.splitlines())
 

@@ -387,7 +387,7 @@ def test_losing_feasibility_makes_every_condition_hold(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", "has no `schema`: must be one of planner.plan/v2"),
+        ("{}", "has no `schema`: must be one of planner.plan/v3"),
         ("[]", "has no `schema`"),
         ("no", "is not JSON"),
         ('{"schema": "planner.merge/v1"}', "has schema `planner.merge/v1`: must be one of"),

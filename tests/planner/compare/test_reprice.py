@@ -210,7 +210,7 @@ def test_prices_that_were_imported_are_read_by_folder_and_by_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ('{"schema": "planner.plan/v2", "x": {}}', "an answer (`planner.plan/v2`)"),
+        ('{"schema": "planner.plan/v3", "x": {}}', "an answer (`planner.plan/v3`)"),
         ("models: []\nstreams: []\n", "a scenario"),
     ],
 )

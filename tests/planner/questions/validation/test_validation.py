@@ -336,7 +336,7 @@ def test_times_are_kept_to_the_microsecond() -> None:
         (b"", "it ends too early"),
         (b"\x1f\x8bnonsense", "cannot be unpacked by gzip"),
         (b"[]", "has schema `None`"),
-        (b'{"schema": "planner.plan/v2"}', "has schema `planner.plan/v2`"),
+        (b'{"schema": "planner.plan/v3"}', "has schema `planner.plan/v3`"),
         (b'{"schema": "planner.recording/v1"}', "scenario: is missing"),
     ],
 )

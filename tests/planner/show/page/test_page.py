@@ -492,7 +492,8 @@ def test_the_command_writes_a_page(folder, tmp_path, capsys, monkeypatch):
     [
         ("{}", "has no `schema`"),
         ('{"schema": "planner.validation/v2"}', "has schema `planner.validation/v2`"),
-        ('{"schema": "planner.plan/v2"}', "Run `planner plan` again"),
+        ('{"schema": "planner.plan/v3"}', "Run `planner plan` again"),
+        ('{"schema": "planner.plan/v2"}', "Another version of the planner kept it: make it again."),
         ('{"schema": "planner.study/v2"}', "Run `planner study` again"),
         ("[1", "is not JSON"),
     ],

@@ -328,12 +328,15 @@ def test_schema_comes_first_and_keys_are_those_named():
     ("text", "said"),
     [
         ("", "is not JSON: it ends too early"),
-        ('{"schema": "planner.plan/v2"', "is not JSON: it ends too early"),
+        ('{"schema": "planner.plan/v3"', "is not JSON: it ends too early"),
         ("video:\n  x", "is not JSON"),
         ("[1]", "it has no `schema`"),
-        ('{"schema": "planner.simulation/v2"}', "not `planner.plan/v2`. Name what `planner plan` keeps"),
-        ('{"schema": "planner.plan/v0"}', "not `planner.plan/v2`. Run `planner plan` again."),
-        ('{"schema": "planner.plan/v2"}', "scenario"),
+        ('{"schema": "planner.simulation/v2"}', "not `planner.plan/v3`. Name what `planner plan` keeps"),
+        (
+            '{"schema": "planner.plan/v0"}',
+            "not `planner.plan/v3`. Another version of the planner kept it: run `planner plan` again.",
+        ),
+        ('{"schema": "planner.plan/v3"}', "scenario"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )
