@@ -58,8 +58,9 @@ def plan(
     from planner.show.documents.brief import brief
     from planner.show.kept import render
 
-    if target := target_of(out, form, feasible=True):
-        check_target(target, scenario)
+    for feasible in (True, False):
+        if target := target_of(out, form, feasible=feasible):
+            check_target(target, scenario)
     conditions = list(map(parse_condition, fail_on or []))
 
     def answer() -> "tuple[Plan, ExitCode]":
@@ -82,7 +83,10 @@ def plan(
         vain = found.interrupted and not found.feasible
         unwanted = out is None and bool(over or too_weak or vain)  # it takes no place of a plan that somebody wanted
         place = target_of(out, form, feasible=found.feasible)
-        kept = place is None or unwanted or keep(found, place, form, quiet) or out is None
+        kept = True
+        if place and not unwanted:
+            written = keep(found, place, form, quiet)
+            kept = written or out is None  # only a file that somebody named must be there
         for line in [*over, *too_weak]:
             note(line)
         return found, status_of(found, kept=kept, over=bool(over), too_weak=bool(too_weak))

@@ -459,9 +459,13 @@ def test_only_plans_are_replaced_by_a_plan(planner, here, target):
 
 
 def test_a_plan_nobody_named_replaces_no_other_file_either(planner, here):
-    (here / "plan.json").write_text("[1, 2]")
-    assert planner(*ON_T4)[0] == 2
-    assert (here / "plan.json").read_text() == "[1, 2]"
+    for name in ("plan.json", "infeasible.json"):
+        (here / name).write_text("[1, 2]")
+        code, out, err = planner(*ON_T4)
+        assert (code, out) == (2, "")
+        assert f"{name}: exists and is no plan" in err
+        assert (here / name).read_text() == "[1, 2]"
+        (here / name).unlink()
     (here / "plan.json").write_text("")
     assert planner(*ON_T4)[0] == 0
     assert planner(*ON_T4)[0] == 0
