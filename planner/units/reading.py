@@ -192,7 +192,7 @@ class HourlyPrice(Quantity):
 
 
 class OwnPrice(HourlyPrice):
-    """Of a machine of one's own, which costs its electricity at least: at $0 all would be as good."""
+    """Of a machine of one's own, which costs its electricity at least: at $0 every number of them costs the same."""
 
     __slots__ = ()
 

@@ -260,7 +260,7 @@ def kind_columns(plan: Plan) -> list[Column]:
 
 
 def sellers(one: OfOneKind) -> str:
-    """`aws, azure`: who rents its machines; `own`."""
+    """`aws, azure`: who sells its machines; `own`."""
     return ", ".join(dict.fromkeys(machine.provider for machine in one.candidate.machines))
 
 

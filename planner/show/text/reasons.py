@@ -208,8 +208,8 @@ def outlooks(plan: Plan) -> list[str]:
 def precisions(plan: Plan) -> list[str]:
     """Those that may save: `fp16: 4 x g4dn.xlarge (T4) for about $2.10/h, $1.60 to $2.63, against ...`"""
     best = plan.recommendation
-    saving = [one for one in plan.precisions if not best.feasible or one.cost_usd_per_hour.low < best.cost_usd_per_hour]
-    return [precision_line(best, one) for one in saving]
+    below_usd = best.cost_usd_per_hour if best.feasible else math.inf
+    return [precision_line(best, one) for one in plan.precisions if one.cost_usd_per_hour.low < below_usd]
 
 
 def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
