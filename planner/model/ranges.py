@@ -12,7 +12,8 @@ BEYOND_A_TENTH = NormalDist().inv_cdf(0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """A figure with its least and its most. Of what is predicted, about a tenth of cases lie beyond either end."""
+    """A figure with its least and its most. Of what is predicted, about a tenth of cases lie below the band, a
+    tenth above."""
 
     low: float
     mid: float
@@ -39,13 +40,16 @@ class Range:
     def chance_within(self, limit: float) -> float:
         """Probability that the figure is at most `limit`: its logarithm is normal on either side of the middle.
 
-        12 h (9 to 16): 0.5 within 12 h, 0.9 within 16 h, 0.99 within 20.2 h.
+        12 h (9 to 16): 0.5 within 12 h, 0.9 within 16 h, 0.99 within 20.2 h. Where a side has no band, none lie there.
         """
         if not math.isfinite(self.mid):
             return 0.0
-        end = self.high if limit > self.mid else self.low
+        end = self.high if limit >= self.mid else self.low
         if end == self.mid:
             return float(limit >= self.mid)
+        if min(limit, end, self.mid) <= 0:  # zero has no logarithm: the ends alone are known
+            known = ((self.high, 0.9), (self.mid, 0.5), (self.low, 0.1))
+            return next((chance for value, chance in known if limit >= value), 0.0)
         return NormalDist().cdf(BEYOND_A_TENTH * math.log(limit / self.mid) / abs(math.log(end / self.mid)))
 
     def each(self, change: Callable[[float], float]) -> "Range":

@@ -141,15 +141,20 @@ def in_short(o: TrainingOption) -> str:
 
 
 def in_time(o: TrainingOption) -> str:
-    """`, in time with 94 %`: the probability that the deadline holds; nothing without one."""
-    return "" if o.deadline_probability is None else f", in time with {probability(o.deadline_probability)}"
+    """`, 94 % likely in time`: the probability that the deadline holds; nothing without one."""
+    return "" if o.deadline_probability is None else f", {chance_in_time(o)} likely in time"
 
 
-def probability(value: float) -> str:
-    """`94 %`, never rounded to what is certain: `over 99 %`, `under 1 %`."""
-    if 0.99 < value < 1:
-        return "over 99 %"
-    return "under 1 %" if 0 < value < 0.01 else f"{100 * value:.0f} %"
+def chance_in_time(o: TrainingOption) -> str:
+    """`94 %`; `over 99 %` and `under 1 %` of a time that has a band, for it is never certain."""
+    if o.deadline_probability is None:
+        return "-"
+    if o.time_s.low < o.time_s.high:
+        if o.deadline_probability > 0.99:
+            return "over 99 %"
+        if o.deadline_probability < 0.01:
+            return "under 1 %"
+    return f"{100 * o.deadline_probability:.0f} %"
 
 
 def in_passes(o: TrainingOption) -> str:
@@ -300,7 +305,7 @@ def weak_lines(plan: TrainingPlan) -> Iterator[str]:
 def band_lines(plan: TrainingPlan) -> Iterator[str]:
     """What a band means, where any option has one."""
     if any(o.time_s.low < o.time_s.high for o in plan.options):
-        yield "About a tenth of cases lie beyond either end of a band."
+        yield "About a tenth of cases lie below a band, a tenth above."
 
 
 def starved_lines(plan: TrainingPlan, by: Sequence[Limit] = (Limit.LOADER, Limit.STORAGE)) -> list[str]:

@@ -44,5 +44,13 @@ def test_a_tenth_of_cases_lie_beyond_either_end(band: tuple[float, float, float]
     figure = ranged(mid / below, mid, mid * above)
     assert list(map(figure.chance_within, figure.ends)) == pytest.approx([0.1, 0.5, 0.9])
     assert 0 <= figure.chance_within(limit) <= figure.chance_within(limit * more) <= 1
+    for one_sided in (ranged(mid, mid, mid * above), ranged(mid / below, mid, mid), ranged(0, mid, mid), exactly(mid)):
+        limits = sorted([0, one_sided.low / more, *one_sided.ends, limit, limit * more, one_sided.high * more])
+        chances = list(map(one_sided.chance_within, limits))
+        assert chances == sorted(chances)
+        assert chances[0] == (0.1 if one_sided.low == 0 else 0)
+    assert ranged(mid, mid, mid * above).chance_within(mid) == 0.5
+    assert ranged(mid / below, mid, mid).chance_within(mid) == 1
+    assert list(map(ranged(0, 0, mid).chance_within, (0, mid / more, mid))) == [0.5, 0.5, 0.9]
     assert exactly(mid).chance_within(mid) == 1
     assert exactly(mid).chance_within(mid / more) == 0

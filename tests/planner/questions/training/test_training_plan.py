@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, lognorm, norm
 from support.paths import ROOT, SCENARIOS
 
 from calibrate.library.lookup import SHIPPED, Library, find_profiles
@@ -1060,12 +1060,23 @@ def test_a_transformer_by_its_shape_and_by_its_name_puts_gpus_in_one_order() -> 
         assert step_s["A10G"] < step_s["L4"]
 
 
+@cache
 def vit(*overrides: str) -> TrainingPlan:
     """ViT-B/16 on a large batch, of which one GPU may just hold a pass."""
     given = ("model={zoo: vit_b_16}", "data={samples: 3000000}", "train={epochs: 8, global_batch: 384, precision: amp}",
              "buy={providers: [aws, azure, gcp], max_gpus: 8}", "prices=[on-demand, spot]", "deadline=36 h",
              "budget=$400")  # fmt: skip
     return answer("resnet50", *given, *overrides)
+
+
+def test_the_probability_of_a_deadline_is_that_of_two_halves_of_a_log_normal_distribution() -> None:
+    plan = vit()
+    deadline_s = 36 * 3600
+    assert len({o.time_s.mid > deadline_s for o in plan.options}) == 2
+    for o in plan.options:
+        end_s = o.time_s.low if o.time_s.mid > deadline_s else o.time_s.high
+        spread = abs(math.log(end_s / o.time_s.mid)) / norm.isf(0.1)
+        assert o.deadline_probability == pytest.approx(lognorm.cdf(deadline_s, spread, scale=o.time_s.mid))
 
 
 def test_what_is_cheaper_and_may_not_fit_is_shown_with_what_settles_it() -> None:
