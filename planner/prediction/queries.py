@@ -344,7 +344,7 @@ def batch_of(written: str) -> int | None:
     """A whole number from 1; 1 where nothing is written, None where it is no such number."""
     text = written.strip() or "1"
     text = text.removesuffix(".0")
-    return int(text) if text.isdecimal() and len(text) < 9 and 1 <= int(text) <= BATCH_MAX else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= BATCH_MAX else None
 
 
 def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[QueryAnswer]:
@@ -380,6 +380,8 @@ def _header(path: Path, cells: Sequence[str]) -> list[str]:
     for name in header:
         if name not in COLUMNS and (near := get_close_matches(name, lacking, n=1, cutoff=SURE)):
             raise InputError(f"{path}:1: column `{name}` is not known. Did you mean `{near[0]}`? Mend or remove it.")
+    if twice := [name for name in COLUMNS if header.count(name) > 1]:
+        raise InputError(f"{path}:1: has column `{twice[0]}` {header.count(twice[0])} times. Keep one of them.")
     if missing := [name for name in NEEDED if name not in header]:
         raise InputError(
             f"{path}:1: has no column {' and '.join(missing)}. Write a first line such as {','.join(COLUMNS)}"

@@ -69,3 +69,20 @@ def test_a_misspelt_column_is_no_column_left_aside(tmp_path, written, meant):
     code, _, said = planner("predict", table)
     assert code == 2
     assert f"{table}:1: column `{written.lower()}` is not known. Did you mean `{meant}`?" in " ".join(said.split())
+
+
+def test_a_column_that_comes_twice_is_refused(tmp_path):
+    table = tmp_path / "asked.csv"
+    table.write_text("gpu,model,Model\nT4,resnet50,vgg16\n", encoding="utf-8")
+    code, _, said = planner("predict", table)
+    assert code == 2
+    assert f"{table}:1: has column `model` 2 times. Keep one of them." in " ".join(said.split())
+
+
+@pytest.mark.parametrize("batch", ["0", "-1", "1.5", "+8", "٣", "1000001"])
+def test_a_batch_that_is_no_whole_number_is_said(tmp_path, batch):
+    table = tmp_path / "asked.csv"
+    table.write_text(f"gpu,model,batch\nT4,resnet50,{batch}\n", encoding="utf-8")
+    code, out, _ = planner("predict", table)
+    assert code == 2
+    assert "batch must be a whole number from 1 to 1,000,000" in " ".join(out.split())
