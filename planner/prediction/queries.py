@@ -186,14 +186,12 @@ class QueryKnowledge:
         return replace(case, input=own.input, counted=own, precision=precision)
 
     def _profile(self, case: PredictedCase, precision: str) -> Profile | None:
-        """The profile that plans go by, where its batches, which somebody ran, enclose this one; else None."""
+        """The profile that plans go by, at the input of the case; None where there is none."""
         profile = self.shipped.get(case.architecture, case.gpu, precision, case.runtime)
-        if profile is None or profile.latency_evidence not in RAN or not profile.latency.covers(case.batch):
-            return None
-        if profile.latency_evidence in MEASURED and not self.measured:
+        if profile is None or (profile.latency_evidence in MEASURED and not self.measured):
             return None
         name, usual = names.identity(profile.model)
-        size = names.input_of(name, (profile.flops_per_sample or 0.0) / 2) or usual
+        size = names.input_of(name, (profile.flops_per_sample or 0.0) / 2) or usual or _own_input(name)
         return profile if size == case.input else None
 
     def of_case(self, case: PredictedCase, precision: str = "") -> QueryAnswer:
@@ -204,7 +202,8 @@ class QueryKnowledge:
         """
         series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
-        if profile := self._profile(case, precision or case.precision):
+        profile = self._profile(case, precision or case.precision)
+        if profile and profile.latency_evidence in RAN and profile.latency.covers(case.batch):
             return of_profile(case, profile, same)
         if self.gpus[case.gpu].cores and not same:
             return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
@@ -214,7 +213,8 @@ class QueryKnowledge:
             estimate = self.ordered.predict(case, shipped_layers(case.architecture, case.input))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         evidence, named = "published" if same else "predicted", publications(case, same or series)
-        return answered(estimate, self._memory(case, precision or case.precision), rule, evidence, named)
+        memory = memory_of(case, profile) if profile else self._memory(case, precision or case.precision)
+        return answered(estimate, memory, rule, evidence, named)
 
     def _memory(self, case: PredictedCase, precision: str) -> Room | None:
         """As a plan has it where it has no profile; None where nothing is known of weights or layers."""
@@ -232,10 +232,14 @@ def of_profile(case: PredictedCase, profile: Profile, same: Sequence[PublishedPo
     estimate, ran = around(profile.latency(case.batch), sd), profile.latency_evidence
     evidence = ran if case.batch in profile.latency.x else weakest(ran, Evidence.FITTED)
     named = publications(case, same) if same else ("profile",)
+    return answered(estimate, memory_of(case, profile), "published" if same else "profile", str(evidence), named)
+
+
+def memory_of(case: PredictedCase, profile: Profile) -> Room:
+    """As the profile has it, weights included."""
     counts = _counts(case)
     room = room_in(profile, counts.held if counts else None, case.batch)
-    memory = Room(profile.weight_bytes + room.allocated, profile.weight_bytes + room.reserved)
-    return answered(estimate, memory, "published" if same else "profile", str(evidence), named)
+    return Room(profile.weight_bytes + room.allocated, profile.weight_bytes + room.reserved)
 
 
 def answered(latency_s: Estimate, memory: Room | None, rule: str, evidence: str, sources: Sequence[str]) -> QueryAnswer:
@@ -261,10 +265,15 @@ def ways_to_run(architecture: str, precision: str, gpu: GPU) -> str:
 def _identity(model: str, written: str) -> tuple[str, str]:
     """The architecture's name and input; where none is written, that of the zoo's network, as plans have it."""
     architecture, size = names.identity(model, written)
-    if written or size != names.usual_input(architecture) or architecture not in models_with_layers():
+    if written or size != names.usual_input(architecture):
         return architecture, size
-    own = counted(facts(architecture), architecture).input
+    own = _own_input(architecture)
     return architecture, own if any(one.input == own for one in names.architectures().get(architecture, ())) else size
+
+
+def _own_input(architecture: str) -> str:
+    """That of the zoo's network; empty where it has none."""
+    return counted(facts(architecture), architecture).input if architecture in models_with_layers() else ""
 
 
 def _runtime(written: str, precision: str, gpu: GPU) -> str:

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from calibrate.layers.facts import facts
-from calibrate.library.held import TRACED_ERROR
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.exports.targets import files_of
@@ -310,22 +309,22 @@ def test_memory_that_nobody_saw_is_what_layers_hold_and_room_for_libraries() -> 
     assert footprint.weight_bytes == facts("resnet18").weight_bytes
 
 
-@pytest.mark.parametrize("gpu", ["T4", "A100-40GB", "L4", "H200"])
+@pytest.mark.parametrize("gpu", ["T4", "A100-40GB", "V100", "H200"])
 @pytest.mark.parametrize("model", ["resnet50", "resnet18", "bert_base", "vgg16", "yolov3", "faster_rcnn"])
 @pytest.mark.parametrize("precision", ["fp32", "amp"])
 def test_predict_profile_and_plans_say_one_memory(model: str, gpu: str, precision: str) -> None:
-    """At every batch that all of them know; of a row of a table by its own words."""
+    """At every batch that all of them know: also where only a profile's memory was published, as on a V100."""
     used = PREDICTOR.get(model, gpu, precision)
     assert used is not None
-    for batch in filter(used.latency.covers, (1, 8, 32)):
+    for batch in filter(used.latency.covers, (1, 4, 32)):
         row = {"gpu": gpu, "model": model, "precision": precision, "runtime": "", "batch": str(batch)}
         seen_bytes = used.weight_bytes + used.workspace(batch)
         told = TABLES.answer(row)
-        assert told.reserved_bytes == pytest.approx(seen_bytes, rel=0.01), batch
+        assert told.reserved_bytes == pytest.approx(seen_bytes, rel=0.001), batch
         shown = PREDICTOR.predict(model, gpu, precision, batch)
         assert shown is not None
-        assert shown.reserved_bytes == pytest.approx(seen_bytes, rel=0.01), batch
-        assert shown.memory_bytes == pytest.approx(told.memory_bytes, rel=TRACED_ERROR), batch
+        assert shown.reserved_bytes == pytest.approx(seen_bytes, rel=0.001), batch
+        assert shown.memory_bytes == pytest.approx(told.memory_bytes, rel=0.001), batch
 
 
 def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None:

@@ -24,6 +24,10 @@ KEPT_BYTES = 41e6
 """On top of it: cuBLAS keeps 34 MB on an H200, and autocast copies of a few layers' weights."""
 
 
+SEGMENT_BYTES = 20 * 2**20
+"""What PyTorch's allocator asks for where a tensor takes 1 to 10 MB."""
+
+
 def held(profile: Profile) -> float:
     return facts(profile.model).peak_activation_bytes_per_sample / FACT_BYTES
 
@@ -48,23 +52,29 @@ def test_tensors_that_were_measured_are_those_that_layers_hold() -> None:
 
 
 def test_nine_in_ten_batches_need_no_more_than_is_kept_free() -> None:
-    """By layers alone, as if nobody had seen the memory of any: in all, and by each but one at batch 8 or less."""
-    short = {
-        described(p, batch)
+    """By layers alone, as if nobody had seen the memory of any: in all, and by each but one at batch 8 or less.
+
+    That one needs less than a segment more, in which the allocator asks a GPU for memory.
+    """
+    lacking_bytes = {
+        (described(p, batch), batch): p.workspace(batch) - room_of(None, held(p), p.precision)(batch).reserved
         for p, batch in BATCHES
-        if room_of(None, held(p), p.precision)(batch).reserved < p.workspace(batch)
     }
+    short = {one: size for one, size in lacking_bytes.items() if size > 0}
     assert len(short) <= 0.1 * len(BATCHES), short
-    assert {one for one in short if int(one.split()[-1]) <= 8} == {"H100 vit_b_16 amp 1"}  # by 3 MB
+    small = {name: size for (name, batch), size in short.items() if batch <= 8}
+    assert set(small) == {"H100 vit_b_16 amp 1"}
+    assert max(small.values()) < SEGMENT_BYTES
 
 
-def test_what_is_carried_over_from_another_precision_is_enough() -> None:
-    """Each of the four of ResNet-50 from the others."""
-    of_model = [p for p in MEASURED if (p.model, p.gpu) == ("resnet50", "H200")]
-    assert len(of_model) == 4
+@pytest.mark.parametrize(("gpu", "count"), [("H100", 3), ("H200", 4)])
+def test_what_is_carried_over_from_another_precision_is_enough(gpu: str, count: int) -> None:
+    """Each of those of ResNet-50 from the others."""
+    of_model = [p for p in MEASURED if (p.model, p.gpu) == ("resnet50", gpu)]
+    assert len(of_model) == count
     for left in of_model:
         others = [p for p in of_model if p is not left]
-        source = memory_source(others, GPUS["H200"], left.precision, left.flops_per_sample, GPUS)
+        source = memory_source(others, GPUS[gpu], left.precision, left.flops_per_sample, GPUS)
         assert source is not None
         room = room_of(source, held(left), left.precision)
         assert all(room(batch).reserved >= left.workspace(batch) for batch in left.workspace.x), left.precision
