@@ -4,8 +4,8 @@ Nexus finds budgets of a tree by a dynamic program over steps of time. Here they
 batches themselves, which needs no steps and holds for joins too, where branches wait for one another.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
 
@@ -24,46 +24,25 @@ class Choice:
     """From an item's arrival until its batch is done, at most."""
     cost: float
     """Of all the stage's work, a second: in dollars, or in GPUs."""
-    on: str = field(default="", compare=False)
-    """The kind of GPU; none: whatever it is, there is room."""
-    work: float = field(default=0.0, compare=False)
-    """GPUs that all the stage's work keeps busy."""
-    held_bytes: int = field(default=0, compare=False)
-    """Weights that it has in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What there is of one kind of GPU."""
-
-    gpus: float
-    """As many as may be busy."""
-    memory_bytes: float
 
 
 NONE: Mapping[str, float] = MappingProxyType({})
-ENDLESS: Mapping[str, Room] = MappingProxyType({})
 Before = Mapping[str, Sequence[str]]
 """Stages that come right before each stage; none: frames enter there."""
 
 
 def least_cost(
-    before: Before,
-    choices: Mapping[str, Sequence[Choice]],
-    slo_s: float,
-    ends_s: Mapping[str, float] = NONE,
-    rooms: Mapping[str, Room] = ENDLESS,
+    before: Before, choices: Mapping[str, Sequence[Choice]], slo_s: float, ends_s: Mapping[str, float] = NONE
 ) -> dict[str, Choice] | None:
     """A choice for each stage, so that no way through the pipeline takes longer than its SLO, at least cost in all;
     None where even the quickest choices take longer. `ends_s`: stages that have an SLO of their own, from the start.
-    `rooms`: what there is of kinds of GPU; None too where all stages together find no room on them.
 
     Two stages one after the other, each in 10 ms at a cost of 3 or 20 ms at 2: with 30 ms one of them is quick, 5.
     """
-    ways = [(stage, choice) for stage, each in choices.items() for choice in _of_each_room(each, rooms)]
+    ways = [(stage, choice) for stage, each in choices.items() for choice in worth_it(each)]
     found = milp(
         np.array([choice.cost for _, choice in ways] + [SHORTER_S] * len(before)),
-        constraints=_constraint([*_conditions(before, ways), *_in_rooms(ways, rooms)], len(ways) + len(before)),
+        constraints=_constraint(list(_conditions(before, ways)), len(ways) + len(before)),
         integrality=np.array([1] * len(ways) + [0] * len(before)),
         bounds=Bounds(0, [1] * len(ways) + [min(slo_s, ends_s.get(stage, slo_s)) for stage in before]),
     )
@@ -91,36 +70,6 @@ def _conditions(before: Before, ways: Sequence[tuple[str, Choice]]) -> Iterator[
         took = {end[stage]: 1.0} | {i: -choice.time_s for i, choice in mine.items()}
         for begun in [{end[earlier]: -1.0} for earlier in each] or [{}]:
             yield took | begun, 0, inf
-
-
-def _in_rooms(
-    ways: Sequence[tuple[str, Choice]], rooms: Mapping[str, Room]
-) -> Iterator[tuple[dict[int, float], float, float]]:
-    """No kind of GPU is busier than it may be, nor holds more than its memory."""
-    for kind, room in rooms.items():
-        here = {i: choice for i, (_, choice) in enumerate(ways) if choice.on == kind}
-        yield {i: choice.work for i, choice in here.items()}, -inf, room.gpus
-        yield {i: choice.held_bytes / 1e9 for i, choice in here.items()}, -inf, room.memory_bytes / 1e9
-
-
-def find_room(chosen: Collection[Choice], rooms: Mapping[str, Room]) -> bool:
-    """Whether all of these together find room."""
-
-    def finds(kind: str, room: Room) -> bool:
-        here = [choice for choice in chosen if choice.on == kind]
-        held_bytes = sum(choice.held_bytes for choice in here)
-        return sum(choice.work for choice in here) <= room.gpus and held_bytes <= room.memory_bytes
-
-    return all(finds(kind, room) for kind, room in rooms.items())
-
-
-def _of_each_room(choices: Sequence[Choice], rooms: Mapping[str, Room]) -> list[Choice]:
-    """The choices that are worth it: on any kind of GPU, or on each of those whose room is counted, where what costs
-    less takes less of it."""
-    if not rooms:
-        return worth_it(choices)
-    kinds = dict.fromkeys(choice.on for choice in choices)
-    return [one for kind in kinds for one in worth_it([choice for choice in choices if choice.on == kind])]
 
 
 def worth_it(choices: Sequence[Choice]) -> list[Choice]:

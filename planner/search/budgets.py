@@ -1,9 +1,8 @@
 """Budgets: a question for the GPUs of one fleet, with a part of its pipeline's SLO for each stage."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, takewhile
+from itertools import takewhile
 from math import inf
 
 from planner.catalog.offers import Offer
@@ -15,7 +14,7 @@ from planner.model.plan import Rejection
 from planner.model.statement import Code
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Kind, Sized, design_work
-from planner.placing.splitting import Before, Choice, Room, budgets_s, find_room, least_cost, longest_s, most_s
+from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s, most_s
 from planner.placing.stations import held_on, service_s
 from planner.search.question import Question
 from planner.units.errors import Steps
@@ -33,7 +32,7 @@ with two they are smaller, for bursts."""
 def with_budgets(question: Question, devices: Sequence[FleetGpu]) -> Iterator[Question]:
     """The question with budgets for these GPUs, the most promising first; as it is where no pipeline is asked."""
     seen: list[Mapping[str, float]] = []
-    kinds = Counter(device.kind for device in devices)
+    kinds = list(dict.fromkeys(device.kind for device in devices))
     for budgets in _splits(question, kinds) if question.scenario.pipelines else ():
         if budgets and budgets not in seen:
             seen.append(budgets)
@@ -42,7 +41,7 @@ def with_budgets(question: Question, devices: Sequence[FleetGpu]) -> Iterator[Qu
         yield question
 
 
-def _splits(question: Question, kinds: Mapping[Kind, int]) -> Iterator[Mapping[str, float]]:
+def _splits(question: Question, kinds: Sequence[Kind]) -> Iterator[Mapping[str, float]]:
     """Budgets at least cost under each rule of waiting; last what each stage may take at most."""
     for wait in WAITS:
         yield split(question, kinds, wait)
@@ -54,71 +53,29 @@ def designed(question: Question) -> Question:
     are proposed by it."""
     sized = dict(question.sized)
     for kind in dict.fromkeys(kind for _, kind in question.sized):
-        ways = (split(question, {kind: 1}, wait) for wait in WAITS)
+        ways = (split(question, [kind], wait) for wait in WAITS)
         for model, budget_s in next(filter(None, ways), {}).items():
             one = question.sized[model, kind]
             sized[model, kind] = replace(one, design_work=within(one, budget_s).design_work)
     return replace(question, sized=sized)
 
 
-def split(question: Question, kinds: Mapping[Kind, int], wait: float) -> dict[str, float]:
-    """Budgets of all stages that run models, by their models' names; empty where some pipeline's SLO is too short.
-
-    Each pipeline is split by itself, as if there were any number of these GPUs. Where their kinds differ and the
-    cheapest ways find no room on so many of each, all are split anew within that room, if there is a way.
-    """
-    asked = question.scenario.pipelines
-    ways = {one.name: choices(question, one, list(kinds), wait) for one in asked}
-    alone = [least_cost(before_of(one), ways[one.name], one.slo.latency, own_slos_s(one)) for one in asked]
-    chosen = [one for one in alone if one is not None]
-    if len(chosen) < len(asked):
-        return {}
-    rooms = _rooms(question, kinds) if len(kinds) > 1 else {}
-    if not find_room([choice for each in chosen for choice in each.values()], rooms):
-        chosen = _within_rooms(asked, ways, rooms) or chosen
+def split(question: Question, kinds: Sequence[Kind], wait: float) -> dict[str, float]:
+    """Budgets of all stages that run models, by their models' names; empty where some pipeline's SLO is too short."""
     found: dict[str, float] = {}
-    for pipeline, each in zip(asked, chosen, strict=True):
-        times_s = {stage: choice.time_s for stage, choice in each.items()}
-        parts_s = budgets_s(before_of(pipeline), times_s, pipeline.slo.latency, own_slos_s(pipeline))
+    for pipeline in question.scenario.pipelines:
+        before, slo_s = before_of(pipeline), pipeline.slo.latency
+        ends_s = own_slos_s(pipeline)
+        chosen = least_cost(before, choices(question, pipeline, kinds, wait), slo_s, ends_s)
+        if chosen is None:
+            return {}
+        times_s = {stage: choice.time_s for stage, choice in chosen.items()}
+        parts_s = budgets_s(before, times_s, slo_s, ends_s)
         found |= {pipeline.stage(one.name): parts_s[one.name] for one in pipeline.stages if one.is_model}
     return found
 
 
-def _rooms(question: Question, kinds: Mapping[Kind, int]) -> dict[str, Room]:
-    """Of each kind of GPU what batches may keep busy, and what weights may fill beside contexts."""
-
-    def room(kind: Kind, count: int) -> Room:
-        contexts_bytes = (one.context_bytes for (_, its), one in question.sized.items() if its == kind)
-        free_bytes = kind.memory_bytes - max(contexts_bytes, default=0)
-        return Room(count * (1 - question.scenario.headroom), count * free_bytes)
-
-    return {_room_of(kind): room(kind, count) for kind, count in kinds.items()}
-
-
-def _room_of(kind: Kind) -> str:
-    """The name of a kind of GPU: with its memory, for usable parts of it may differ."""
-    return f"{kind.gpu.name} {kind.memory_bytes}"
-
-
-def _within_rooms(
-    asked: Sequence[PipelineSpec], ways: Mapping[str, Mapping[str, Sequence[Choice]]], rooms: Mapping[str, Room]
-) -> list[dict[str, Choice]] | None:
-    """Choices for the stages of all pipelines together, within what there is of each kind of GPU; None: no way."""
-    before: dict[str, list[str]] = {}
-    ends_s: dict[str, float] = {}
-    for one in asked:
-        own_s = own_slos_s(one)
-        for stage, earlier in before_of(one).items():
-            before[one.stage(stage)] = list(map(one.stage, earlier))
-            ends_s[one.stage(stage)] = own_s.get(stage, one.slo.latency)
-    each = {one.stage(stage): way for one in asked for stage, way in ways[one.name].items()}
-    chosen = least_cost(before, each, max(ends_s.values()), ends_s, rooms)
-    if chosen is None:
-        return None
-    return [{stage.name: chosen[one.stage(stage.name)] for stage in one.stages} for one in asked]
-
-
-def generous(question: Question, kinds: Mapping[Kind, int]) -> dict[str, float]:
+def generous(question: Question, kinds: Sequence[Kind]) -> dict[str, float]:
     """For each stage all that the others leave of the SLO at their quickest; empty where some have no time.
 
     Batches are then as large as a frame may find them that is late nowhere else: what comes at once, of a frame with
@@ -126,7 +83,7 @@ def generous(question: Question, kinds: Mapping[Kind, int]) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for pipeline in question.scenario.pipelines:
-        ways = choices(question, pipeline, list(kinds), 0.0)
+        ways = choices(question, pipeline, kinds, 0.0)
         if not all(ways.values()):
             return {}
         quickest_s = {stage: min(each).time_s for stage, each in ways.items()}
@@ -154,9 +111,8 @@ def choices(question: Question, pipeline: PipelineSpec, kinds: Sequence[Kind], w
             found[stage.name] = _at_stations(stage, kinds, wait)
             continue
         model = pipeline.stage(stage.name)
-        able = [kind for kind in kinds if (model, kind) in question.sized]
-        batches = (_batches(question.sized[model, kind], usd[kind], wait, _room_of(kind)) for kind in able)
-        found[stage.name] = list(chain.from_iterable(batches))
+        sized = [(question.sized[model, kind], usd[kind]) for kind in kinds if (model, kind) in question.sized]
+        found[stage.name] = [choice for one, price in sized for choice in _batches(one, price, wait)]
     return found
 
 
@@ -166,13 +122,12 @@ def _at_stations(stage: StageSpec, kinds: Sequence[Kind], wait: float) -> list[C
     return [Choice((1 + wait) * max(times_s), 0.0)] if times_s else []
 
 
-def _batches(sized: Sized, usd_per_second: float, wait: float, on: str) -> Iterator[Choice]:
+def _batches(sized: Sized, usd_per_second: float, wait: float) -> Iterator[Choice]:
     """A choice for each batch size: it waits while another runs, or until as many items have come."""
     rate_rps = sized.need.needed_rps
     for size, run_s in enumerate(sized.latency_s[: sized.batch_size_max], start=1):
         gathers_s = (size - 1) / rate_rps
-        time_s, work = run_s + max(wait * run_s, gathers_s if wait else 0.0), rate_rps * run_s / size
-        yield Choice(time_s, work * usd_per_second, on, work, sized.profile.weight_bytes)
+        yield Choice(run_s + max(wait * run_s, gathers_s if wait else 0.0), rate_rps * run_s / size * usd_per_second)
 
 
 def _usd_per_second(question: Question, kind: Kind) -> float:

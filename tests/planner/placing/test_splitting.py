@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.placing.splitting import (
-    Before,
-    Choice,
-    Room,
-    budgets_s,
-    find_room,
-    least_cost,
-    longest_s,
-    most_s,
-    worth_it,
-)
+from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s, most_s, worth_it
 
 
 def total_cost(chosen: Mapping[str, Choice]) -> float:
@@ -26,11 +16,7 @@ def total_cost(chosen: Mapping[str, Choice]) -> float:
 
 
 def exhaustive(
-    before: Before,
-    choices: Mapping[str, list[Choice]],
-    slo_s: float,
-    ends_s: Mapping[str, float],
-    rooms: Mapping[str, Room],
+    before: Before, choices: Mapping[str, list[Choice]], slo_s: float, ends_s: Mapping[str, float]
 ) -> float | None:
     """Least cost over all combinations."""
     costs = []
@@ -38,8 +24,7 @@ def exhaustive(
         chosen = dict(zip(choices, combination, strict=True))
         times_s = {stage: choice.time_s for stage, choice in chosen.items()}
         until_s = longest_s(before, times_s)
-        in_time = all(until_s[stage] <= min(slo_s, ends_s.get(stage, slo_s)) + 1e-9 for stage in before)
-        if in_time and find_room(list(chosen.values()), rooms):
+        if all(until_s[stage] <= min(slo_s, ends_s.get(stage, slo_s)) + 1e-9 for stage in before):
             costs.append(total_cost(chosen))
     return min(costs, default=None)
 
@@ -54,28 +39,18 @@ def graphs(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
     }
 
 
-PRICES = {"x": 1.0, "y": 1.7}
-"""Of a second of each kind of GPU."""
 TIMES = st.lists(st.integers(1, 20), min_size=1, max_size=4, unique=True)
 
 
 @given(graphs(), st.data())
 def test_no_combination_costs_less(before: dict[str, tuple[str, ...]], data: st.DataObject) -> None:
-    number = st.integers(1, 9)
-
-    def choice(time: int, held_gb: int) -> Choice:
-        on, work = data.draw(st.sampled_from("xy")), data.draw(number) / 10
-        return Choice(time / 1000, PRICES[on] * work, on, work, held_gb * 10**9)
-
     choices = {
-        stage: [choice(time, held_gb) for time in data.draw(TIMES)]
-        for stage, held_gb in ((stage, data.draw(number)) for stage in before)
+        stage: [Choice(time / 1000, data.draw(st.integers(1, 9)) / 10) for time in data.draw(TIMES)] for stage in before
     }
-    rooms = {on: Room(data.draw(number) / 4, data.draw(number) * 2e9) for on in data.draw(st.sampled_from(["", "xy"]))}
     slo_s = data.draw(st.integers(1, 60)) / 1000
     ends_s = {stage: data.draw(st.integers(1, 60)) / 1000 for stage in before if data.draw(st.booleans())}
-    found = least_cost(before, choices, slo_s, ends_s, rooms)
-    least = exhaustive(before, choices, slo_s, ends_s, rooms)
+    found = least_cost(before, choices, slo_s, ends_s)
+    least = exhaustive(before, choices, slo_s, ends_s)
     if least is None:
         assert found is None
         return
