@@ -8,7 +8,7 @@ never made up.
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, combinations, groupby, islice, product
@@ -43,9 +43,6 @@ LOOKED_AT = 4_000
 """Ways that are drawn for each fleet: most are too busy, or do not fit."""
 PARTS = (1.0, 0.5, 0.33, 0.2, 0.1, 0.0)
 """Parts of the SLO in which the largest batch of a model runs; the last is one item."""
-
-Shares = Mapping[str, Mapping[int, float]]
-"""By model: its share on each of the GPUs that run it, by their numbers."""
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ from simulator.world.workload import Demand, Workload, draw
 
 TURNS = MadeOnce(4_000_000, "turns", *(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py")))
 """For models that take turns: as many of their requests take Python some 20 s, as Numba takes to make the code."""
-ITEMS = MadeOnce(1_200_000, "items", *replaying.SOURCES)
-"""For pipelines: the same of the items of their stages, each of which takes Python four times as long."""
+ITEMS = MadeOnce(1_000_000, "items", *replaying.SOURCES)
+"""For pipelines: so many items of their stages take Python some 20 s too, 20 microseconds each."""
 
 
 class Compiled:
@@ -53,7 +53,7 @@ class Compiled:
     in_turns = 4
     """Requests of models that stay in memory which take Python as long as one of models that take turns."""
     of_stage = 4
-    """The same of one item at a stage of a pipeline: some 25 microseconds."""
+    """Requests of models that stay in memory, of 5 microseconds, which take Python as long as one item at a stage."""
     seen_requests = 0
 
     @classmethod
