@@ -160,7 +160,7 @@ def test_a_batch_takes_no_less_than_one_sample_and_no_more_than_as_many(gpu: str
 
 
 def test_a_row_of_a_table_keeps_in_proportion_to_one_sample() -> None:
-    """13 ms (5 to 36) of eight pictures, of which one takes 3 ms (2 to 4), end at 32; a T4's of YOLO11s at 8 times one."""
+    """Eight pictures take no longer than eight times one: an end of 36 ms, of which one takes up to 4, becomes 32."""
     one = Estimate(value=0.003, low=0.002, high=0.004)
     told = beside_one(Estimate(value=0.013, low=0.005, high=0.036), one, 8)
     assert (told.value, told.low, told.high) == pytest.approx((0.013, 0.005, 0.032))
