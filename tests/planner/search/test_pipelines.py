@@ -138,8 +138,8 @@ def test_no_split_batch_or_placement_costs_less(seed: int) -> None:
 
 @pytest.mark.parametrize(("generator", "seed"), [("shapes", 18), ("tight", 28)])
 def test_random_search_finds_nothing_cheaper(generator: str, seed: int) -> None:
-    """Where it once did, since splits at least cost had batches too small for a frame, and all stages on the cheaper GPU,
-    which has no room for them; with all the time that the others leave, stages fit on both."""
+    """Where it once did: splits at least cost had batches too small for a frame, or all stages on the cheaper GPU,
+    which has no room for them. With all the time that others leave, they fit."""
     given = Namespace(generators=[generator], tries=40)
     assert pipeline_search.compare(seed, given).verdict == "equal"
 
