@@ -191,7 +191,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     ]
     chosen_columns += _beside_cost(rows, shown)
     if plan.deadline_s:
-        chosen_columns.append(rows.figures("in time", prose.chance_in_time, "deadline_probability"))
+        chosen_columns.append(rows.figures("in time", prose.chance_in_time, value=lambda o: o.deadline_probability))
     if not all(o.within_budget for o in shown):
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [
