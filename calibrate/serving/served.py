@@ -166,20 +166,21 @@ def overlap_s(actions: Actions, start_s: float, finish_s: float) -> float:
 
 def with_room(actions: Sequence[Actions]) -> tuple[Actions, ...]:
     """Loads from when room was made for them: a batch that had to wait for its weights waited for that."""
-    by_name = {(one.kind, one.model, one.device): one for one in actions}
-    for kind, model, device in list(by_name):
-        loading = "load", model, device
-        if kind not in (WAKE, FOLLOW) or loading not in by_name:
+    found = list(actions)
+    place_of = {(one.kind, one.model, one.device): place for place, one in enumerate(found)}
+    for place, waits in enumerate(found):
+        loading = place_of.get(("load", waits.model, waits.device))
+        if waits.kind not in (WAKE, FOLLOW) or loading is None:
             continue
-        waits, load, runs = by_name[kind, model, device], by_name[loading], by_name["run", model, device]
+        load, runs = found[loading], found[place_of["run", waits.model, waits.device]]
         began_s = np.append(runs.start_s, np.inf)[np.searchsorted(runs.start_s, waits.start_s)]
         places = np.searchsorted(load.start_s, waits.start_s)
         loaded = np.append(load.start_s, np.inf)[places] < began_s
         room_s = np.zeros(len(load.start_s))
         room_s[places[loaded]] = waits.actual_s[loaded]
-        by_name[loading] = replace(load, start_s=load.start_s - room_s, actual_s=load.actual_s + room_s)
-        by_name[kind, model, device] = waits.only(~loaded)
-    return tuple(by_name.values())
+        found[loading] = replace(load, start_s=load.start_s - room_s, actual_s=load.actual_s + room_s)
+        found[place] = waits.only(~loaded)
+    return tuple(found)
 
 
 @dataclass(slots=True)
