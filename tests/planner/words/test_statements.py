@@ -124,7 +124,7 @@ def test_a_code_that_another_version_wrote_is_refused_in_one_short_line(tmp_path
 def test_a_plan_of_version_1_is_refused_in_one_line(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({**json.loads(to_json(PLAN)), "schema": "planner.plan/v1"}), encoding="utf-8")
-    with pytest.raises(StoreError, match=r"has schema `planner\.plan/v1`.* Run `planner plan` again\.$"):
+    with pytest.raises(StoreError, match=r"has schema `planner\.plan/v1`, not .* run `planner plan` again\.$"):
         read_plan(path)
 
 

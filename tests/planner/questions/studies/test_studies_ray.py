@@ -396,5 +396,5 @@ def test_a_cluster_that_is_lost_takes_no_point_with_it(cluster: OwnCluster, stud
     _, err = running.communicate(timeout=SOON_S)
     assert running.returncode == 2, err
     lost = rf"--address {cluster.address}: the cluster was lost: .+\. {REMEDY}\.\n"
-    assert re.fullmatch(rf"(\d+ s: .* worked out\n)*{lost}", err), err
+    assert re.fullmatch(rf"(\d+ s: .* worked out, \d+ % done\n)*{lost}", err), err
     assert len({json.loads(line)["key"] for line in whole_lines(tmp_path)}) == lines(tmp_path)
