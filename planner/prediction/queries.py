@@ -33,9 +33,10 @@ from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps
+from planner.units.writing import gigabytes
 from simulator.errors import InputError
 from simulator.near import SURE
-from simulator.world.hardware import GPU
+from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile, weakest
 
@@ -82,7 +83,7 @@ class QueryAnswer:
     sources: str = ""
     """Ids of publications, parted by blanks, those of the same model first."""
     reason: str = ""
-    """Why nothing is predicted."""
+    """Why nothing is predicted, or why the GPU cannot run what is."""
     reserved_bytes: int | None = None
     """What a plan keeps free, as it does for the same question: `memory_bytes`, libraries' own workspace and the
     allocator's slack. The context of a process comes on top."""
@@ -117,7 +118,8 @@ class QueryKnowledge:
         case = self.case(row)
         if isinstance(case, str):
             return QueryAnswer(reason=case)
-        return self.of_case(case, names.precision(row.get("precision", "")))
+        found = self.of_case(case, names.precision(row.get("precision", "")))
+        return replace(found, reason=found.reason or too_large(found, self.gpus[case.gpu]))
 
     def case(self, row: Mapping[str, str]) -> PredictedCase | str:
         """The case by canonical names, or why nothing can be said of it."""
@@ -254,6 +256,15 @@ def answered(latency_s: Estimate, memory: Room | None, rule: str, evidence: str,
         sources=" ".join(sources),
         reserved_bytes=None if memory is None else round(memory.reserved),
     )
+
+
+def too_large(answer: QueryAnswer, gpu: GPU) -> str:
+    """Why the GPU does not hold the batch; empty where it does, where nobody knows, or where somebody ran it."""
+    needed_bytes = (answer.memory_bytes or 0) + CONTEXT_BYTES
+    if needed_bytes <= gpu.memory_bytes or answer.evidence in RAN:
+        return ""
+    sizes = f"{gigabytes(needed_bytes)} with a process's context, the GPU has {gigabytes(gpu.memory_bytes)}"
+    return f"does not fit: needs {sizes}. Write a smaller batch"
 
 
 def ways_to_run(architecture: str, precision: str, gpu: GPU) -> str:

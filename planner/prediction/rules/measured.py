@@ -5,7 +5,7 @@ from math import hypot, log1p
 from calibrate.library.fit import band_log
 from calibrate.library.memory import room_in
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.rules.bands import around, at_least, past_spread, wider
+from planner.prediction.rules.bands import around, at_least, past_spread, raised, wider
 from planner.prediction.rules.carrying import REACHED
 from planner.prediction.rules.transfer import Transferred, floor_and_slope
 from simulator.world.hardware import GPU
@@ -48,7 +48,10 @@ def interpolated(
 
 
 def _past(profile: Profile, batch: float, gpu: GPU | None, of_sources: float) -> Estimate:
-    """The time of a batch past the last measured one; of a series under its knee it follows a roofline's slope."""
+    """The time of a batch past the last measured one; of a series under its knee it follows a roofline's slope.
+
+    The middle lies no lower than a GPU's usual share of its peak, or the share that the series reached.
+    """
     beyond = batch / profile.latency.x[-1]
     usual = around(profile.latency(batch), hypot(of_sources, past_spread(beyond)))
     if gpu is None or profile.flops_per_sample is None:
@@ -58,4 +61,5 @@ def _past(profile: Profile, batch: float, gpu: GPU | None, of_sources: float) ->
     reached = max(profile.flops_per_sample * b / t / peak for b, t in zip(x, y, strict=True))
     form, spread = floor_and_slope(x, y, profile.flops_per_sample / (REACHED * peak))
     time_s = wider(Transferred(form, 1.0, spread)(batch), beyond) if spread else usual
-    return at_least(time_s, profile.flops_per_sample * batch / peak / max(1.0, reached))
+    work_s = profile.flops_per_sample * batch / peak
+    return raised(at_least(time_s, work_s / max(1.0, reached)), work_s / max(REACHED, reached))

@@ -46,6 +46,7 @@ from planner.prediction.rules.transfer import (
 from planner.search.plan import plan
 from planner.show.kept import render
 from planner.units.writing import Format, Screen
+from simulator.world.curves import Interpolated
 from simulator.world.profile import Evidence, Profile
 
 L4 = CATALOG.gpus["L4"]
@@ -451,6 +452,16 @@ def test_a_series_under_its_knee_rises_past_its_end() -> None:
     assert told.rule is PredictionRule.PROFILE
     assert told.latency_s.value == pytest.approx(64 * 23.12e9 / (REACHED * 15.7e12), rel=0.05)
     assert told.latency_s.high / told.latency_s.low > 3
+
+
+def test_a_series_whose_first_batch_is_quickest_rises_past_its_end_too() -> None:
+    """ResNet-50 on an H100, held up by its host up to batch 8: 64 take no 9.7 ms, 85 % of the peak."""
+    h100 = CATALOG.gpus["H100"]
+    latency = Interpolated((1.0, 2.0, 4.0, 8.0), (0.00334, 0.00497, 0.00497, 0.00485))
+    seen = replace(profile("resnet50", h100, 0.003, 0.0001), latency=latency, flops_per_sample=8.18e9)
+    told = interpolated(seen, 64, h100).latency_s
+    assert told.value == pytest.approx(64 * 8.18e9 / (REACHED * h100.fp32_flops))
+    assert told.low < 0.00966 < told.value < told.high
 
 
 @pytest.mark.parametrize(

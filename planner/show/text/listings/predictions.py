@@ -14,7 +14,7 @@ USUAL = {"precision": "fp32", "runtime": "pytorch", "batch": "1"}
 def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[QueryAnswer], screen: Screen) -> str:
     """A row for each that has an answer, and why the others have none."""
     numbered = list(enumerate(zip(queries, answers, strict=True), start=1))
-    told = Rows([(asked, answer) for _, (asked, answer) in numbered if not answer.reason])
+    told = Rows([(asked, answer) for _, (asked, answer) in numbered if answer.latency_s is not None])
     columns = [
         told.words("GPU", lambda row: row[0]["gpu"]),
         told.words("model", lambda row: row[0]["model"]),
@@ -27,14 +27,19 @@ def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[Qu
         told.worked("reserved", lambda row: row[1].reserved_bytes, gigabytes),
         told.words("rule", lambda row: row[1].rule),
     ]
-    refused = [f"row {i}: {answer.reason}" for i, (_, answer) in numbered if answer.reason]
+    reasons = [(answer.latency_s is None, f"row {i}: {answer.reason}") for i, (_, answer) in numbered if answer.reason]
+    refused, too_large = ([text for without, text in reasons if without is asked] for asked in (True, False))
     return terminal(
         Document(
             name="Predictions",
             headline=f"{counted(len(told.items), 'time')} of a batch, {counted(len(refused), 'row')} without an answer:"
             if refused
             else f"{counted(len(told.items), 'time')} of a batch:",
-            sections=[Section("", [Table(columns)]), Section("Without an answer", [Items(refused)])],
+            sections=[
+                Section("", [Table(columns)]),
+                Section("Larger than the GPU", [Items(too_large)]),
+                Section("Without an answer", [Items(refused)]),
+            ],
         ),
         screen,
     )

@@ -18,7 +18,8 @@ from planner import cli
 from planner.catalog.catalog import load_catalog
 from planner.catalog.choosing import choose, choose_instances, folders_near
 from planner.model.choices import PriceKind
-from planner.prediction.queries import QueryAnswer
+from planner.prediction.learnt import learnt
+from planner.prediction.queries import QueryAnswer, QueryKnowledge
 from planner.questions.studies.results import OutputAnswer
 from planner.questions.training.closed_forms import Range
 from planner.show.spreadsheet import CSV_COLUMNS, answers_csv, to_csv
@@ -271,6 +272,18 @@ def test_predictions_stand_beside_what_was_asked_and_refusals_have_their_row():
     assert ["T4", "resnet50", "fp32", "pytorch", "8", "22.4", "ms"] in [line.split()[:7] for line in text.splitlines()]
     assert "19.7 to 25.5 ms" in text
     assert "row 2: GPU T9 is not known." in text
+
+
+def test_a_batch_that_the_gpu_does_not_hold_has_its_time_and_says_so():
+    known = QueryKnowledge(learnt(), CATALOG.gpus)
+    asked = [{"gpu": "T4", "model": "resnet50", "batch": batch} for batch in ("8", "4096")]
+    fits, large = map(known.answer, asked)
+    assert not fits.reason
+    assert "the GPU has 16.00 GB" in large.reason
+    assert large.latency_s > fits.latency_s
+    text = predictions_table(asked, [fits, large], WIDE)
+    assert "Without an answer" not in text
+    assert f"row 2: {large.reason}"[:60] in text
 
 
 def test_a_pipe_gets_predictions_as_csv_and_who_asks_for_it_a_table():
