@@ -117,11 +117,11 @@ def model_costs(
     kinds = [gpu] if gpu else sorted({profile.gpu for profile in library.profiles.values()})
     predictor = Predictor(library, catalog.gpus)
     shown = known if everything else _in_all_settings(library, models) or known
-    rows = [
+    rows = dict.fromkeys(  # one model may be known by several names
         row
         for model, kind in product(shown, kinds)
         for row in _rows(predictor, model, kind, precision, batches, predicts=gpu is not None)
-    ]
+    )
     origins = list(Origin)
     return ModelCosts(batches=tuple(batches), rows=tuple(sorted(rows, key=lambda r: origins.index(r.origin))))
 

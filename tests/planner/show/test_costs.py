@@ -93,6 +93,7 @@ def test_a_group_of_models_is_what_it_is_for_calibrate():
     lecture = planner.profiles_table("lecture", gpu="V100")
     assert {architecture(row.model) for row in lecture.rows} == {architecture(name) for name in OF_LECTURE}
     everything = len(planner.profiles_table().rows)
+    assert everything == len(set(planner.profiles_table().rows)), "resnet50 and nvidia_resnet50 have one profile"
     assert len(planner.profiles_table("all").rows) == len(planner.profiles_table("all", "resnet50").rows) == everything
 
 
