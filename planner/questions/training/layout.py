@@ -1,6 +1,7 @@
 """The layout of a training: the model, on how many GPUs of which machines, and how these share the work."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 from calibrate.layers.facts import facts
@@ -124,7 +125,7 @@ def _by_layers(model: TrainedModel) -> Subject:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainingLayout:
     """A training on so many GPUs of one source, divided among them."""
 
@@ -147,7 +148,7 @@ class TrainingLayout:
         """Machines that make up the GPUs."""
         return self.gpu_count // self.source.gpus_each
 
-    @property
+    @cached_property
     def split(self) -> Split:
         """How the GPUs share the work; each has a whole copy where the parts do not divide their number."""
         parallel = self.scenario.parallel

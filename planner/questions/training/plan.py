@@ -261,7 +261,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
     memory = peak(layout, per_sample)
     fits = Fits.of(memory.total, source.memory_bytes) is Fits.YES
     times = StepTimes(layout=layout, speed=speed)
-    step = times.step()
+    step = times.step
     run = run_time(layout, times)
     time_s = run.interrupted_s
     usd = cost_usd(time_s, source, layout.machines)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from planner.model.choices import PriceKind
@@ -54,7 +55,7 @@ class Step:
         return replace(self, time_s=self.time_s.joined(max, least_s), limit=limit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StepTimes:
     """Times of a step of one layout, by the speed of one pass."""
 
@@ -72,11 +73,13 @@ class StepTimes:
         """Passes of a step."""
         return self.layout.scenario.train.passes
 
+    @cached_property
     def step(self) -> Step:
         """The longest of the GPUs' work, the loader's, and reading from storage."""
-        work = self.of_gpus().at_least(exactly(making_s(self.layout)), Limit.LOADER)
+        work = self.of_gpus.at_least(exactly(making_s(self.layout)), Limit.LOADER)
         return work.at_least(exactly(reading_s(self.layout)), Limit.STORAGE)
 
+    @cached_property
     def of_gpus(self) -> Step:
         """All that the GPUs do, by the best evidence."""
         stated = nearest(self.layout.scenario.speed, self.layout.gpu, self.layout.gpu_count)
@@ -205,7 +208,7 @@ class StepTimes:
         if loader is None:
             return None
         samples = self.layout.global_batch / self.layout.split.data
-        step_s = max(self.of_gpus().time_s.mid, reading_s(self.layout))
+        step_s = max(self.of_gpus.time_s.mid, reading_s(self.layout))
         return workers_enough(samples, self.layout.loader_rate, step_s)
 
 
@@ -286,11 +289,11 @@ class RunTime:
 
 def run_time(layout: TrainingLayout, times: StepTimes) -> RunTime:
     """Time of the whole training, and its parts."""
-    step = times.step()
+    step = times.step
     steps_s = layout.steps() * step.time_s
     evaluated_s = run_s = steps_s
     if not step.of_run:
-        evaluated_s = steps_s + evaluation_s(layout, times.of_gpus().time_s)
+        evaluated_s = steps_s + evaluation_s(layout, times.of_gpus.time_s)
         run_s = over_steps_s(layout, times.speed, step, evaluated_s)
     between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
     interrupted_s = run_s.each(lambda time_s: with_interruptions_s(time_s, between_s, spec.write, spec.restart))

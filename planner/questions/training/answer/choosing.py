@@ -1,7 +1,7 @@
 """Which option of a training is the best: by what is really paid, by time, and which others cannot be told apart."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -37,8 +37,22 @@ def by_cost(option: TrainingOption) -> tuple[float, float]:
 def marked(options: Iterator[TrainingOption]) -> tuple[TrainingOption, ...]:
     """Options, cheapest first, each with its mark where none is both faster and cheaper."""
     ranked = sorted(options, key=by_cost)
-    room = [option for option in ranked if option.fits] or [option for option in ranked if option.may_fit]
-    return tuple(replace(option, pareto=option in room and is_pareto(option, room)) for option in ranked)
+    room = surest(ranked)
+    front = unbeaten([(option.time_s.mid, option.paid_usd) for option in room])
+    best = {id(option) for option in room if (option.time_s.mid, option.paid_usd) in front}
+    return tuple(replace(option, pareto=id(option) in best) for option in ranked)
+
+
+def unbeaten(figures: Iterable[tuple[float, float]]) -> set[tuple[float, float]]:
+    """Times and prices than which no other is faster and costs no more, or costs less and is no slower.
+
+    (1 h, $9), (2 h, $5) and (3 h, $5): the first two.
+    """
+    found: list[tuple[float, float]] = []
+    for time_s, usd in sorted(figures):
+        if not found or usd < found[-1][1]:
+            found.append((time_s, usd))
+    return set(found)
 
 
 def surest(options: Sequence[TrainingOption]) -> Sequence[TrainingOption]:
@@ -90,10 +104,3 @@ def unsure_of(chosen: TrainingOption | None, of_all: TrainingOption | None) -> T
 def is_allowed(option: TrainingOption) -> bool:
     """The option may fit, ends, and meets deadline and budget at its bad ends."""
     return option.may_fit and option.within_deadline and option.within_budget and math.isfinite(option.time_s.high)
-
-
-def is_pareto(option: TrainingOption, others: Sequence[TrainingOption]) -> bool:
-    """No other is faster and costs no more, or costs less and is no slower."""
-    own = option.time_s.mid, option.paid_usd
-    figures = {(other.time_s.mid, other.paid_usd) for other in others} - {own}
-    return not any(time_s <= own[0] and usd <= own[1] for time_s, usd in figures)

@@ -13,6 +13,7 @@ from datetime import date
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import jsonschema
@@ -29,7 +30,7 @@ from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
-from planner.questions.training.answer.choosing import fastest_of, is_allowed, rival_of
+from planner.questions.training.answer.choosing import fastest_of, is_allowed, rival_of, unbeaten
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
@@ -201,6 +202,17 @@ def test_dawnbench_has_its_cheapest_and_its_fastest() -> None:
         assert o.time_s.mid / 3600 == pytest.approx(hours, rel=1e-6)
         assert o.cost_usd.mid == pytest.approx(usd, rel=0.002)
     assert (plan.cheapest.gpu_count, plan.fastest.gpu_count) == (32, 128)
+
+
+def test_what_is_marked_has_none_that_is_faster_and_cheaper() -> None:
+    random = Random(1)
+    for _ in range(100):
+        figures = [(random.randint(0, 5), random.randint(0, 5)) for _ in range(random.randint(0, 12))]
+        assert unbeaten(figures) == {
+            (time_s, usd)
+            for time_s, usd in figures
+            if not any(one != (time_s, usd) and one[0] <= time_s and one[1] <= usd for one in figures)
+        }
 
 
 def test_deadline_and_budget_choose() -> None:
