@@ -379,7 +379,7 @@ def test_a_device_that_is_its_profile_lies_in_the_intervals() -> None:
     inside = of = 0
     world, workload = busy()
     for seed in range(12):
-        found = validate(recorded(world, workload, seed=seed)).coverage
+        found = validate(recorded(world, workload, seed=seed), causes=False).coverage
         inside, of = inside + found.inside, of + found.of
     # 95 % are expected of figures that move together within a run: 12 runs are about 12 x 3 independent ones,
     # of which 85 % or more lie inside with a probability of 98 %.
@@ -425,7 +425,8 @@ def test_the_harness_of_the_rehearsals_is_allowed_for() -> None:
     """Batches of 0.4 ms, started 1.5 ms after they could run: the first-order error if nobody simulated it."""
     world, workload = small_and_large()
     rehearsals = (as_rehearsed(world, 0.0015), as_rehearsed(world, 0.0015))
-    found = validate(recorded(world, workload, waited_s=0.0015, duration_s=60.0, rehearsals=rehearsals))
+    run = recorded(world, workload, waited_s=0.0015, duration_s=60.0, rehearsals=rehearsals)
+    found = validate(run, causes=False)
     lenet = found.models[0]
     assert lenet.measured["p50_s"] > 0.0015
     assert abs(lenet.error["p50_s"]) < 0.1
@@ -468,15 +469,15 @@ def test_causes_are_shares_of_an_error() -> None:
 
 def test_a_stated_error_widens_the_intervals_until_they_hold() -> None:
     world, workload = busy()
-    sure = validate(recorded(world, workload, slower=1.1))
-    unsure = validate(recorded(world, workload, slower=1.1, run_error={"a": 0.08, "b": 0.08}))
+    run = recorded(world, workload, slower=1.1)
+    sure, unsure = (validate(one, causes=False) for one in (run, replace(run, run_error={"a": 0.08, "b": 0.08})))
     assert sure.coverage.share < unsure.coverage.share
     assert unsure.coverage.share >= 0.85
 
 
 def test_arrivals_are_those_of_the_run() -> None:
     world, workload = busy()
-    found = validate(recorded(world, workload))
+    found = validate(recorded(world, workload), causes=False)
     for model in found.models:
         low, high = model.intervals["throughput_rps"]
         assert high - low < 0.1 * model.measured["throughput_rps"]
@@ -613,9 +614,9 @@ def test_takes_are_one_run() -> None:
 def test_each_take_is_simulated_at_the_speed_around_it() -> None:
     """A device that is 1.6 times as slow in the second take: one speed for both would be wrong for each."""
     drifting = in_takes(1.0, 1.6, rehearsed=(1.0, 1.3, 1.9))
-    found = validate(drifting)
+    found = validate(drifting, causes=False)
     assert [speed.run["a"][1] for speed in found.speeds] == [pytest.approx(1.15), pytest.approx(1.6)]
-    alone = validate(drifting, by_profiles=True)
+    alone = validate(drifting, by_profiles=True, causes=False)
     assert abs(found.models[0].error["p95_s"]) < abs(alone.models[0].error["p95_s"])
     assert found.coverage.share > alone.coverage.share
     expected_s = {one.model: one.expected_s for one in found.timings}
@@ -635,10 +636,10 @@ def test_by_profiles_alone_the_rehearsals_say_nothing() -> None:
     world, workload = busy()
     slow = (rehearsal(1.3, 1.0), rehearsal(1.3, 1.0))
     run = recorded(world, workload, slower=1.3, rehearsals=slow)
-    found = validate(run, by_profiles=True)
+    found = validate(run, by_profiles=True, causes=False)
     assert found.by_profiles
-    assert found.coverage.share < validate(run).coverage.share
-    assert found.models == validate(replace(run, rehearsals=())).models
+    assert found.coverage.share < validate(run, causes=False).coverage.share
+    assert found.models == validate(replace(run, rehearsals=()), causes=False).models
 
 
 def test_sessions_joined_make_profiles_of_their_mean_and_their_spread() -> None:
@@ -718,7 +719,7 @@ def test_a_run_nobody_rehearsed_has_no_speed() -> None:
 def test_a_device_as_slow_as_it_was_rehearsed_lies_in_the_intervals() -> None:
     world, workload = busy()
     slow = (rehearsal(1.3, 1.0), rehearsal(1.3, 1.0))
-    found = validate(recorded(world, workload, slower=1.3, rehearsals=slow))
+    found = validate(recorded(world, workload, slower=1.3, rehearsals=slow), causes=False)
     assert found.coverage.share >= 0.85
     assert (found.speeds[0].before, found.speeds[-1].after) == (pytest.approx(1.3), pytest.approx(1.3))
 
@@ -762,8 +763,8 @@ def test_a_rehearsal_lasts_a_fifth_of_the_run_and_ten_seconds_at_most() -> None:
 
 def test_processes_slow_each_other_down() -> None:
     made = case("two-processes")
-    free = validate(recorded(made.deployment, made.workload))
-    tied = validate(recorded(made.deployment, made.workload, rehearsals=(by_turns(beside=2.0),)))
+    run = recorded(made.deployment, made.workload)
+    free, tied = (validate(one, causes=False) for one in (run, replace(run, rehearsals=(by_turns(beside=2.0),))))
     for before, after in zip(free.models, tied.models, strict=True):
         factor = after.simulated["p50_s"] / before.simulated["p50_s"]
         assert 1.1 < factor < 2
@@ -811,15 +812,15 @@ def test_a_run_that_stopped_early_is_compared_as_far_as_it_came() -> None:
     world, workload = busy()
     whole = recorded(world, workload)
     result = simulate(world, workload, 5.0, 7)
-    found = validate(replace(whole, result=result, actions=(), stopped="interrupted after 5 s"))
+    found = validate(replace(whole, result=result, actions=(), stopped="interrupted after 5 s"), causes=False)
     assert (found.stopped, found.duration_s) == ("interrupted after 5 s", 5)
 
 
 def test_other_programs_are_mentioned() -> None:
     world, workload = busy()
     alone = replace(recorded(world, workload, duration_s=2.0), others_cores=0.1)
-    assert not [*spoilt_by(validate(alone, 3))]
-    assert len([*spoilt_by(validate(replace(alone, others_cores=1.5), 3))]) == 1
+    assert not [*spoilt_by(validate(alone, 3, causes=False))]
+    assert len([*spoilt_by(validate(replace(alone, others_cores=1.5), 3, causes=False))]) == 1
 
 
 def test_chance_is_not_named_where_the_device_was_not_the_one_that_was_profiled() -> None:
