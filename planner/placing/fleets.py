@@ -216,6 +216,11 @@ class FleetProgram:
         fitting = self.max_gpus // offer.gpu_count
         return fitting if offer.count_max is None else min(offer.count_max, fitting)
 
+    @property
+    def gpu_count_max(self) -> int:
+        """Most GPUs that may be bought."""
+        return min(self.max_gpus, gpu_count(self.offers, tuple(map(self.count_max, self.offers))))
+
     def unlimited(self) -> "FleetProgram":
         """The same question where any number of instances may be bought."""
         offers = tuple(replace(offer, count_max=None) for offer in self.offers)

@@ -1,18 +1,19 @@
 """Stages: how many items each stage of a pipeline has of one frame, and how that varies."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, floor
 
 import numpy as np
+from scipy.special import gammaln
 
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from simulator.world.pipelines import Edge, FanOut, FanOutKind
 from simulator.world.workload import Floats
 
 ITEMS_MAX = 2000
-"""Items of one frame above which chances are added up in one."""
+"""Items of one frame from which on chances are added up in one."""
 RARE = 1e-9
 """Chance of a number of items that is left out."""
 
@@ -131,8 +132,13 @@ def after(items: ItemCount, edge: EdgeSpec) -> ItemCount:
     found, some = np.zeros(ITEMS_MAX), np.ones(1)
     for chance in items.chances:
         found[: len(some)] += chance * some
-        some = np.convolve(some, each)[:ITEMS_MAX]
+        some = up_to_most(np.convolve(some, each))
     return ItemCount(items.mean * edge.part * mean_of(edge.fan_out), trimmed(found))
+
+
+def up_to_most(chances: Floats) -> Floats:
+    """All numbers from the largest on that is looked at as that number."""
+    return np.append(chances[: ITEMS_MAX - 1], chances[ITEMS_MAX - 1 :].sum()) if len(chances) > ITEMS_MAX else chances
 
 
 def trimmed(chances: Floats) -> Floats:
@@ -151,22 +157,16 @@ def chances_of(fan_out: FanOutSpec) -> Floats:
     mean = fan_out.mean
     if fan_out.counts:
         return np.bincount(fan_out.counts) / len(fan_out.counts)
+    numbers = np.arange(ITEMS_MAX)
     if fan_out.poisson:
-        return _by_ratio(np.exp(-mean), lambda n: mean / n, mean)
+        return trimmed(np.exp(numbers * np.log(mean) - mean - gammaln(numbers + 1)))
     if fan_out.geometric:
-        return _by_ratio(1 / (1 + mean), lambda _: mean / (1 + mean), mean)
+        more = mean / (1 + mean)
+        return trimmed(np.append((1 - more) * more ** numbers[:-1], more ** numbers[-1]))
     chances = np.zeros(ceil(mean) + 1)
     chances[floor(mean)] += 1 - mean % 1
     chances[ceil(mean)] += mean % 1
     return chances
-
-
-def _by_ratio(first: float, ratio: Callable[[int], float], mean: float) -> Floats:
-    """Chances that follow from one another, up to those that hardly ever occur."""
-    chances = [float(first)]
-    while len(chances) < ITEMS_MAX and (len(chances) <= mean or chances[-1] > RARE):
-        chances.append(chances[-1] * ratio(len(chances)))
-    return np.array(chances)
 
 
 def behind_models(pipeline: PipelineSpec) -> set[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from math import inf
+from typing import NamedTuple
 
 from planner.catalog.offers import Offer
 from planner.io.load import Loaded, refused
@@ -15,10 +16,12 @@ from planner.model.statement import Code
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Kind, Sized, design_work
 from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s, most_s
-from planner.placing.stations import held_on, service_s
+from planner.placing.stages import items_of
+from planner.placing.stations import held_on, kind_of, piped, service_s
 from planner.search.question import Question
 from planner.units.errors import Steps
-from planner.units.writing import seconds
+from planner.units.writing import counted, per_second, seconds
+from simulator.world.hardware import GPU
 from simulator.world.workload import SLO
 
 TOO_SLOW = (Code.SAMPLE_TOO_SLOW, Code.SAMPLE_MAY_BE_TOO_SLOW)
@@ -27,6 +30,11 @@ WAITS = (1.0, 0.0, 2.0)
 """Time that an item waits for its batch, in run times of it, that budgets leave. One run time is Nexus's: whoever just
 missed a batch waits for it. Without, batches are larger and cost less, which is enough where GPUs have time to spare;
 with two they are smaller, for bursts."""
+
+RESOURCES = {"decode": "decoders", "encode": "encoders", "host": "cores", "copy": "links"}
+"""Kinds of station, as an error names them."""
+FAR_OVER = 10.0
+"""Times all that GPUs can do above which no replay is worth its time: every queue grows, and no SLO is near."""
 
 
 def with_budgets(question: Question, devices: Sequence[FleetGpu]) -> Iterator[Question]:
@@ -211,3 +219,64 @@ def _too_slow_s(model: str, rejections: Sequence[Rejection]) -> float:
     known, or it is rejected for something else."""
     mine = [no for no in rejections if isinstance(no.subject, OnGpu) and no.subject.models == (model,)]
     return min((no.observed for no in mine if no.why.code in TOO_SLOW), default=inf)
+
+
+class Asked(NamedTuple):
+    """What all models and stages ask of one resource, and which of them takes most of it."""
+
+    name: str
+    """A model, or a stage with its pipeline."""
+    rate_rps: float
+    resource: str
+    gpus: float
+    """GPUs of the kind that does it best whose resource is then full, headroom kept."""
+
+
+def check_load(loaded: Loaded, question: Question, gpus: int) -> None:
+    """ScenarioError where many times more is asked than so many GPUs and their machines can do, in full batches and
+    without any waiting."""
+    worst = max(_asked(question), key=lambda one: one.gpus, default=None)
+    if worst is None or not 0 < FAR_OVER * gpus < worst.gpus:
+        return
+    scenario = loaded.scenario
+    places: dict[str, Steps] = {model.name: ("models", i) for i, model in enumerate(scenario.models)}
+    for i, pipeline in enumerate(scenario.pipelines):
+        places |= {pipeline.stage(one.name): ("pipelines", i, "stages", k) for k, one in enumerate(pipeline.stages)}
+    raise refused(loaded, [(places[worst.name], too_much(worst, gpus))])
+
+
+def too_much(worst: Asked, gpus: int) -> str:
+    """What is wrong with a load that no replay is worth."""
+    most = per_second(worst.rate_rps * gpus / worst.gpus)
+    rule = f"{worst.name} must be asked at most {most}, all that the {worst.resource} of {counted(gpus, 'GPU')} can do"
+    return f"{rule}, got {per_second(worst.rate_rps)}. Lower the rate or a fan-out, or allow more GPUs."
+
+
+def _asked(question: Question) -> Iterator[Asked]:
+    """What all ask of GPUs, and of each kind of station beside them."""
+    limit = 1 - question.scenario.headroom
+    works: dict[str, float] = {}
+    for (model, _), one in question.sized.items():
+        each_s = min(run_s / size for size, run_s in enumerate(one.latency_s, start=1))
+        works[model] = min(one.need.needed_rps * each_s, works.get(model, inf))
+    if works:
+        name = max(works, key=lambda model: works[model])
+        yield Asked(name, question.needs[name].rate_rps, "arithmetic", sum(works.values()) / limit)
+    for resource in question.program().resources:
+        able = [offer for offer in question.offers if offer.gpu.name in resource.work and resource.servers(offer)]
+        gpus = [resource.work[o.gpu.name] * o.gpu_count / resource.servers(o) for o in able]
+        if able:
+            name, rate_rps = _busiest(question, resource.kind, able[0].gpu)
+            yield Asked(name, rate_rps, RESOURCES[resource.kind], min(gpus) / limit)
+
+
+def _busiest(question: Question, kind: str, gpu: GPU) -> tuple[str, float]:
+    """The stage that works longest at stations of a kind, and how often it does."""
+    stages = [
+        (need.rate_rps * items_of(pipeline)[stage.name].mean, stage, pipeline.stage(stage.name))
+        for need, pipeline in piped(question.needs)
+        for stage in pipeline.stages
+        if kind_of(stage) == kind
+    ]
+    rate_rps, _, name = max(stages, key=lambda one: one[0] * service_s(one[1], gpu))
+    return name, rate_rps

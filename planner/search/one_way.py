@@ -24,7 +24,7 @@ from planner.replay.kinds import of_each_kind
 from planner.replay.timeline import histograms
 from planner.replay.trial import Trial
 from planner.replay.warnings import assumptions
-from planner.search.budgets import check_fastest, designed
+from planner.search.budgets import check_fastest, check_load, designed
 from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.question import Question, ask, predictor_of
 from planner.search.search import BestFound, FleetSearch, goal_of
@@ -144,6 +144,7 @@ def plan_of_one_way(
     def search_for(asked: Scenario) -> FleetSearch:
         question, rejections = ask(asked, demand, catalog, library, shared)
         check_fastest(loaded, question, offers(catalog, asked.buy)[0], rejections)
+        check_load(loaded, question, question.program().gpu_count_max)
         return FleetSearch(designed(question), progress or silent, rejections)
 
     def answered(search: FleetSearch, found: BestFound) -> Plan:

@@ -43,6 +43,7 @@ from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import PLANNING, replay
 from planner.replay.trial import Trial, candidate_of
 from planner.replay.warnings import assumptions, warnings_of
+from planner.search.budgets import check_load
 from planner.search.even import evaluate
 from planner.search.merged import assumptions_of, named
 from planner.search.merged import warnings_of as weaknesses
@@ -161,6 +162,7 @@ def named_trial(
                 break
     demand_every_profile(question, rejections, offer, gpu)
     assert offer is not None
+    check_load(loaded, question, count)
     return NamedTrial(way, question, evaluate(question, offer, count // offer.gpu_count, progress), priced)
 
 

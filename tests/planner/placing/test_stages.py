@@ -27,6 +27,15 @@ def test_a_fixed_fan_out_does_not_vary() -> None:
     assert items.least_share(0.9) == pytest.approx(0.9)
 
 
+def test_more_items_than_chances_are_kept_of_are_still_there() -> None:
+    """2,500 of each frame, of which 2,000 are sure to be at least."""
+    often = FanOutSpec(mean=50.0)
+    items = last(EdgeSpec(stage="s0", fan_out=often), EdgeSpec(stage="s1", fan_out=often))
+    assert (items.mean, items.none) == (2500.0, 0.0)
+    assert items.least_share(0.9) == pytest.approx(0.9 * 1999 / 2500)
+    assert last(EdgeSpec(stage="s0", fan_out=FanOutSpec(mean=900.0, poisson=True))).variance == pytest.approx(900, 1e-3)
+
+
 def test_a_fraction_is_the_numbers_on_both_sides_at_random() -> None:
     items = last(EdgeSpec(stage="s0", fan_out=FanOutSpec(mean=2.25)))
     assert items.chances == pytest.approx([0, 0, 0.75, 0.25])
