@@ -43,7 +43,13 @@ def _fan_out(value: object) -> object:
     """`3` is a fan-out of always three; counts become a tuple, as a validator before others must leave them."""
     if isinstance(value, Mapping):
         return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
-    return {"mean": value} if isinstance(value, str | int | float) else value
+    if isinstance(value, FanOutSpec):
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(
+            f"must be a number of items, got {shown(value)}. Write e.g. `3`, or `{{mean: 3.2, poisson: true}}`."
+        )
+    return {"mean": value}
 
 
 def _edges(value: object) -> object:

@@ -134,6 +134,11 @@ def test_a_part_can_be_changed_by_its_name() -> None:
             "Give some, or leave the stage out.",
         ),
         (
+            "fan_out: 2}",
+            "fan_out: [2]}",
+            "made.yaml:10:87: pipelines[0].stages[4].after[0].fan_out: must be a number of items, got a list. Write ",
+        ),
+        (
             "{mean: 3.2, poisson: true}",
             "{counts: []}",
             "made.yaml:9:84: pipelines[0].stages[3].after.fan_out.counts: must hold one count above 0. "
