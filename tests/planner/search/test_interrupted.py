@@ -68,8 +68,8 @@ def test_the_best_until_then_is_kept_whenever_it_comes() -> None:
 def test_without_one_it_says_where_it_was_what_missed_and_what_any_costs_at_least(
     limits: dict[str, int], doing: str, rejected: bool
 ) -> None:
-    """140 cameras are too many for one T4, which is known before that is replayed as the closest."""
-    what = scenario([model("a", 0.2)], {"a": (140, 10.0)}, buy=BuySpec(gpus=("T4",), **limits))
+    """130 cameras are too many for one T4, which is known before that is replayed as the closest."""
+    what = scenario([model("a", 0.2)], {"a": (130, 10.0)}, buy=BuySpec(gpus=("T4",), **limits))
     found = interrupted_at(0, what, doing)
     assert found is not None
     assert (found.interrupted_before, found.recommendation.feasible) == (True, False)
