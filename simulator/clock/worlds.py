@@ -178,7 +178,6 @@ class PlainWorlds:
         self.models = list(worlds.workload.rates_rps())
         self.places = Places(gpus, self.models)
         self.doubted = worlds.deployment.doubted
-        self.noisy = [number for number, queue in enumerate(self.queues) if queue.stage.cv]
         self.peak_bytes = [max(gpu.memory_used) for gpu in self.gpus]
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
@@ -241,7 +240,7 @@ class PlainWorlds:
         """What is seen of each world: worlds are dealt to threads in turn."""
         workload, duration_s = self.worlds.workload, self.worlds.duration_s
         coming = ARRIVALS.coming(workload, duration_s, seeds)
-        noise = NoiseOfWorlds.of([gpu.queues for gpu in self.gpus], seeds) if self.noisy else None
+        noise = NoiseOfWorlds.of([gpu.queues for gpu in self.gpus], seeds) if self.plain.noisy else None
         most = np.array([one.most for one in coming])
         threads = min(len(seeds), THREADS_MAX, cores()) if most.sum() >= REQUESTS_FOR_THREADS else 1
         places = self.places.wide_enough(most.max(axis=0), threads)
@@ -307,16 +306,21 @@ class PlainWorlds:
     def _with_enough_factors(self, place: Place, world: "_World", replay: Callable[[Any], int]) -> Any:
         """Replay a world, with more factors for a queue of which it says that it is short of them, until it does not;
         the columns then."""
+        wanted = self.plain.noisy
+        one_s = world.service_s[wanted, 1]
+        place.stock_for(wanted, one_s)
+        columns = place.columns._replace(service_s=world.service_s, longest_s=world.service_s.max(axis=1))
         while True:
-            columns = place.columns._replace(service_s=world.service_s, longest_s=world.service_s.max(axis=1))
             if world.noise:
-                for number in self.noisy:
-                    stock = columns.stock[number]
-                    columns.factors[number, :stock] = world.noise(number, int(stock), place.rng)
+                for number in wanted:
+                    stock = int(columns.stock[number])
+                    columns.factors[number, :stock] = world.noise(number, stock, place.rng)
             short = replay(columns)
             if short < 0:
+                place.learn_use(self.plain.noisy, one_s)
                 return columns
-            place.stock_up(short)
+            columns = columns._replace(factors=place.stock_up(short))
+            wanted = [short]
 
     def _serve_in_turns(self, place: Place, columns: Any, world: "_World", loads: dict[int, _Loads]) -> int:
         """Where models take turns in memory, GPU by GPU: what loading came to, in `loads`. -1, or a queue that is short

@@ -17,7 +17,9 @@ from simulator.world.deployment import Deployment, Replica, Routing
 from simulator.world.workload import Floats
 
 FACTORS_FIRST = 128
-"""Factors on the times of a queue's batches that are drawn, until a world needs more."""
+"""Factors on the times of a queue's batches that are drawn at least, until a world needs more."""
+SPARE_FACTORS = 1.1
+"""Factors that are drawn for a queue over those that any earlier world used: a world that needs more begins anew."""
 SPARE = 1.1
 """Room for requests over those of the first world: arrivals are random."""
 
@@ -48,13 +50,33 @@ class Place:
     """Of GPUs whose models take turns in memory, by number."""
     rng: np.random.Generator
     """For factors on batch times, at any state."""
+    most_used: Any
+    """By queue that has factors: the most that a world used."""
+    most_busy_s: Any
+    """The longest that as many batches of 1 would have taken."""
 
-    def stock_up(self, number: int) -> None:
-        """More factors for one queue."""
-        columns = self.columns
-        columns.stock[number] *= 2
-        if (more := int(columns.stock[number]) - columns.factors.shape[1]) > 0:
-            self.columns = columns._replace(factors=np.pad(columns.factors, ((0, 0), (0, more))))
+    def stock_up(self, number: int) -> Floats:
+        """Twice as many factors for one queue; the room for those of all, with what stands there."""
+        factors: Floats = self.columns.factors
+        self.columns.stock[number] *= 2
+        if (more := int(self.columns.stock[number]) - factors.shape[1]) > 0:
+            factors = np.pad(factors, ((0, 0), (0, more)))
+            self.columns = self.columns._replace(factors=factors)
+        return factors
+
+    def learn_use(self, numbers: Sequence[int], one_s: Floats) -> None:
+        """Note how many factors a world used whose batches of 1 take so long."""
+        used = self.columns.used[numbers]
+        self.most_used = np.maximum(self.most_used, used)
+        self.most_busy_s = np.maximum(self.most_busy_s, used * one_s)
+
+    def stock_for(self, numbers: Sequence[int], one_s: Floats) -> None:
+        """As many factors for a world as any used so far, or as would keep a GPU as busy at its speeds, and some more:
+        each takes time to draw."""
+        if self.most_used.any():
+            likely = np.minimum(self.most_used, self.most_busy_s / one_s)
+            wanted = (SPARE_FACTORS * likely).astype(np.int64) + 1
+            self.columns.stock[numbers] = np.minimum(wanted, self.columns.factors.shape[1])
 
 
 class PlainGpus:
@@ -72,6 +94,8 @@ class PlainGpus:
         self.rule = self.code.rule_of(self.gpus[0])
         self.swapping = [number for number, gpu in enumerate(self.gpus) if gpu.queues and gpu.swaps]
         self.turning: Any = import_module("simulator.clock.swapping") if self.swapping else None
+        self.noisy = [number for number, queue in enumerate(self.queues) if queue.stage.cv]
+        """Queues whose batches have factors on their times."""
         self.links = _links_of(self.gpus, deployment)
         """Bytes a second that GPUs of a host share, by GPU."""
         self.service_s: Floats = self.code.columns(self.queues, 0).service_s
@@ -154,7 +178,10 @@ class Places:
         """For one thread."""
         plain, room = self.plain, len(self.dealt)
         columns = plain.code.columns(plain.queues, room)
-        columns.stock[:] = FACTORS_FIRST
+        if plain.noisy:
+            full = np.diff(self.layout.room_begin) // columns.cap
+            columns.stock[:] = np.maximum(full, FACTORS_FIRST)
+            columns = columns._replace(factors=np.ones((len(full), columns.stock.max())))
         turns = {n: plain.turning.turns_of(plain.gpus[n], plain.links[n], 0) for n in plain.swapping}
         if turns:
             shared = plain.turning.logs_for(room)  # one GPU after another is served in a place
@@ -173,6 +200,8 @@ class Places:
             ),
             turns,
             np.random.default_rng(0),
+            np.zeros(len(plain.noisy), dtype=np.int64),
+            np.zeros(len(plain.noisy)),
         )
 
 
