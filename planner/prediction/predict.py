@@ -107,7 +107,8 @@ class Predictor:
         """The same at another quantile of the bands; one for each, for it remembers too."""
         if quantile not in self._at:
             other = replace(self, quantile=quantile)
-            other.__dict__.update(_at=self._at, _pairs=self._pairs, grounds=self.grounds)
+            alike = "_at", "_pairs", "grounds", "carrying", "ordered", "layered"
+            other.__dict__.update({name: getattr(self, name) for name in alike})
             self._at[quantile] = other
         return self._at[quantile]
 

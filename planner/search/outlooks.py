@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
+from typing import NamedTuple
 
 from calibrate.layers.facts import full_name, has_layers
 from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
@@ -65,6 +66,13 @@ class _KindAhead:
     sized: dict[End, SizedModels]
 
 
+class _Fleet(NamedTuple):
+    """Machines, and what they cost."""
+
+    candidate: Candidate
+    usd_per_hour: float
+
+
 def predictions(trial: Trial, predictor: Predictor) -> tuple[Prediction, ...]:
     """What a trial rests on in place of profiles, each once."""
     profiles = [p.portion.sized.profile for p in trial.packing.placed]
@@ -116,7 +124,8 @@ def _precision_outlook(
     variant: Variant, ends: Mapping[End, Question], now: tuple[str, ...]
 ) -> Iterator[PrecisionOutlook]:
     """What models that run so would cost; nothing where they do not run so, or no fleet is allowed."""
-    cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None
+    is_served = all(one.served for one in ends.values())
+    cheapest = _cheapest(*(_fleet(ends[end]) for end in End)) if is_served else None
     if cheapest is None:
         return
     candidate, cost = cheapest
@@ -211,16 +220,21 @@ def _cheaper_kinds(
     """Kinds with pairs that nobody measured, on which all models might cost less: they do at the good end."""
     offered, _ = offers(catalog, question.scenario.buy)
     for gpu in dict.fromkeys(offer.gpu.name for offer in offered):
-        ends = {end: _alone(question, catalog, predictor.at(end), gpu, shared) for end in End}
-        alone = ends[End.VALUE]
-        if not alone.served or not any(sized.profile.predicted for sized in alone.sized.values()):
+        alone = {End.VALUE: _alone(question, catalog, predictor.at(End.VALUE), gpu, shared)}
+        sized = alone[End.VALUE].sized.values()
+        if not alone[End.VALUE].served or not any(one.profile.predicted for one in sized):
             continue
-        cheapest = _cheapest(ends)
-        if cheapest is None or not cheapest[1].low < limit:
+        alone[End.LOW] = _alone(question, catalog, predictor.at(End.LOW), gpu, shared)
+        good = _fleet(alone[End.LOW])
+        if not good.usd_per_hour < limit:
+            continue
+        alone[End.HIGH] = _alone(question, catalog, predictor.at(End.HIGH), gpu, shared)
+        cheapest = _cheapest(good, _fleet(alone[End.VALUE]), _fleet(alone[End.HIGH]))
+        if cheapest is None:
             continue
         candidate, cost = cheapest
         outlook = Outlook(gpu=gpu, candidate=candidate, cost_usd_per_hour=cost)
-        yield _KindAhead(outlook, {end: one.sized for end, one in ends.items()})
+        yield _KindAhead(outlook, {end: one.sized for end, one in alone.items()})
 
 
 def _alone(question: Question, catalog: Catalog, predictor: Predictor, gpu: str, shared: Merged) -> Question:
@@ -230,24 +244,24 @@ def _alone(question: Question, catalog: Catalog, predictor: Predictor, gpu: str,
     return alone
 
 
-def _cheapest(ends: Mapping[End, Question]) -> tuple[Candidate, Estimate] | None:
+def _cheapest(low: _Fleet, value: _Fleet, high: _Fleet) -> tuple[Candidate, Estimate] | None:
     """The cheapest fleet at the middle of the predicted times, and what the cheapest costs at each end; None where
     none is allowed."""
-    _, low = _fleet(ends[End.LOW])
-    candidate, value = _fleet(ends[End.VALUE])
-    _, high = _fleet(ends[End.HIGH])
-    return None if isnan(value) else (candidate, Estimate(value=value, low=low, high=high))
+    if isnan(value.usd_per_hour):
+        return None
+    cost = Estimate(value=value.usd_per_hour, low=low.usd_per_hour, high=high.usd_per_hour)
+    return value.candidate, cost
 
 
-def _fleet(question: Question) -> tuple[Candidate, float]:
+def _fleet(question: Question) -> _Fleet:
     """The cheapest fleet that carries the work with room to gather batches, and what it costs with spares of each type;
     NaN dollars where none is allowed."""
     solution = question.program().propose(Objective.COST, design=1.0) if question.served else None
     if solution is None or solution.fleet is None:
-        return Candidate(machines=()), nan
+        return _Fleet(Candidate(machines=()), nan)
     machines = machines_of(question.offers, solution.fleet)
     paid = together(solution.fleet, of_each_type(solution.fleet, question.scenario.survive))
-    return Candidate(machines=machines), cost_usd_per_hour(question.offers, paid)
+    return _Fleet(Candidate(machines=machines), cost_usd_per_hour(question.offers, paid))
 
 
 def _on_kind(question: Question, catalog: Catalog, kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:
