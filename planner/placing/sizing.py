@@ -1,5 +1,6 @@
 """Sizing: the demand on each model, its feasible batch sizes on each kind of GPU, and the least work that takes."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -157,8 +158,13 @@ def _most_arrivals_of_one(stream: Stream, window_s: float) -> float:
         case FixedRate(rate_rps=rate, jitter_s=0.0):
             return floor(window_s * rate + 1e-9) + 1
         case Trace(times_s=times, period_s=period) if window_s < period and len(times):
-            twice = np.concatenate([times, times + period])
-            return int((np.searchsorted(twice, times + window_s + 1e-9, "right") - np.arange(len(times))).max())
+            twice, until_s = np.concatenate([times, times + period]), times + window_s + 1e-9
+
+            def never_come(count: int) -> bool:
+                last_s = twice[count - 1 : count - 1 + len(times)]
+                return not (last_s <= until_s[: len(last_s)]).any()
+
+            return bisect_left(range(1, len(twice) + 1), True, key=never_come)
         case _:
             return inf
 

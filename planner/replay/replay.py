@@ -218,10 +218,11 @@ class Replay:
     def _in_draws(self, model: str, target: float) -> list[bool]:
         """Whether the SLO is met in each draw; not where no request was judged."""
         seen = self.of(model)
-        known = [i for i, x in enumerate(seen) if x.judged]
-        settled = self._settled([seen[i] for i in known], target)
-        kept = {i for i, share in zip(known, settled, strict=True) if share >= target - 1e-9}
-        return [i in kept and not self._overloaded_in(i, model) for i in range(len(seen))]
+        settled = iter(self._settled([x for x in seen if x.judged], target))
+        return [
+            bool(x.judged) and next(settled) >= target - 1e-9 and model not in growing
+            for x, growing in zip(seen, self.overloads, strict=True)
+        ]
 
     def _settled(self, seen: Sequence[ModelMetrics], target: float) -> list[float]:
         """What each draw comes to in the long run; where draws are left out, at best.
