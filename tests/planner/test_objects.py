@@ -150,10 +150,11 @@ def test_a_plan_is_replayed_as_it_was_placed():
     assert str(replay).splitlines()[0] in replay._repr_markdown_()
 
 
+DEADLINE = SCENARIOS / "studies" / "deadline.yaml"
 ANSWERS = {
     "simulation": lambda _: planner.simulate(SMALL, "T4", 2),
     "training": lambda _: planner.train(SCENARIOS / "training" / "lenet.yaml"),
-    "study": lambda here: planner.study(SCENARIOS / "studies" / "deadline.yaml", here / "study", workers=1),
+    "study": lambda here: planner.study(DEADLINE, here / "study", workers=1, overrides=["buy.gpus=[H100]"]),
 }
 
 

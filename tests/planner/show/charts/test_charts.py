@@ -72,7 +72,8 @@ FINITE = st.floats(-1e9, 1e9)
 
 @pytest.fixture(scope="module")
 def deadlines(tmp_path_factory):
-    return planner.study(ROOT / "scenarios" / "studies" / "deadline.yaml", tmp_path_factory.mktemp("study"))
+    file, out = ROOT / "scenarios" / "studies" / "deadline.yaml", tmp_path_factory.mktemp("study")
+    return planner.study(file, out, workers=1, overrides=["buy.gpus=[H100]"])
 
 
 def output(answer, name):
