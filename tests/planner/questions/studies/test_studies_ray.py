@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.commands import planner
 
 from calibrate.cluster.cluster import REMEDY, Cluster, ClusterError
 from calibrate.cluster.everywhere import NodeKind, kinds
@@ -218,7 +219,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def local(study: Path) -> dict[str, bytes]:
     """What the same study leaves without a cluster."""
     out = study.parent / "local"
-    subprocess.run([*PLANNER, "study", str(study), "-o", str(out), "-q"], check=True, stdout=subprocess.DEVNULL)
+    assert planner("study", study, "-o", out, "-q")[0] == 0
     assert sorted(content(out)) == FILES
     return content(out)
 
@@ -280,16 +281,17 @@ sharing: {table: costs.csv}
 """
 
 
-def test_files_of_a_scenario_need_not_be_where_workers_are(cluster: OwnCluster, tmp_path: Path) -> None:
+def test_files_of_a_scenario_need_not_be_where_workers_are(
+    cluster: OwnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are named from the folder of the command, which is not the workers'."""
     (tmp_path / "base.yaml").write_text(MERGED, encoding="utf-8")
     (tmp_path / "costs.csv").write_text("model,shared_fraction,accuracy\n*,0,1\n*,1,0.5\n", encoding="utf-8")
     text = "base: base.yaml\naxes: {load: [1, 2]}\noutputs: [accuracy]\n"
     (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
     finished(cluster.start("study", "study.yaml", "-o", "there", cwd=tmp_path))
-    subprocess.run(
-        [*PLANNER, "study", "study.yaml", "-o", "here", "-q"], check=True, stdout=subprocess.DEVNULL, cwd=tmp_path
-    )
+    monkeypatch.chdir(tmp_path)
+    assert planner("study", "study.yaml", "-o", "here", "-q")[0] == 0
     assert content(tmp_path / "there") == content(tmp_path / "here")
     points = json.loads((tmp_path / "there" / "study.json").read_text(encoding="utf-8"))["points"]
     assert not any(point["failed"] for point in points)
