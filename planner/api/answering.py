@@ -37,14 +37,15 @@ def write_plan(plan: "planner.model.plan.Plan", file: File) -> None:
     Plan.of(plan).save(file)
 
 
-def report(answer: File, out: File) -> None:
-    """A kept answer as one HTML page that opens offline: a plan, simulation, training, study or horizon as JSON."""
+def report(answer: Any, out: File) -> None:
+    """An answer, or the file that keeps one as JSON, as one HTML page that opens offline."""
     from planner.io.store import write_text
     from planner.show.kept import document_of, read_kept
     from planner.show.page.render import check_page, page
 
     check_page(Path(out))
-    write_text(page(document_of(read_kept(Path(answer)))), Path(out))
+    found = read_kept(Path(answer)) if isinstance(answer, str | Path) else answer
+    write_text(page(document_of(found)), Path(out))
 
 
 def diff(old: File, new: File) -> "Diff":

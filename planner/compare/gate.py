@@ -9,7 +9,7 @@ from math import inf, isfinite, nan
 from planner.model.plan import ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code
 from planner.show.text.reasons import warnings_of
-from planner.units.reading import NUMBER, did_you_mean, duration, fraction, price
+from planner.units.reading import NUMBER, delay, did_you_mean, fraction, price
 from planner.units.writing import dollars, percent, seconds, share
 from planner.words.statements import warning
 from simulator.errors import InputError
@@ -43,7 +43,7 @@ class Metric:
 METRICS = {
     "cost": Metric(lambda best: best.cost_usd_per_hour, price, lambda usd: f"{dollars(usd)}/h"),
     "gpus": Metric(lambda best: best.gpu_count, count, lambda number: f"{number:.0f}"),
-    "p99": Metric(lambda best: max(m.p99_s for m in best.models), duration, seconds),
+    "p99": Metric(lambda best: max(m.p99_s for m in best.models), delay, seconds),
     "attainment": Metric(
         lambda best: min(m.slo_attainment.mean for m in best.models), fraction, lambda share: f"{percent(share)} %"
     ),

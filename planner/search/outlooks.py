@@ -388,5 +388,6 @@ def _import(spec: ModelSpec, profile: Profile, _: Catalog) -> str:
     of = f"--gpu {profile.gpu} --precision {profile.precision} --runtime {profile.runtime}"
     flag = TRTEXEC_FLAGS.get(profile.precision)
     timed = profile.runtime == "tensorrt" and flag is not None
-    first = f"trtexec --onnx=FILE.onnx {flag} > FILE && ".replace("  ", " ") if timed else ""
-    return f"{first}planner profiles import FILE --model {spec.known_as} {of}"
+    seen = "times.txt" if timed else "FILE"
+    first = f"trtexec --onnx=FILE.onnx {flag} > {seen} && ".replace("  ", " ") if timed else ""
+    return f"{first}planner profiles import {seen} --model {spec.known_as} {of}"

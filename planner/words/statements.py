@@ -15,7 +15,7 @@ UNITS: dict[str, Callable[[float], str]] = {
     "n": lambda value: f"{value:,.0f}",
     "g": lambda value: f"{value:g}",
     "g2": lambda value: f"{value:.2g}",
-    "g3": lambda value: f"{value:.3g}",
+    "g3": lambda value: f"{float(f'{value:.3g}'):,.10g}",
     "gb": gigabytes,
     "gb2": lambda value: f"{value / 1e9:.2g} GB",
     "gb_up": lambda value: f"{ceil(value / 1e7 - 1e-9) / 100:.2f} GB",  # who provides so much has enough

@@ -365,6 +365,7 @@ def test_a_policy_changes_the_replay(planner):
         (f"plan {VIDEO} --fail-on cost", "--fail-on cost: is no condition. Write e.g. `cost>5`"),
         (f"plan {VIDEO} --fail-on coast>5", "unknown metric `coast`. Did you mean `cost`?"),
         (f"plan {VIDEO} --fail-on cost>5fps", "unknown unit `fps`"),
+        (f"plan {VIDEO} --fail-on p99>80", "must say its unit, got 80. Write `80 ms`"),
         (f"plan {VIDEO} --fail-on gpus>1.5", "must be a whole number, got `1.5`"),
         (f"plan {VIDEO} --format xml", "xml"),
         (f"plan {VIDEO} --catalog nowhere", "nowhere"),
@@ -488,7 +489,7 @@ def test_a_missed_slo_comes_before_a_threshold(planner, answered_once):
         ("gpus>=2", True),
         ("gpus<2", False),
         ("p99>80 ms", True),
-        ("p99>0.0813", False),
+        ("p99>0.0813 s", False),
         ("attainment<99.5 %", True),
         ("attainment<0.99", False),
     ],
@@ -561,11 +562,12 @@ def test_plain_ascii_where_nothing_else_is_known(here):
     assert run.stdout.isascii()
 
 
-def test_an_interruption_exits_130(here):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_exits_130(here, number):
     changes = ("buy.gpus=[T4]", "replications=1000", "horizon=10000")
     words = ("plan", VIDEO, *(word for change in changes for word in ("--set", change)))
     written = read_terminal(run := in_terminal(*words), until="trying")
-    run.process.send_signal(signal.SIGINT)
+    run.process.send_signal(number)
     written += read_terminal(run)
     assert run.process.wait(30) == 130
     assert "Traceback" not in written

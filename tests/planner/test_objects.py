@@ -164,8 +164,9 @@ def test_every_answer_is_shown_and_kept_like_a_plan(name, tmp_path):
     assert str(answer).splitlines()[0] in answer._repr_markdown_()
     answer.save(file)
     assert json.loads(file.read_text())["schema"] == answer.schema
-    planner.report(file, tmp_path / "answer.html")
-    assert html.escape((tmp_path / "answer.html").read_text()) in answer._repr_html_()
+    for given in (file, answer):
+        planner.report(given, tmp_path / "answer.html")
+        assert html.escape((tmp_path / "answer.html").read_text()) in answer._repr_html_()
     with pytest.raises(InputError, match="exists and is no plan"):
         Plan.of(PLAN).save(file)
 

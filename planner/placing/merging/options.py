@@ -185,7 +185,8 @@ def option(loaded: Loaded, merging: Merging, models: Models, unknown: Sequence[s
         text = f"layers are not known, so nothing of {them} is merged; `layers` would name them"
         assumptions.append(f"{', '.join(unknown)}: {text}")
     if not merged.sharing:
-        assumptions = [f"merging {merging}: nothing was found that could be shared with every model at its accuracy"]
+        nothing = f"merging {merging}: nothing was found that could be shared with every model at its accuracy"
+        assumptions[0:1] = [nothing] if len(models) > 1 else []
     evidence = about.evidence if merged.sharing else None
     return Option(merging, merged, bill(merged, spec.retraining), evidence, tuple(assumptions))
 

@@ -146,7 +146,7 @@ buy: {gpus: [T4], instances: [g4dn.xlarge]}
     assert (model.runtime, model.predicted) == ("tensorrt", True)
     (measure,) = found.measure_next
     assert measure.command == (
-        "trtexec --onnx=FILE.onnx --fp16 > FILE && planner profiles import FILE "
+        "trtexec --onnx=FILE.onnx --fp16 > times.txt && planner profiles import times.txt "
         "--model timm.convnext_tiny.fb_in1k --gpu T4 --precision fp16 --runtime tensorrt"
     ), "`planner calibrate` measures PyTorch"
 
