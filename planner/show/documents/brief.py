@@ -22,8 +22,10 @@ from planner.words.statements import assumption, warning
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN = 2
 WAYS_SHOWN = 4
-TILDE = "~: predicted, nobody measured that model so on that GPU."
+TILDE = "~: predicted, nobody measured it there; p99: mean over speeds."
 MORE = "More with -v."
+NOTED_LOSS = 0.002
+"""Share of requests given up from which a 99th percentile says it leaves them out."""
 RESERVED = {PRICE_TITLES[PriceKind.RESERVED_1Y], PRICE_TITLES[PriceKind.RESERVED_3Y]}
 
 
@@ -119,7 +121,15 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     different, alike = Table(columns, missed).narrowed()
     binds = limits(best) if best.models else ""
     inputs = reasons.assumption_lines([one for one in assumed if one.code is Code.USUAL_TOKENS])
-    notes = [alike, mean_of_draws(best), *tf32_off(assumed), *inputs, binds, TILDE if best.predicted else ""]
+    notes = [
+        alike,
+        mean_of_draws(best),
+        given_up(best),
+        *tf32_off(assumed),
+        *inputs,
+        binds,
+        TILDE if best.predicted else "",
+    ]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
 
 
@@ -127,6 +137,15 @@ def mean_of_draws(best: Recommendation) -> str:
     """Why a share on time may lie below an SLO that is met; empty where none does."""
     below = [m.name for m in best.models if m.slo_met and m.slo_attainment.mean < m.slo_attainment_target]
     return f"On time: the mean of all draws, also of the few that miss the SLO of {names(below)}." if below else ""
+
+
+def given_up(best: Recommendation) -> str:
+    """Why more are late than the 99th percentile tells: what is given up has no latency."""
+    shares = {m.name: m.dropped_fraction for m in best.models if m.dropped_fraction >= NOTED_LOSS}
+    if not shares:
+        return ""
+    most = max(shares.values())
+    return f"p99: of what is answered; of {names([*shares])} up to {percent(most, up=True)} % is given up."
 
 
 def batch(model: ModelAnswer) -> str:

@@ -92,6 +92,12 @@ def test_a_mean_below_an_slo_that_is_met_in_the_draws_is_explained():
     assert "On time: the mean" not in brief(with_models(VGG), Screen())
 
 
+def test_what_is_given_up_has_no_latency_and_is_named_beside_it():
+    few, many = (replace(YOLO, dropped_fraction=share) for share in (0.0019, 0.0198))
+    assert "of yolov3 up to 1.98 % is given up." in brief(with_models(many, VGG), Screen())
+    assert "given up" not in brief(with_models(few, replace(VGG, dropped_fraction=0.0)), Screen())
+
+
 def test_a_missed_slo_is_not_hidden():
     first, second = brief(INFEASIBLE, Screen()).splitlines()[:2]
     assert first.startswith("No feasible plan")
