@@ -30,8 +30,9 @@ UNCOUNTED: dict[str, Any] = {"_nrt": False}
 loop = njit(cache=True, nogil=True, **UNCOUNTED)
 """For functions that make no arrays, nor call any that do: Numba then counts no references to those that they are
 given, which took ten times as long as serving. Other threads run meanwhile."""
-inlined = njit(cache=True, nogil=True, forceinline=True, **UNCOUNTED)
-"""For such functions that are given sixty arrays: to hand these on takes longer than most of what is done with them."""
+inlined = njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **UNCOUNTED)
+"""For such functions that are given sixty arrays: to hand these on takes longer than most of what is done with them.
+Machine code alone calls them, so theirs is kept with its own."""
 STEPS_FIRST = 8
 """Requests of a queue that are looked at one by one: most batches are no larger."""
 DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}

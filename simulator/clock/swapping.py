@@ -270,12 +270,6 @@ def figures(turns: Turns, horizon_s: float) -> tuple[float, int, int]:
 @loop
 def serve_on(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
     """Serve until the horizon, or until the factors of a queue are used up: that queue; -1 where all is done."""
-    return _serve(queues, turns, rule, horizon_s)
-
-
-@inlined
-def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
-    """Serve until the horizon, or until the factors of a queue are used up: that queue; -1 where all is done."""
     times_s = turns.times_s
     while times_s[NOW] < horizon_s:
         number = _first(queues, turns, rule)

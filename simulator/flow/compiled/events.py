@@ -1,22 +1,21 @@
 """Events in machine code: by time, and of one time in the order in which they were scheduled, as SimPy brings them."""
 
-from pathlib import Path
 from typing import Any
 
 from numba import njit
 
 from simulator.flow.compiled.columns import Columns
-from simulator.machine_code import forget_stale
 
-forget_stale(Path(__file__), Path(__file__).with_name("columns.py"))
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 loop = njit(cache=True, **UNCOUNTED)
 """No function here makes an array: so Numba need not count references to those that they are given."""
+part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **UNCOUNTED)
+"""For functions that only others of them call, with whose code theirs is kept."""
 ARRIVES, ENDS, RAN, WAKES, AWAKE = range(5)
 """A frame arrives, items are done at stations, a batch has run; a GPU is rung for, and goes on."""
 
 
-@loop
+@part
 def schedule(w: Columns, what: int, who: int, which: int, delay_s: float) -> None:
     clock = w.clock[0]
     at_s, place = clock.now_s + delay_s, clock.events
@@ -29,7 +28,7 @@ def schedule(w: Columns, what: int, who: int, which: int, delay_s: float) -> Non
     clock.events += 1
 
 
-@loop
+@part
 def remove_first(w: Columns) -> None:
     clock, events = w.clock[0], w.events
     clock.events -= 1
@@ -46,7 +45,7 @@ def remove_first(w: Columns) -> None:
     events[place] = last
 
 
-@loop
+@part
 def _is_before(w: Columns, one: int, other: int) -> bool:
     a, b = w.events[one], w.events[other]
     return a.at_s < b.at_s or (a.at_s == b.at_s and a.order < b.order)

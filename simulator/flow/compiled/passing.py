@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.flow.compiled.columns import Columns
-from simulator.flow.compiled.events import ARRIVES, AWAKE, ENDS, RAN, loop, remove_first, schedule
+from simulator.flow.compiled.events import ARRIVES, AWAKE, ENDS, RAN, loop, part, remove_first, schedule
 from simulator.flow.compiled.turns import expect, serve
 from simulator.machine_code import forget_stale
 
@@ -16,8 +16,8 @@ forget_stale(Path(__file__), *(Path(__file__).with_name(name) for name in ("colu
 DONE, SHORT = 0, 1
 
 
-@loop
-def start(w: Columns) -> None:
+@part
+def _start(w: Columns) -> None:
     """What happens before all else at the beginning: GPUs look at their queues, and the first frames arrive."""
     for queue in range(len(w.queues)):
         expect(w, queue)
@@ -28,8 +28,11 @@ def start(w: Columns) -> None:
 
 
 @loop
-def go_on(w: Columns) -> int:
-    """Let all happen until the horizon: DONE. SHORT where factors, or room for events, must be had first."""
+def go_on(w: Columns, begins: bool) -> int:
+    """Let all happen until the horizon, from the beginning or from where it stopped: DONE. SHORT where factors, or room
+    for events, must be had first."""
+    if begins:
+        _start(w)
     clock = w.clock[0]
     while clock.events and w.events[0].at_s < clock.horizon_s:
         if clock.empty >= 0 or clock.is_full or clock.events > clock.room:
@@ -55,7 +58,7 @@ def go_on(w: Columns) -> int:
 # Frames and their items
 
 
-@loop
+@part
 def _arrive(w: Columns, number: int, is_here: bool) -> None:
     """Frames arrive until one is yet to come. `is_here`: the next one was waited for."""
     source, clock = w.sources[number], w.clock[0]
@@ -73,7 +76,7 @@ def _arrive(w: Columns, number: int, is_here: bool) -> None:
         source.frame += 1
 
 
-@loop
+@part
 def _come(w: Columns, number: int, item: int, now_s: float) -> None:
     """An item comes to a stage."""
     stage = w.stages[number]
@@ -82,7 +85,7 @@ def _come(w: Columns, number: int, item: int, now_s: float) -> None:
     stage.count += 1
 
 
-@loop
+@part
 def _send(w: Columns, stage: int, first: int) -> None:
     """Bring items that came to where they wait."""
     if w.stages[stage].count == first:
@@ -93,7 +96,7 @@ def _send(w: Columns, stage: int, first: int) -> None:
         _work(w, stage, first)
 
 
-@loop
+@part
 def _follow(w: Columns, number: int, count: int) -> None:
     """So many items of a stage are done. What follows from them comes to the next stages."""
     stage, now_s = w.stages[number], w.clock[0].now_s
@@ -114,7 +117,7 @@ def _follow(w: Columns, number: int, count: int) -> None:
         _count_before(w, stage.begin, w.joins[w.join_after[number]], count)
 
 
-@loop
+@part
 def _count_before(w: Columns, begin: int, join: Any, count: int) -> None:
     """So many items before a join are done. It runs once nothing of a frame is left."""
     first = w.stages[join.stage].count
@@ -126,7 +129,7 @@ def _count_before(w: Columns, begin: int, join: Any, count: int) -> None:
     _send(w, join.stage, first)
 
 
-@loop
+@part
 def _deal(w: Columns, number: int, first: int) -> None:
     """Each item to its queue, and then each queue that got something tells its GPU."""
     stage, clock = w.stages[number], w.clock[0]
@@ -144,7 +147,7 @@ def _deal(w: Columns, number: int, first: int) -> None:
             expect(w, w.items[here].owner)
 
 
-@loop
+@part
 def _answer(w: Columns, number: int) -> None:
     """The batch of a GPU is done."""
     gpu, count = w.gpus[number], 0
@@ -158,7 +161,7 @@ def _answer(w: Columns, number: int) -> None:
 # Stations
 
 
-@loop
+@part
 def _work(w: Columns, number: int, first: int) -> None:
     """Stations take items at once. Those that will end together do so in one event."""
     stage, now_s, groups = w.stages[number], w.clock[0].now_s, 0
@@ -179,7 +182,7 @@ def _work(w: Columns, number: int, first: int) -> None:
         schedule(w, ENDS, number, begun, max(0.0, w.places[begun].finish_s - now_s))
 
 
-@loop
+@part
 def _take(w: Columns, number: int, here: int) -> None:
     """Where its source stays, or where least is outstanding, a server takes an item."""
     stage, place, clock = w.stages[number], w.places[here], w.clock[0]
@@ -204,7 +207,7 @@ def _take(w: Columns, number: int, here: int) -> None:
     clock.uses += 1
 
 
-@loop
+@part
 def _end(w: Columns, number: int, here: int) -> None:
     """Items that ended together are done."""
     stage, count = w.stages[number], 0
@@ -218,7 +221,7 @@ def _end(w: Columns, number: int, here: int) -> None:
     _follow(w, number, count)
 
 
-@loop
+@part
 def _note_done(w: Columns, begin: int, item: int, count: int) -> int:
     """How many items are done with this one, unless its frame is lost."""
     if w.frames[w.items[begin + item].frame].is_lost:

@@ -31,9 +31,9 @@ def serve(flow: Flow, gpus: Sequence[Gpu], scheduling: Scheduling, horizon_s: fl
     code: Any = import_module("simulator.flow.compiled.passing")
     laid = Laid(flow, [gpu for gpu in gpus if gpu.queues])
     columns = laid.columns(scheduling, horizon_s)
-    code.start(columns)
-    while code.go_on(columns) == code.SHORT:
-        columns = supplied(laid, columns)
+    begins = True
+    while code.go_on(columns, begins) == code.SHORT:
+        columns, begins = supplied(laid, columns), False
     note(laid, columns)
 
 

@@ -2,19 +2,15 @@
 `simulator.clock.serving` decide it for GPUs that hold all their models, on hosts that never fail."""
 
 from math import inf, nan
-from pathlib import Path
 
 import numpy as np
 
 from simulator.flow.compiled.columns import FACTORS, LATE, NEVER, NEWEST, Columns
-from simulator.flow.compiled.events import RAN, WAKES, loop, schedule
-from simulator.machine_code import forget_stale
+from simulator.flow.compiled.events import RAN, WAKES, part, schedule
 from simulator.rules.batching import EPSILON_S
 
-forget_stale(Path(__file__), *(Path(__file__).with_name(name) for name in ("columns.py", "events.py")))
 
-
-@loop
+@part
 def expect(w: Columns, number: int) -> None:
     """Book a queue where it will be ready earlier than its GPU knows, and wake that."""
     queue = w.queues[number]
@@ -26,7 +22,7 @@ def expect(w: Columns, number: int) -> None:
             schedule(w, WAKES, queue.gpu, gpu.sleep, 0.0)
 
 
-@loop
+@part
 def _book(w: Columns, number: int) -> None:
     """Note when a queue will be ready."""
     queue, clock = w.queues[number], w.clock[0]
@@ -43,7 +39,7 @@ def _book(w: Columns, number: int) -> None:
     clock.is_full |= gpu.entries + gpu.end - gpu.begin > w.agenda.shape[1]
 
 
-@loop
+@part
 def _ready_at(w: Columns, number: int) -> float:
     """When its next batch may run."""
     queue = w.queues[number]
@@ -57,7 +53,7 @@ def _ready_at(w: Columns, number: int) -> float:
     return oldest_s
 
 
-@loop
+@part
 def _batch_size(w: Columns, number: int) -> int:
     """Items in a batch that starts now."""
     queue, size = w.queues[number], 0
@@ -67,7 +63,7 @@ def _batch_size(w: Columns, number: int) -> int:
     return size
 
 
-@loop
+@part
 def _discard(w: Columns, number: int) -> None:
     """Apply the drop rule to what is here now."""
     queue, now_s = w.queues[number], w.clock[0].now_s
@@ -86,7 +82,7 @@ def _discard(w: Columns, number: int) -> None:
         queue.rest, queue.rest_s = kept, max(ready_s, w.waiting[kept].came_s)
 
 
-@loop
+@part
 def _first_kept(w: Columns, number: int) -> int:
     """As of `simulator.flow.stages.StageQueue`."""
     queue, now_s = w.queues[number], w.clock[0].now_s
@@ -109,12 +105,12 @@ def _first_kept(w: Columns, number: int) -> int:
     return first
 
 
-@loop
+@part
 def _is_late(w: Columns, number: int, place: int, answer_s: float) -> bool:
     return w.frames[w.waiting[place].frame].arrival_s + w.queues[number].slo_s < answer_s - EPSILON_S
 
 
-@loop
+@part
 def _leave(w: Columns, number: int, finish_s: float, count: int) -> None:
     queue = w.queues[number]
     row = w.log[queue.begin + queue.rows]
@@ -126,7 +122,7 @@ def _leave(w: Columns, number: int, finish_s: float, count: int) -> None:
 # Turns
 
 
-@loop
+@part
 def serve(w: Columns, number: int) -> None:
     """Run the next batch, or sleep."""
     gpu, clock = w.gpus[number], w.clock[0]
@@ -154,7 +150,7 @@ def serve(w: Columns, number: int) -> None:
         _book(w, which)
 
 
-@loop
+@part
 def _factor(w: Columns, number: int) -> float:
     """On the time of a queue's next batch."""
     queue = w.queues[number]
@@ -166,7 +162,7 @@ def _factor(w: Columns, number: int) -> float:
     return w.factors[number, queue.used - 1]
 
 
-@loop
+@part
 def _next(w: Columns, number: int) -> int:
     """The ready queue that runs now, which leaves the agenda; -1 where none is ready."""
     gpu, clock, agenda = w.gpus[number], w.clock[0], w.agenda[number]
@@ -192,7 +188,7 @@ def _next(w: Columns, number: int) -> int:
     return queue
 
 
-@loop
+@part
 def _sleep(w: Columns, number: int) -> None:
     """Wait for the next queue that is known to be ready, or until it is woken."""
     gpu, now_s, until_s = w.gpus[number], w.clock[0].now_s, inf

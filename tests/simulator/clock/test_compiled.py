@@ -10,7 +10,7 @@ from support.random_worlds import in_turns, world
 from simulator.clock import run
 from simulator.clock.records import SimulationResult
 from simulator.world.deployment import Deployment
-from simulator.world.workload import Workload
+from simulator.world.workload import Workload, draw
 
 pytest.importorskip("numba")
 
@@ -18,14 +18,6 @@ WORLDS = 1_000
 DURATION_S = 1.5
 
 Kind = Callable[[int], tuple[Deployment, Workload]]
-
-
-def replayed(monkeypatch: pytest.MonkeyPatch, kind: Kind, seed: int, *, compiled: bool) -> SimulationResult:
-    """One replay of a world, by machine code or not."""
-    monkeypatch.setattr(run.Compiled, "installed", compiled)
-    monkeypatch.setattr(run.Compiled, "worth_requests", 0)
-    monkeypatch.setattr(run.TURNS, "worth", 0)
-    return run.simulate(*kind(seed), DURATION_S, seed)
 
 
 def columns(result: SimulationResult) -> list[np.ndarray]:
@@ -38,10 +30,16 @@ def columns(result: SimulationResult) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("kind", [world, in_turns])
 def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
+    monkeypatch.setattr(run.Compiled, "worth_requests", 0)
+    monkeypatch.setattr(run.TURNS, "worth", 0)
     loading = 0
     for seed in range(WORLDS):
-        ours = replayed(monkeypatch, kind, seed, compiled=True)
-        reference = replayed(monkeypatch, kind, seed, compiled=False)
+        deployment, workload = kind(seed)
+        arrivals = draw(workload, DURATION_S, seed)
+        monkeypatch.setattr(run.Compiled, "installed", True)
+        ours = run.replicate(deployment, arrivals, DURATION_S, seed)
+        monkeypatch.setattr(run.Compiled, "installed", False)
+        reference = run.replicate(deployment, arrivals, DURATION_S, seed)
         assert (ours.loads, ours.stalls) == (reference.loads, reference.stalls), f"world {seed}"
         for column, expected in zip(columns(ours), columns(reference), strict=True):
             np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
