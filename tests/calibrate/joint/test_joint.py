@@ -112,24 +112,33 @@ def test_merged_weights_are_shared_and_as_accurate_as_the_curve_says(trained):
     assert apart - together >= held.saved_bytes
 
 
-def test_killed_and_resumed_loses_nothing_but_the_epoch_in_flight(trained, tmp_path):
-    folder, done = trained
-    mine = tmp_path / "merged"
-    command = planner(str(DIGITS), "--out", str(mine))
-    heard = tmp_path / "stderr"
+def test_killed_and_resumed_loses_nothing_but_the_epoch_in_flight(tmp_path):
+    """The example with few epochs, against the same in one go."""
+    short = {"epochs_alone: 12": "epochs_alone: 3", "epochs: 8": "epochs: 2\nattempts: 1"}
+    text = DIGITS.read_text(encoding="utf-8")
+    for long, few in short.items():
+        text = text.replace(long, few)
+    file, mine, heard = (tmp_path / name for name in ("short.yaml", "merged", "stderr"))
+    file.write_text(text, encoding="utf-8")
+    command = planner(str(file), "--out", str(mine))
     with heard.open("w") as errors, subprocess.Popen(command, stderr=errors, env=environment()) as process:
-        wait_for("sharing 1: epoch", heard, process)
+        wait_for("parity alone: epoch 2", heard, process)
         process.send_signal(signal.SIGKILL)  # the process that trains ends with it
-    before = [line for line in heard.read_text().splitlines() if ": epoch " in line]
+    before = epochs(heard.read_text().splitlines())
     until_unlocked(mine)
-    heard_again: list[str] = []
-    joint.train(read_joint_spec(DIGITS), mine, "cpu", resume=True, say=heard_again.append)
-    again = [line for line in heard_again if ": epoch " in line]
-    expected = [line for line in done.stderr.splitlines() if ": epoch " in line]
-    assert list(dict.fromkeys([*before, *again])) == expected
-    assert len(before) + len(again) <= len(expected) + 1
-    resumed, whole = (json.loads((f / "curve.json").read_text()) for f in (mine, folder))
-    assert timeless(resumed) == timeless(whole)
+    again: list[str] = []
+    joint.train(read_joint_spec(file), mine, "cpu", resume=True, say=again.append)
+    in_one_go: list[str] = []
+    whole = train(read_joint_spec(file), tmp_path / "whole", say=in_one_go.append)
+    expected = epochs(in_one_go)
+    assert 0 < len(before) < len(expected)
+    assert list(dict.fromkeys([*before, *epochs(again)])) == expected
+    assert len(before) + len(epochs(again)) <= len(expected) + 1
+    assert timeless(json.loads((mine / "curve.json").read_text())) == timeless(whole)
+
+
+def epochs(lines: list[str]) -> list[str]:
+    return [line for line in lines if ": epoch " in line]
 
 
 def wait_for(text: str, file: Path, process) -> None:

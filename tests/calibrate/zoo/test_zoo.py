@@ -258,9 +258,3 @@ def test_a_missing_package_is_named(monkeypatch, name, package, message):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(zoo.ZooError, match=message):
         zoo.build(name)
-
-
-def test_processes_that_tests_start_can_import_torchvision(torchvision_in_workers):
-    pytest.importorskip("torchvision")
-    code = "from calibrate.zoo import zoo; zoo.build('resnet18')"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
