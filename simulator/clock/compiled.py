@@ -27,10 +27,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
+UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 loop = njit(cache=True, nogil=True, **UNCOUNTED)
 """For functions that make no arrays, nor call any that do: Numba then counts no references to those that they are
 given, which took ten times as long as serving. Other threads run meanwhile."""
-inlined = njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **UNCOUNTED)
+inlined = njit(nogil=True, forceinline=True, **UNCOUNTED, **UNWRAPPED)
 """For such functions that are given sixty arrays: to hand these on takes longer than most of what is done with them.
 Machine code alone calls them, so theirs is kept with its own."""
 STEPS_FIRST = 8

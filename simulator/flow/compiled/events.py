@@ -7,9 +7,10 @@ from numba import njit
 from simulator.flow.compiled.columns import Columns
 
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
+UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 loop = njit(cache=True, **UNCOUNTED)
 """No function here makes an array: so Numba need not count references to those that they are given."""
-part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **UNCOUNTED)
+part = njit(**UNCOUNTED, **UNWRAPPED)
 """For functions that only others of them call, with whose code theirs is kept."""
 ARRIVES, ENDS, RAN, WAKES, AWAKE = range(5)
 """A frame arrives, items are done at stations, a batch has run; a GPU is rung for, and goes on."""
