@@ -79,7 +79,7 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
     """Machines that may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
     demand_none([f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)])
     own = _own_wanted(buy)
-    rented = [instance for instance in catalog.instances if _wanted(instance, buy)]
+    rented = [instance for instance in catalog.instances if is_wanted(instance, buy)]
     kinds = {machine.gpu for machine in own} | {instance.gpu for instance in rented}
     offered, without = _judged(catalog, rented, buy)
     found = [*(_own_offer(catalog, machine) for machine in own), *offered]
@@ -131,7 +131,7 @@ def _unpriced(catalog: Catalog, buy: BuySpec, kinds: Collection[str]) -> list[Re
     """Kinds of GPU that are asked for and of which no machine is known."""
     unpriced = [gpu for gpu in buy.gpus if gpu not in kinds]
     of_any_gpu = replace(buy, gpus=())
-    sold = {instance.gpu for instance in catalog.instances if unpriced and _wanted(instance, of_any_gpu)}
+    sold = {instance.gpu for instance in catalog.instances if unpriced and is_wanted(instance, of_any_gpu)}
     return [_without_price(gpu, buy, near_names(gpu, sold - {*buy.gpus})) for gpu in unpriced]
 
 
@@ -151,7 +151,8 @@ def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Reje
     return [p for p in wanted if p not in gone], rejections
 
 
-def _wanted(instance: Instance, buy: BuySpec) -> bool:
+def is_wanted(instance: Instance, buy: BuySpec) -> bool:
+    """Whether `buy` lets one rent it; what is `unclear` only where it names the instance."""
     if buy.own and not buy.providers:
         return False
     if instance.status is SaleStatus.UNCLEAR and instance.name not in buy.instances:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from planner.catalog.catalog import load_prices
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import OWN
+from planner.catalog.offers import OWN, is_wanted
 from planner.catalog.sold import Instance, Price
 from planner.model.candidate import Machines
 from planner.model.choices import PriceKind
@@ -60,6 +60,9 @@ class PriceList:
         if not self.sells(listed):
             remedy = "Plan anew, with `buy.retired: true` if you have access."
             raise RepriceError(f"{self.path}: {place}: is no longer sold. {remedy}")
+        if listed.status is SaleStatus.UNCLEAR and listed.name not in self.buy.instances:
+            remedy = f"Plan anew, with `buy.instances: [{listed.name}]` if you can have it at that price."
+            raise RepriceError(f"{self.path}: {place}: its price is `unclear` there. {remedy}")
         return self.priced(old, listed, place)
 
     def priced(self, old: Instances, listed: Instance, place: str) -> Instances:
@@ -78,11 +81,6 @@ class PriceList:
         """Whether a machine is still sold, or those that are not count too."""
         return self.buy.retired or instance.status is not SaleStatus.RETIRED
 
-    def lets(self, instance: Instance) -> bool:
-        """Whether the scenario lets one rent there; where it names no provider or region, any will do."""
-        provider = not self.buy.providers or instance.provider in self.buy.providers
-        return provider and (not self.buy.regions or instance.region in self.buy.regions)
-
     def elsewhere(self, old: Instances) -> Instances:
         """The cheapest machines with the same GPUs at the same kind of price, of all that may be rented."""
         kind = self.kind or old.price_kind
@@ -91,7 +89,7 @@ class PriceList:
         alike = [
             at_price(replace(old, provider=i.provider, region=i.region, instance=i.name), i.prices[kind], kind)
             for i in self.instances
-            if has_gpus_of(i, old) and kind in i.prices and self.sells(i) and self.lets(i)
+            if has_gpus_of(i, old) and kind in i.prices and self.sells(i) and is_wanted(i, self.buy)
         ]
         return min([old, *alike], key=lambda one: one.usd_per_hour)
 

@@ -5,7 +5,7 @@ from math import isfinite, nan
 
 from planner.compare.answers import FIGURES
 from planner.compare.diff import Diff, Difference, FigureChange, FigureVerdict, Sign
-from planner.compare.reprice import Repriced, relative
+from planner.compare.reprice import FleetChange, Repriced, relative
 from planner.model.plan import Interval
 from planner.show.document import Block, Changes, Document, Rows, Section, Table, Text
 from planner.show.forms import written
@@ -311,6 +311,7 @@ def reprice_document(repriced: Repriced) -> Document:
         fleets.figures("old", lambda f: hourly(f.old_usd_per_hour)),
         fleets.figures("new", lambda f: hourly(f.new_usd_per_hour)),
         fleets.figures("", lambda f: signed_share(relative(f.old_usd_per_hour, f.new_usd_per_hour))),
+        fleets.words("oldest price", price_age),
     ]
     return Document(
         name=repriced.plan,
@@ -326,10 +327,12 @@ def reprice_document(repriced: Repriced) -> Document:
 def reprice_notes(repriced: Repriced) -> Iterator[str]:
     """What one should know before believing the new costs."""
     if repriced.cheaper:
-        cost = next(one.new_usd_per_hour for one in repriced.fleets if one.label == repriced.cheaper)
-        yield f"Cheaper now, and meets every SLO too: {repriced.cheaper} at {dollars(cost)}/h."
-    elif repriced.feasible and repriced.rivals:
-        yield f"None of the {repriced.rivals} other fleets that met every SLO is cheaper at these prices."
+        yield f"Cheaper now, and meets every SLO too: {fleet_cost(repriced, repriced.cheaper)}."
+    if repriced.cheaper_ranked:
+        cost = fleet_cost(repriced, repriced.cheaper_ranked)
+        yield f"Cheaper, but only ranked by the first draws, so that it may miss an SLO: {cost}."
+    if repriced.feasible and repriced.rivals and not (repriced.cheaper or repriced.cheaper_ranked):
+        yield f"None of the {repriced.rivals} other fleets that were replayed is cheaper at these prices."
     if repriced.unpriced:
         yield f"Left out, for want of a price in {repriced.prices}: {names(repriced.unpriced)}."
     for warning in repriced.warnings:
@@ -343,6 +346,20 @@ def reprice_notes(repriced: Repriced) -> Iterator[str]:
         f" beat is not known.{never} To search anew: planner plan SCENARIO --catalog DIR, with a prices.yaml in"
         " DIR."
     )
+
+
+def fleet_cost(repriced: Repriced, label: str) -> str:
+    """`2 x n1-v100 (V100), resident at $3.00/h (oldest price of 2026-11-01, 21 days old)`."""
+    fleet = next(one for one in repriced.fleets if one.label == label)
+    age = "your own prices" if fleet.days_old is None else f"oldest price of {price_age(fleet)} old"
+    return f"{label} at {dollars(fleet.new_usd_per_hour)}/h ({age})"
+
+
+def price_age(fleet: FleetChange) -> str:
+    """`2026-11-01, 21 days`; `-` where no price has a date."""
+    if fleet.days_old is None:
+        return "-"
+    return f"{fleet.prices_as_of}, {counted(fleet.days_old, 'day')}"
 
 
 def reprice_headline(repriced: Repriced) -> str:

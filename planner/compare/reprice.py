@@ -1,6 +1,7 @@
 """A plan at other prices, without simulating again: what its replayed fleets cost, and whether another is cheaper."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -23,6 +24,7 @@ from planner.model.plan import (
     PlanWarning,
     Recommendation,
     Rejection,
+    Searched,
     UnitCosts,
     WayOfServing,
 )
@@ -55,9 +57,14 @@ class FleetChange:
 
     label: str
     role: str
-    """`recommended`, `alternative` (both replayed, and met every SLO) or `rejected`."""
+    """`recommended`, `alternative`, `alternative, only ranked` (by the first draws), `same GPUs elsewhere` or
+    `rejected`."""
     old_usd_per_hour: float
     new_usd_per_hour: float
+    prices_as_of: str = ""
+    """ISO date of the oldest of its new prices; empty for machines of one's own, and of rejected fleets."""
+    days_old: int | None = None
+    """Days since then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +84,10 @@ class Repriced:
     fleets: tuple[FleetChange, ...]
     """Recommended first, then alternatives, then rejected ones whose machines all have a price."""
     cheaper: str | None
-    """Label of the cheapest alternative, where it costs less now than what is recommended; it met every SLO."""
+    """Label of the cheapest alternative that was confirmed to meet every SLO, where it costs less now than what is
+    recommended."""
+    cheaper_ranked: str | None
+    """The same of those that were only ranked, where it costs less than that too."""
     rivals: int
     """Alternatives that have a price here."""
     unpriced: tuple[str, ...]
@@ -176,15 +186,36 @@ class Repricing:
         for answer in (self.best, *self.alternatives):
             machines = tuple(map(self.prices.elsewhere, answer.instances))
             if answer.feasible and machines != answer.instances:
-                moved.append(at_cost(answer, tuple(replace(one, ambiguous=True) for one in machines)))
-        return moved
+                moved.append(at_cost(answer, each_type_once(machines)))
+        return [answer for answer in moved if not self.is_refused(answer)]
+
+    def is_refused(self, answer: Recommendation) -> bool:
+        """Whether a fleet that was only ranked has the GPUs of one that was rejected for another reason than price."""
+        return answer.searched is Searched.RANKED and gpus_of(answer.candidate) in self.refused_gpus
+
+    @cached_property
+    def refused_gpus(self) -> list[Counter[tuple[str, int]]]:
+        """Of rejected fleets."""
+        rejected = [no.subject for no in self.plan.rejections if no.bottleneck not in PRICED]
+        return [gpus_of(subject) for subject in rejected if isinstance(subject, Candidate)]
 
     @cached_property
     def cheaper(self) -> Recommendation | None:
-        """The cheapest fleet that costs less now than what is recommended; None where none does."""
-        less = (1 - 1e-9) * self.best.cost_usd_per_hour  # by more than rounding
-        fleets = [answer for answer in (*self.alternatives, *self.moved) if answer.feasible]
-        return min((a for a in fleets if a.cost_usd_per_hour < less), key=USD_PER_HOUR, default=None)
+        """The cheapest fleet that was confirmed and costs less now than what is recommended; None where none does."""
+        return self.cheapest_below(self.best, Searched.CONFIRMED)
+
+    @cached_property
+    def cheaper_ranked(self) -> Recommendation | None:
+        """The cheapest that was only ranked, so that it may miss; None where it costs no less than all that surely
+        meet every SLO."""
+        return self.cheapest_below(self.cheaper or self.best, Searched.RANKED)
+
+    def cheapest_below(self, best: Recommendation, searched: Searched) -> Recommendation | None:
+        """The cheapest of those looked at so far that costs less than another, by more than rounding."""
+        less = (1 - 1e-9) * best.cost_usd_per_hour
+        fleets = [a for a in (*self.alternatives, *self.moved) if a.feasible and a.searched is searched]
+        known = [a for a in fleets if a.cost_usd_per_hour < less and not self.is_refused(a)]
+        return min(known, key=USD_PER_HOUR, default=None)
 
     @cached_property
     def kept(self) -> list[Rejection]:
@@ -258,14 +289,19 @@ class Repricing:
         """What weakens the answer at its new prices."""
         if (spot := on_spot(self.best)) and self.plan.policies.failures is None:
             yield spot_machines(spot)
-        for one in self.best.instances:
-            today = date.fromisoformat(self.now[:10])
-            if what := stale_price(one.instance, one.provider, one.price_as_of, today):
+        fleets = [fleet for fleet in (self.best, self.cheaper, self.cheaper_ranked) if fleet]
+        for one in (one for fleet in fleets for one in fleet.instances):
+            if what := stale_price(one.instance, one.provider, one.price_as_of, self.today):
                 remedy = f"look it up and write a newer one into {self.prices.path}"
                 yield PlanWarning(what=what, remedies=(Statement(code=Code.AS_SAID, text=remedy),))
             listed = self.prices.listed(one)
             if listed and listed.status is SaleStatus.RETIRED:
                 yield retired_machines([one.instance])
+
+    @property
+    def today(self) -> date:
+        """Of `now`."""
+        return date.fromisoformat(self.now[:10])
 
     def cheaper_now(self) -> Iterator[PlanWarning]:
         """The warning that another fleet costs less now."""
@@ -290,10 +326,11 @@ class Repricing:
             machines=tuple(self.machine_changes()),
             fleets=tuple(self.fleet_changes()),
             cheaper=candidate_name(self.cheaper.candidate) if self.cheaper else None,
+            cheaper_ranked=candidate_name(self.cheaper_ranked.candidate) if self.cheaper_ranked else None,
             rivals=len(self.alternatives),
             unpriced=tuple(candidate_name(old.candidate) for old, new in self.others if new is None),
             never_replayed=len(self.plan.rejections) - len(self.kept),
-            warnings=tuple(self.warnings()),
+            warnings=tuple(dict.fromkeys(self.warnings())),
             sources=tuple(self.prices.sources(self.best)),
         )
 
@@ -319,27 +356,55 @@ class Repricing:
     def fleet_changes(self) -> Iterator[FleetChange]:
         """What each fleet costs, before and now."""
         was, best = self.plan.recommendation, self.best
-        yield fleet_change(best.candidate, "recommended", was.cost_usd_per_hour, best.cost_usd_per_hour)
+        yield self.fleet_change(best, "recommended", was.cost_usd_per_hour)
         for before, now in self.others:
             if now:
-                yield fleet_change(now.candidate, "alternative", before.cost_usd_per_hour, now.cost_usd_per_hour)
+                only = ", only ranked" if now.searched is Searched.RANKED else ""
+                yield self.fleet_change(now, f"alternative{only}", before.cost_usd_per_hour)
         for fleet in self.moved:
-            yield fleet_change(fleet.candidate, "same GPUs elsewhere", nan, fleet.cost_usd_per_hour)
+            yield self.fleet_change(fleet, "same GPUs elsewhere", nan)
         rejected = [no for no in self.plan.rejections if no.bottleneck not in PRICED]
         for former, no in zip(rejected, self.kept, strict=True):
             old, new = former.cost_usd_per_hour, no.cost_usd_per_hour
             if isinstance(no.subject, Candidate) and old is not None and new is not None:
-                yield fleet_change(no.subject, "rejected", old, new)
+                yield FleetChange(
+                    label=candidate_name(no.subject), role="rejected", old_usd_per_hour=old, new_usd_per_hour=new
+                )
+
+    def fleet_change(self, answer: Recommendation, role: str, old_usd_per_hour: float) -> FleetChange:
+        """What a replayed fleet costs an hour, before and now."""
+        as_of = oldest_price(answer)
+        return FleetChange(
+            label=candidate_name(answer.candidate),
+            role=role,
+            old_usd_per_hour=old_usd_per_hour,
+            new_usd_per_hour=answer.cost_usd_per_hour,
+            prices_as_of=as_of,
+            days_old=(self.today - date.fromisoformat(as_of)).days if as_of else None,
+        )
+
+
+def gpus_of(candidate: Candidate) -> Counter[tuple[str, int]]:
+    """Machines by their kind of GPU and how many each has."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for machines in candidate.machines:
+        counts[machines.gpu, machines.gpu_count] += machines.count
+    return counts
+
+
+def each_type_once(machines: Sequence[Instances]) -> tuple[Instances, ...]:
+    """Machines that were of several types and may now be of one, with the place of each in its name."""
+    merged: dict[tuple[str, str, str], Instances] = {}
+    for one in machines:
+        place = (one.provider, one.region, one.instance)
+        known = merged.get(place, replace(one, count=0, spares=0))
+        merged[place] = replace(one, count=known.count + one.count, spares=known.spares + one.spares, ambiguous=True)
+    return tuple(merged.values())
 
 
 def on_spot(answer: Recommendation) -> list[str]:
     """Types of its machines that may be taken away."""
     return [one.instance for one in answer.instances if one.price_kind is PriceKind.SPOT]
-
-
-def fleet_change(candidate: Candidate, role: str, old: float, new: float) -> FleetChange:
-    """What a fleet costs an hour, before and now."""
-    return FleetChange(label=candidate_name(candidate), role=role, old_usd_per_hour=old, new_usd_per_hour=new)
 
 
 def relative(old: float, new: float) -> float:

@@ -149,6 +149,18 @@ class FleetProgram:
         solution = self._solve(self._prices(), [], inf, design=0.0)
         return solution and solution.bound
 
+    @property
+    def spare_usd_per_hour(self) -> float:
+        """The least for each machine that may be away.
+
+        Were all away that run a model, or do what a pipeline asks, nothing would: a fleet has more of them than may be
+        away, and these may be the ones. The model or resource whose cheapest such machine is dearest counts.
+        """
+        able = [{kind for sized, kind in self._pairs if sized.model == model} for model in self.models]
+        able += [set(self._able(resource)) for resource in self.resources]
+        prices = [[offer.usd_per_hour for offer in self.offers if Kind.of(offer) in kinds] for kinds in able]
+        return max((min(one, default=0.0) for one in prices), default=0.0)
+
     def least_gpus(self) -> int | None:
         """GPUs that no plan can do with fewer of; None where no fleet within the limits can carry the work."""
         solution = self._solve(self._gpus(), [], inf, design=0.0)

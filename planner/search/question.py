@@ -68,12 +68,12 @@ class Question:
     def lower_bound_usd_per_hour(self) -> float:
         """Price that no plan can beat; where the limits on buying leave none, that none could beat without them.
 
-        What is left carries the work whichever machines are away, so as many of the cheapest come on top.
+        What is left carries the work whichever machines are away, so what these cost comes on top.
         """
         program = self.program()
         bound = program.lower_bound_usd_per_hour()
         least = (program.unlimited().lower_bound_usd_per_hour() or 0.0) if bound is None else bound
-        return least + self.scenario.survive * min((o.usd_per_hour for o in self.offers), default=0.0)
+        return least + self.scenario.survive * program.spare_usd_per_hour
 
     @property
     def served(self) -> bool:

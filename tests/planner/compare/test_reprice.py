@@ -11,11 +11,12 @@ from planner import cli
 from planner.catalog.catalog import SHIPPED, CatalogError
 from planner.catalog.price_table import COLUMNS
 from planner.compare.price_list import RepriceError, read_prices
+from planner.compare.report import reprice_notes
 from planner.compare.reprice import reprice
 from planner.io.store import read_plan, write_answer
 from planner.model.candidate import Candidate, MachineType, Memory
 from planner.model.choices import PriceKind
-from planner.model.plan import NOTHING_TRIED, Bottleneck, PlanWarning
+from planner.model.plan import NOTHING_TRIED, Bottleneck, PlanWarning, Searched
 from planner.model.statement import Code, Statement
 from planner.show.kept import render
 from planner.show.text.reasons import stale_prices
@@ -127,6 +128,49 @@ def test_the_same_gpus_elsewhere_need_no_replay(tmp_path):
     assert new.recommendation.instances[0].provider == "azure"  # what its figures were checked for
     azure = replace(RENTED, scenario_text=ASKED.format(buy="providers: [azure]"))
     assert reprice(azure, "plan.json", read_prices(cheap.path), NOW)[1].cheaper is None
+
+
+def test_an_unclear_price_is_offered_only_to_those_who_name_the_instance(tmp_path):
+    cheap = prices(tmp_path, aws=3.0)
+    text = cheap.path.read_text(encoding="utf-8")
+    text += """  - {provider: gcp, region: any, instance: from-V100, gpu: V100, gpu_count: 1, status: unclear,
+     prices: {on-demand: {usd_per_hour: 0.5, source: quote}}}
+"""
+    cheap.path.write_text(text, encoding="utf-8")
+    listed = read_prices(cheap.path)
+    assert reprice(RENTED, "plan.json", listed, NOW)[1].cheaper is None
+    named = replace(RENTED, scenario_text=ASKED.format(buy="instances: [NC6s_v3, from-V100]"))
+    assert reprice(named, "plan.json", listed, NOW)[1].cheaper == "2 x from-V100 (V100, gcp any), resident"
+    with pytest.raises(RepriceError, match="NC6s_v3, azure eastus: its price is `unclear` there"):
+        reprice(RENTED, "plan.json", prices(tmp_path, status="unclear"), NOW)
+
+
+def test_what_was_only_ranked_is_never_said_to_meet_every_slo(tmp_path):
+    ranked = replace(RENTED, alternatives=(THREE, replace(RIVAL, searched=Searched.RANKED)))
+    new, found = reprice(ranked, "plan.json", prices(tmp_path, aws=1.0, as_of="2025-11-27"), NOW)
+    assert (found.cheaper, found.cheaper_ranked) == (None, candidate_name(RIVAL.candidate))
+    assert Code.CHEAPER_NOW not in codes(new)
+    assert {warning.what.subjects[0] for warning in found.warnings} == {"NC6s_v3", "g5.xlarge"}
+    lines = "\n".join(reprice_notes(found))
+    assert "meets every SLO" not in lines
+    assert "$3.00/h (oldest price of 2025-11-27, 360 days old)" in lines
+    refused = replace(ONE_GPU, subject=replace(RIVAL.candidate, machines=(replace(AWS.machines, provider="gcp"),)))
+    _, without = reprice(replace(ranked, rejections=(refused,)), "plan.json", prices(tmp_path, aws=1.0), NOW)
+    assert without.cheaper_ranked is None
+
+
+def test_machines_that_move_to_one_type_are_counted_together(tmp_path):
+    both = replace(BEST, instances=(replace(AZURE, count=1), replace(AZURE, region="westus", count=1)))
+    cheap = prices(tmp_path)
+    text = cheap.path.read_text(encoding="utf-8")
+    text += """  - {provider: azure, region: westus, instance: NC6s_v3, gpu: V100, gpu_count: 1,
+     prices: {on-demand: {usd_per_hour: 3, source: quote}}}
+"""
+    cheap.path.write_text(text, encoding="utf-8")
+    plan = replace(RENTED, recommendation=both, alternatives=())
+    assert reprice(plan, "plan.json", read_prices(cheap.path), NOW)[1].cheaper == (
+        "2 x NC6s_v3 (V100, azure eastus), resident"
+    )
 
 
 def test_what_is_no_longer_sold_is_refused_but_to_those_who_ask(tmp_path):

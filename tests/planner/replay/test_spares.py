@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from support.planning import T4, model, offer, planned, profile, question, scenario, shelf
+from support.planning import T4, V100, model, offer, planned, profile, question, scenario, shelf
 
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
@@ -43,6 +43,14 @@ def test_no_fleet_survives_for_less(cameras):
     assert found.cost_usd_per_hour == pytest.approx(least)
     alone = question(asked(cameras), (SMALL, BIG), LIBRARY).lower_bound_usd_per_hour()
     assert alone < q.lower_bound_usd_per_hour() <= least
+
+
+def test_a_spare_counts_at_the_price_of_what_can_serve():
+    """`b` runs on the dearer GPU alone: two of those are bought whatever `a` runs on."""
+    both = scenario([model("a"), model("b")], {"a": (1, 1.0), "b": (1, 1.0)}, survive=1)
+    known = shelf(profile("a", T4, 0.005, 0.001), *(profile(n, V100, 0.005, 0.001) for n in "ab"))
+    q = question(both, (SMALL, offer(V100, 3.0)), known)
+    assert q.lower_bound_usd_per_hour() == pytest.approx(6.0)
 
 
 def test_where_no_spare_may_be_bought_the_answer_says_what_keeps_it_out():
