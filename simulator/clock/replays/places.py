@@ -178,10 +178,8 @@ class Places:
         """For one thread."""
         plain, room = self.plain, len(self.dealt)
         columns = plain.code.columns(plain.queues, room)
-        if plain.noisy:
-            full = np.diff(self.layout.room_begin) // columns.cap
-            columns.stock[:] = np.maximum(full, FACTORS_FIRST)
-            columns = columns._replace(factors=np.ones((len(full), columns.stock.max())))
+        full = np.diff(self.layout.room_begin) // columns.cap
+        columns.stock[:] = np.clip(full, FACTORS_FIRST, columns.factors.shape[1])
         turns = {n: plain.turning.turns_of(plain.gpus[n], plain.links[n], 0) for n in plain.swapping}
         if turns:
             shared = plain.turning.logs_for(room)  # one GPU after another is served in a place
