@@ -250,7 +250,7 @@ class OnePass:
         if extrapolated:
             evidence = weakest(evidence, Evidence.EXTRAPOLATED)
             source += f", carried from batch {measured_batch:g} to {self.batch:g}"
-        time_s = series.factor * (float(series.curve(self.batch)) * scale)
+        time_s = (series.factor * series.growth(self.batch)) * (float(series.curve(self.batch)) * scale)
         if series.is_flat(measured_batch):
             bound = Bound.NONE
         return self.again(
@@ -344,6 +344,15 @@ class Series:
     def nearest_batch(self, batch: float) -> float:
         """The batch within the measured ones that is nearest to another."""
         return min(max(batch, self.curve.x[0]), self.curve.x[-1])
+
+    def growth(self, batch: float) -> Range:
+        """Past the last batch over the line through the last two: at most the last batch's time a sample.
+
+        A host that held up the first of them is not what larger batches wait for.
+        """
+        last = self.curve.x[-1]
+        most = max(1.0, float(self.curve(last)) * batch / last / float(self.curve(batch))) if batch > last else 1.0
+        return ranged(1.0, most**0.5, most)
 
     def is_flat(self, batch: float) -> bool:
         """Twice the batch takes little longer: the time is not spent on samples."""

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from support.spike import spike
 from calibrate.layers.facts import facts
 from planner.catalog.cost import Ownership, annuity_usd, co2_kg, rent_usd, usd_per_tflops
 from planner.io.strict_yaml import parse
+from planner.model.ranges import exactly
 from planner.prediction.trainings import DEPTHWISE, kind_of
 from planner.questions.training.closed_forms import (
     END_TO_END,
@@ -42,6 +44,9 @@ from planner.questions.training.memory import (
     vision_activation_bytes,
 )
 from planner.questions.training.scenario import Transformer
+from planner.questions.training.speed import Series, SpeedRule
+from simulator.world.curves import Interpolated
+from simulator.world.profile import Evidence
 
 CHECKS = parse((DATA / "training-checks.yaml").read_text()).data
 CLOSED = {check["id"]: check for check in CHECKS["closed_form"]}
@@ -316,3 +321,16 @@ def test_owning_is_an_annuity_and_electricity() -> None:
     assert annuity_usd(149_000, 3, 0) == pytest.approx(149_000 / 3)
     assert Ownership().usd_per_hour(149_000, 3500) == pytest.approx(10.41 + 0.546, rel=0.001)
     assert co2_kg(3.6e9, 400) == pytest.approx(400)
+
+
+def test_past_its_last_batch_a_series_lies_between_its_line_and_the_last_time_a_sample() -> None:
+    """ResNet-50 on an H200: 29.9 ms at 32, held up by the host, 45.7 at 128: 256 take 67 to 91 ms."""
+    series = Series(
+        curve=Interpolated((32.0, 128.0), (0.0299, 0.0457)), factor=exactly(1.0), rule=SpeedRule.TRAINING_STEPS,
+        evidence=Evidence.MEASURED, source="", sources=(),
+    )  # fmt: skip
+    step_s = series.growth(256) * float(series.curve(256))
+    assert step_s.ends == pytest.approx((0.0668, (0.0668 * 0.0914) ** 0.5, 0.0914), rel=0.002)
+    assert series.growth(128) == series.growth(64) == exactly(1.0)
+    proportional = replace(series, curve=Interpolated((32.0, 128.0), (0.01, 0.04)))
+    assert proportional.growth(256).high == pytest.approx(1.0)
