@@ -178,6 +178,8 @@ def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
         routing = trial.deployment.services[0].routing
         return often_away(trial.candidate, routing, *trial.broken, trial.cost_usd_per_hour)
     model = trial.replay.missed[0]
+    if not _judged(trial, model):
+        return _missed(trial, model, Bottleneck.EVIDENCE, (Statement(code=Code.ANY_LONGER_HORIZON),), ())
     if not trial.replay.margin(model) < 0:
         return _unproven(trial, model)
     bottleneck = Bottleneck.LATENCY
@@ -188,6 +190,11 @@ def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
     others = tuple(m for m in trial.replay.missed if m != model and trial.replay.margin(m) < 0)
     but = (Statement(code=Code.OTHERS_MISS_TOO, subjects=(model, *others)),) if others else ()
     return _missed(trial, model, bottleneck, remedies, but)
+
+
+def _judged(trial: Trial, model: str) -> int:
+    """Requests of a model that were judged, in all replays."""
+    return sum(one.judged for one in trial.replay.of(model))
 
 
 def _busiest(trial: Trial, model: str) -> tuple[float, float]:
@@ -296,7 +303,7 @@ def _observed(trial: Trial, model: str, bottleneck: Bottleneck) -> tuple[float, 
 def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     """What a replay saw of a model that did not surely meet its SLO."""
     seen, target = trial.replay.attainment[model], trial.replay.needs[model].slo.attainment
-    judged = sum(m.judged for m in trial.replay.of(model))
+    judged = _judged(trial, model)
     figures: dict[str, float] = {"mean": seen.mean, "low": seen.low, "high": seen.high}
     if not judged:
         return Statement(code=Code.NOT_JUDGED, subjects=(model,))

@@ -199,6 +199,15 @@ def test_an_answer_says_which_boxes_of_ones_own_it_leaves_out() -> None:
         assert Code.HOST_WORK not in {one.what.code for one in found.warnings}, "a stage states it"
 
 
+def test_frames_that_never_reach_the_end_ask_for_a_longer_horizon_and_not_for_gpus() -> None:
+    rare = two_stages(FanOutSpec(), share=1e-9)[:2]
+    asked = street(rare, 1, buy=BuySpec(own=(replace(BOXES[0], count=1),)))
+    asked = replace(asked, streams=(replace(asked.streams[0], phase=Phase.RANDOM),))
+    missed = [no for no in planned(asked, library(0.002, 0.001)).rejections if no.why.code is Code.NOT_JUDGED]
+    assert missed
+    assert {one.code for no in missed for one in no.remedies} == {Code.ANY_LONGER_HORIZON}
+
+
 def decoding(cameras: int, held_bytes: int | None = 1_000_000, **changes: object) -> Scenario:
     """Frames are decoded before a quick detector, so that decoders run out first, or the memory that streams hold."""
     stages = (
