@@ -119,9 +119,9 @@ class OnFleet:
         return tuple(found)
 
     def batch(self, model: str, gpu: int, part: float) -> int:
-        """The largest batch that runs in a part of the SLO, one at least; 0 where the GPU cannot run the model."""
+        """The largest batch that runs in a part of the SLO, one at least; 0 where one GPU cannot run the model."""
         sized = self.question.sized.get((model, self.devices[gpu].kind))
-        if sized is None:
+        if sized is None or sized.stages > 1:
             return 0
         longest_s = part * sized.need.slo.latency_s
         return max(1, sum(run_s <= longest_s for run_s in sized.latency_s[: sized.batch_size_max]))

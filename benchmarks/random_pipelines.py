@@ -1,7 +1,7 @@
-"""Random pipelines: two to four models in a graph, few GPUs of two or three kinds; the same for the same seed."""
+"""Random pipelines: one to four models in a graph, few GPUs of two or three kinds; the same for the same seed."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -9,7 +9,7 @@ from random import Random
 from planner.catalog.catalog import Catalog
 from planner.io.load import Loaded
 from planner.model.parts.machines import BuySpec, OwnMachine
-from planner.model.parts.models import SloSpec
+from planner.model.parts.models import ModelSpec, SloSpec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.scenario import MemoryPolicy, Scenario
@@ -68,7 +68,44 @@ def tight(random: Random) -> Scenario:
     return asked(random, streets, machines(random, kinds, pairs=True, memory=random.choice([4e9, 6e9])))
 
 
-GENERATORS: dict[str, Callable[[Random], Scenario]] = {"shapes": shapes, "mixed": mixed, "tight": tight}
+def boxes(random: Random) -> Scenario:
+    """A chain of two or three models on own machines, of up to three GPUs each, some with little memory."""
+    names = "abc"[: random.choice([2, 3])]
+    stages = [StageSpec(name="a", model="a")]
+    stages += [StageSpec(name=name, model=name, after=(edge(random, before),)) for before, name in pairwise(names)]
+    memory = random.choice([None, 3_000_000_000, 5_000_000_000])
+
+    def machine(gpu: str) -> OwnMachine:
+        number = random.choice([1, 1, 2, 3])
+        price = round(number * random.uniform(*USD[gpu]), 2)
+        count = random.choice([1, 2, 3]) if number == 1 else 1
+        return OwnMachine(name=gpu.lower(), gpu=gpu, gpu_count=number, price=price, count=count, memory=memory)
+
+    kinds = random.sample(list(USD), random.choice([1, 2]))
+    return asked(random, [pipeline(random, "street", tuple(stages))], BuySpec(own=tuple(map(machine, kinds))))
+
+
+def beside(random: Random) -> Scenario:
+    """A pipeline beside another that runs one of its models too, beside a plain model, or beside both."""
+    streets = [pipeline(random, "street", graph(random, 2), own_slo=True)]
+    others = random.choice(["yard", "plain", "both"])
+    if others != "plain":
+        streets.append(pipeline(random, "yard", (StageSpec(name="x", model="b"),)))
+    found = asked(random, streets, machines(random, random.sample(list(USD), 2), pairs=True))
+    if others == "yard":
+        return found
+    plain = ModelSpec(name="c", slo=SloSpec(latency=random.choice([0.06, 0.12, 0.25]), attainment=0.95))
+    more = StreamSpec(model="c", count=random.choice([1, 4, 8]), rate=10.0, phase=Phase.SPREAD)
+    return replace(found, models=(plain,), streams=(*found.streams, more))
+
+
+GENERATORS: dict[str, Callable[[Random], Scenario]] = {
+    "shapes": shapes,
+    "mixed": mixed,
+    "tight": tight,
+    "boxes": boxes,
+    "beside": beside,
+}
 
 
 def drawn(generator: str, seed: int, catalog: Catalog) -> Drawn:
@@ -76,7 +113,8 @@ def drawn(generator: str, seed: int, catalog: Catalog) -> Drawn:
     random = Random(f"{generator} {seed}")
     scenario = GENERATORS[generator](random)
     models = [one.model for each in scenario.pipelines for one in each.stages if one.model]
-    held = (5e7, 3e8) if generator != "tight" else (5e8, 2.5e9)
+    models += [one.name for one in scenario.models]
+    held = (5e8, 2.5e9) if any(one.memory for one in scenario.buy.own) else (5e7, 3e8)
     profiles = {
         (model, gpu): one for model in dict.fromkeys(models) for gpu, one in profiles_of(random, model, held, catalog)
     }
