@@ -433,6 +433,17 @@ class OnFleet:
                     continue
                 rest = added(without(here[a], model), model, share / 2)
                 yield with_contents(here, {a: rest, b: added(here[b], model, share / 2)})
+                yield from self._instead(here, {a: rest}, b, (model, share / 2))
+
+    def _instead(
+        self, here: Sequence[Content], changed: Mapping[int, Content], place: int, more: tuple[str, float]
+    ) -> Iterator[list[Content]]:
+        """A replica more in the place of another model's, all of which is done elsewhere where it runs too."""
+        for model, share in here[place]:
+            for other in range(len(here)):
+                if other != place and other not in changed and model in dict(here[other]):
+                    there = {place: added(without(here[place], model), *more), other: added(here[other], model, share)}
+                    yield with_contents(here, {**changed, **there})
 
     # One candidate
 

@@ -166,6 +166,15 @@ def test_models_move_only_to_gpus_that_run_them() -> None:
     assert all("street.b" not in dict(first) for first, _ in near)
 
 
+def test_a_replica_takes_the_place_of_another_model_that_runs_elsewhere_too() -> None:
+    """Where memory holds one model a GPU, whoever is missed gets a second one in no other way."""
+    asked = question_of(street(two_stages(FanOutSpec())), library(0.002, 0.001))
+    here = OnFleet(asked, asked.offers, (2, 1), False, lambda _: lambda _: None)
+    one, half = (("street.detect", 1.0),), (("street.classify", 0.5),)
+    near = list(here._contents_near([one, half, half], here._packer({}, None)))
+    assert [(("street.detect", 0.5),), (("street.detect", 0.5),), (("street.classify", 1.0),)] in near
+
+
 def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:
     found = planned(street(two_stages(FanOutSpec(mean=2.0))), library(0.002, 0.001)).recommendation
     assert found.feasible
