@@ -211,7 +211,9 @@ def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -
     changes: list[Statement] = []
     if worst_s > need.slo.latency_s:
         changes.append(_more_time(model, worst_s))
-    if bottleneck is not Bottleneck.LATENCY:
+    if trial.deployment.doubted and trial.replay.counted:
+        changes.append(Statement(code=Code.MEASURING_DECIDES))
+    elif bottleneck is not Bottleneck.LATENCY:
         changes.append(_less_load(need, min(1.0, seen.mean / target) * 0.95))
     within_reach = not more_gpus or target <= seen.high
     if floor(seen.low * 1000) > 0 and not trial.replay.draws and within_reach:

@@ -97,7 +97,7 @@ DEARER = Effort(first=1, halvings=0, thorough=False, ranked=True, growth_max=3.0
 
 
 class Machine(NamedTuple):
-    """What of a machine matters to models that stay in memory."""
+    """What of a machine matters to models."""
 
     kind: Kind
     gpu_count: int
@@ -161,7 +161,7 @@ class FleetSearch:
         self.glanced: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
         """The same, of those that were only glanced at."""
         self.missed_gpus: set[Gpus] = set()
-        """GPUs on which models that stay in memory missed: other machines with just these would miss as well."""
+        """GPUs on which models missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
@@ -178,6 +178,7 @@ class FleetSearch:
         as_found = replace(trial, spares=(), unready=False)
         self.tried[_bought(trial.offers, trial.fleet)] = as_found if trial.stands else None
         if not trial.stands:
+            self.missed_gpus.add(gpus_of(self.question, trial.offers, trial.fleet))
             rejection = missed_slo(trial)
             self.rejections.append(rejection)
             self.misses.append((trial, rejection))
@@ -254,9 +255,16 @@ class FleetSearch:
             self.trying = machines_name(machines_of(*key, self.question.offers))
             self.progress(f"trying {self.trying}", 0.0)
             known[key] = self._try(*key, ranked=effort.ranked) if effort.thorough else self._glance(*key)
-        return known[key]
+        trial = known[key]
+        return None if trial and trial.replay.preliminary and self._has_missed(*key) else trial
+
+    def _has_missed(self, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
+        """Whether models missed on just these GPUs, of these machines or others."""
+        return bool(self.missed_gpus) and gpus_of(self.question, offered, fleet) in self.missed_gpus
 
     def _glance(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        if self._has_missed(offered, fleet):
+            return None
         for swap in self.question.policies:
             ways = list(self._on(offered, fleet, swap, ranked=True))
             if trial := next(filter(None, (one.glance() for one in ways)), None):
@@ -266,8 +274,7 @@ class FleetSearch:
         return None
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet, *, ranked: bool) -> Trial | None:
-        gpus = gpus_of(self.question, offered, fleet)
-        if gpus in self.missed_gpus:
+        if self._has_missed(offered, fleet):
             return None
         for swap in self.question.policies:
             found = self._find(offered, fleet, swap, ranked=ranked)
@@ -278,9 +285,8 @@ class FleetSearch:
             if found.nearest:
                 self.misses.append((found.nearest, found.rejection))
             if not found.short_of_memory:
-                if not swap:
-                    self.missed_gpus.add(gpus)
                 break
+        self.missed_gpus.add(gpus_of(self.question, offered, fleet))
         return None
 
     def _find(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool) -> Trial | Miss:
@@ -342,9 +348,9 @@ class FleetSearch:
         shown = best or self.closest()
         if shown and shown.met:
             best = shown
-        alone = self.alone(best) if best else []
-        if best:  # steps may leave out what a kind of GPU does alone
-            best, alone = self._with_spares(best, alone)
+        alone: list[Trial] = []
+        if best:  # steps may leave out what a kind of GPU does alone, or what few GPUs do
+            best, alone = self._with_spares(best)
             shown, alone = best, self.spared(alone)
         if shown and shown.unready:
             self.reject_spares(shown)
@@ -352,17 +358,16 @@ class FleetSearch:
         others = self.spared(self.others(best, alone)) if best else []
         return BestFound(best, shown, alone, others)
 
-    def _with_spares(self, best: Trial, alone: Sequence[Trial]) -> tuple[Trial, list[Trial]]:
-        """The best with its spares, or another with its own that is better then and stands when confirmed; and of those
-        of one kind of GPU alone all but what missed there."""
-        alone = list(alone)
+    def _with_spares(self, best: Trial) -> tuple[Trial, list[Trial]]:
+        """The best with its spares, or another with its own that is better then and stands when confirmed; and the
+        cheapest of each kind of GPU alone, without what missed there."""
         while True:
-            ready = self.spares.ready([best, *alone])
+            alone = self.alone(best)
+            ready = self.spares.ready([best, *alone, *self.fewest(best)])
             trial = min(ready, key=lambda one: goal_of(self.question.scenario.objective, one))
             trial = self._confirmed(trial) if trial.replay.preliminary else trial
             if trial.stands:
                 return trial, alone
-            alone = [one for one in alone if one.candidate != trial.candidate]
 
     def alone(self, best: Trial) -> list[Trial]:
         """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first.
@@ -458,14 +463,19 @@ class FleetSearch:
     def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
         """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
         objective = self.question.scenario.objective
-        ways = [trial for trial in alone if not trial.replay.screened]
-        is_open = len({offer.gpu.name for offer in self.question.offers}) > 1 and objective is not Objective.GPUS
-        if is_open and len(best.devices) < HUGE_GPUS:
-            fewest = self.best(self.question.program(), Objective.GPUS, ALTERNATIVE)
-            ways += [fewest] if fewest else []
+        ways = [*(trial for trial in alone if not trial.replay.screened), *self.fewest(best)]
         others = {(trial.candidate, trial.fleet): trial for trial in ways if trial.candidate != best.candidate}
         best_first = sorted(others.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
         return best_first[:OTHERS_MAX]
+
+    def fewest(self, best: Trial) -> list[Trial]:
+        """The fleet of fewest GPUs, where that is another question; empty where none was found."""
+        kinds = {offer.gpu.name for offer in self.question.offers}
+        is_asked = len(kinds) == 1 or self.question.scenario.objective is Objective.GPUS
+        if is_asked or len(best.devices) >= HUGE_GPUS:
+            return []
+        fewest = self.best(self.question.program(), Objective.GPUS, ALTERNATIVE)
+        return [fewest] if fewest else []
 
     @property
     def spares(self) -> SpareSearch:

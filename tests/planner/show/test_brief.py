@@ -80,6 +80,12 @@ def test_what_runs_stands_beside_the_largest_batch_in_full_answers():
     assert "on average, of 16 at most" not in explained(unknown, Screen(1000))
 
 
+def test_prices_with_spares_are_told_from_those_without():
+    said = "those of rejected fleets are of the machines that are named"
+    assert said in explained(replace(PLAN, policies=replace(PLAN.policies, survive=1)), Screen(1000))
+    assert said not in explained(PLAN, Screen(1000))
+
+
 def test_a_mean_below_an_slo_that_is_met_in_the_draws_is_explained():
     """Met means: in as many draws as are asked. The mean share on time has those in it that miss."""
     kept = replace(

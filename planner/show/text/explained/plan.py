@@ -31,12 +31,18 @@ from simulator.world.profile import Evidence
 
 BINDING = "What binds each model, tightest first"
 """Title of the limits of models."""
+SPARES_IN_PRICES = (
+    "Prices of the answer and of the next best are with their spares; those of rejected fleets are of the machines"
+    " that are named, without spares beside them."
+)
 
 
 def document(plan: Plan) -> Document:
     """The explanation, from the tightest model to the next measurement."""
     answer, near = plan.recommendation, nearest(plan)
     lead = [slo_line(answer), rules_line(plan.policies, answer.models)] if answer.models else []
+    if plan.policies.survive and near:
+        lead.append(SPARES_IN_PRICES)
     parts = {
         BINDING: bindings(answer),
         "How the SLO is split": budget_lines(answer),
