@@ -156,7 +156,8 @@ def slo_room(answer: Recommendation | Simulation) -> list[str]:
     slow = min(answer.models, key=latency_left)
     tight = tightest(answer.models)
     room = latency_left(slow)
-    latency = f"{slow.name} would still answer 99 % of what it answers within {seconds(slow.p99.high)}"
+    over_speeds = ", on the mean over its speeds" if slow.predicted else ""
+    latency = f"{slow.name} would still answer 99 % of what it answers within {seconds(slow.p99.high)}{over_speeds}"
     return [
         f"Latency: {latency}, {share(room)} under its {seconds(slow.slo_s)}."
         if room > 0
