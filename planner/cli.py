@@ -203,23 +203,23 @@ def main() -> None:
 
 def usage(error: Any) -> str:
     """`planner plan: No such option: --gpu. See planner plan --help.`; the help itself where nothing was asked."""
-    said, context = error.format_message(), error.ctx
-    if context is not None and said == context.get_help():
-        return str(said)
+    message, context = error.format_message(), error.ctx
+    if context is not None and message == context.get_help():
+        return str(message)
     command = context.command_path if context is not None else "planner"
-    wrong = in_our_words(" ".join(said.split()).rstrip(".?").replace(CHECKED, "", 1), sys.argv)
-    end = "?" if said.rstrip(".").endswith("?") else "."
-    return shortened(f"{command}: {wrong}{end}{wanted(error, said)} See {command} --help.")
+    wrong = in_our_words(" ".join(message.split()).rstrip(".?").replace(CHECKED, "", 1), sys.argv)
+    end = "?" if message.rstrip(".").endswith("?") else "."
+    return shortened(f"{command}: {wrong}{end}{wanted(error, message)} See {command} --help.")
 
 
-def in_our_words(said: str, arguments: Sequence[str]) -> str:
+def in_our_words(message: str, arguments: Sequence[str]) -> str:
     """`--count 0: must be at least 1` for what the library that typer checks with says of a value, which it leaves out.
 
     >>> in_our_words("Invalid value for '--count': Input should be greater than or equal to 1", ["--count", "0"])
     '--count 0: must be at least 1'
     """
-    if not (found := INVALID.fullmatch(said)):
-        return said
+    if not (found := INVALID.fullmatch(message)):
+        return message
     option, rule = found[1], found[2]
     for theirs, ours in RULES.items():
         rule = rule.replace(theirs, ours)
@@ -229,11 +229,11 @@ def in_our_words(said: str, arguments: Sequence[str]) -> str:
     return f"{option} {given}".rstrip() + f": must be {rule}"
 
 
-def wanted(error: Any, said: str) -> str:
+def wanted(error: Any, message: str) -> str:
     """What is to be given: of an option that misses its help, of a group of few commands their names."""
-    if said.startswith("Missing") and (text := getattr(getattr(error, "param", None), "help", "")):
+    if message.startswith("Missing") and (text := getattr(getattr(error, "param", None), "help", "")):
         return f" {text}"
     commands = getattr(getattr(error.ctx, "command", None), "commands", {})
-    if said.startswith("No such command") and "Did you mean" not in said and len(commands) <= NAMED_MAX:
+    if message.startswith("No such command") and "Did you mean" not in message and len(commands) <= NAMED_MAX:
         return f" Known: {', '.join(commands)}."
     return ""

@@ -130,8 +130,8 @@ class Cluster:
         code = self.process.wait()
         self.errors.seek(0)
         line = last_line(self.errors.read().decode(errors="replace"))
-        said = re.sub(r"^\[.*?\] (\S+:\d+: )?", "", line).partition(". ")[0].rstrip(".")
-        why = one_line(said, 160) or f"Ray ended with {ending(code)}"
+        message = re.sub(r"^\[.*?\] (\S+:\d+: )?", "", line).partition(". ")[0].rstrip(".")
+        why = one_line(message, 160) or f"Ray ended with {ending(code)}"
         return ClusterError(f"--address {self.address}: the cluster was lost: {why}. {REMEDY}.")
 
 

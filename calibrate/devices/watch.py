@@ -73,9 +73,9 @@ def power_w(readings: Sequence[Reading]) -> float | None:
 
 def clocks_mhz(readings: Sequence[Reading]) -> tuple[float | None, float | None]:
     """Clock in the first and in the last quarter of the readings, medians."""
-    told = [one.clock_mhz for one in readings if one.clock_mhz is not None]
-    quarter = max(1, len(told) // 4)
-    return (median(told[:quarter]), median(told[-quarter:])) if told else (None, None)
+    clocks_mhz = [one.clock_mhz for one in readings if one.clock_mhz is not None]
+    quarter = max(1, len(clocks_mhz) // 4)
+    return (median(clocks_mhz[:quarter]), median(clocks_mhz[-quarter:])) if clocks_mhz else (None, None)
 
 
 def slow_reasons(readings: Sequence[Reading]) -> dict[str, float]:

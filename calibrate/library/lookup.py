@@ -163,8 +163,8 @@ class Library:
         published = sorted({runtime for _, _, runtime in sources_of(model)}, key=_likeness)
         if found := self._first(model, gpu, wanted, own):
             return found
-        told = bool(own) or USUAL_RUNTIME in published or architecture(model) in models_with_layers()
-        other = None if told and gpu not in processors() else self._first(model, gpu, wanted, published)
+        predictable = bool(own) or USUAL_RUNTIME in published or architecture(model) in models_with_layers()
+        other = None if predictable and gpu not in processors() else self._first(model, gpu, wanted, published)
         return other and replace(other, doubts=(*other.doubts, _only_in(other)))
 
     def _first(self, model: str, gpu: str, wanted: Sequence[str], runtimes: Sequence[str]) -> Profile | None:

@@ -22,12 +22,12 @@ def beyond_peak(profile: Profile, gpu: GPU, flops_per_sample: float) -> list[str
     times, batch = max((flops_per_sample * x / y / peak, x) for x, y in points)
     if times <= 1:
         return []
-    said = f"Batch {batch:g}: {float(f'{times:.2g}'):,g} times the arithmetic that a {gpu.name} reaches"
+    excess = f"Batch {batch:g}: {float(f'{times:.2g}'):,g} times the arithmetic that a {gpu.name} reaches"
     wrong = "its unit, precision or input is another: mend it"
     if times > LEFT_OUT_MAX:
-        return [f"{said} at {profile.precision}; {wrong}"]
+        return [f"{excess} at {profile.precision}; {wrong}"]
     ways = " or ".join(["Winograd", "sparse weights", *(["TF32"] if peak < gpu.peak_flops("tf32") else [])])
-    return [f"{said} at {profile.precision}; {ways} may do that, else {wrong}"]
+    return [f"{excess} at {profile.precision}; {ways} may do that, else {wrong}"]
 
 
 CACHED_MAX = 10.0
@@ -44,9 +44,9 @@ def beyond_bandwidth(profile: Profile, gpu: GPU) -> list[str]:
     times = profile.weight_bytes / time_s / gpu.memory_bytes_per_s
     if times <= CACHED_MAX:
         return []
-    said = f"Batch {batch:g}: its weights would be read {float(f'{times:.2g}'):,g} times as fast as the memory of a"
+    excess = f"Batch {batch:g}: its weights would be read {float(f'{times:.2g}'):,g} times as fast as the memory of a"
     ways = "a batch that reads few of them, such as embeddings, may do that"
-    return [f"{said} {gpu.name} can; {ways}, else its unit or its weights are others: mend it"]
+    return [f"{excess} {gpu.name} can; {ways}, else its unit or its weights are others: mend it"]
 
 
 def check(profile: Profile, gpu: GPU) -> list[str]:

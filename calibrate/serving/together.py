@@ -43,13 +43,13 @@ class Peer:
     def hears(self) -> Any:
         """What it says next; ServeError where it is gone or refused."""
         try:
-            said = self.pipe.recv()
+            message = self.pipe.recv()
         except (EOFError, ConnectionError):
             self.process.join()
             raise ServeError(f"{self.name}: {died(self.process.exitcode)}") from None
-        if isinstance(said, ServeError):
-            raise said
-        return said
+        if isinstance(message, ServeError):
+            raise message
+        return message
 
 
 def died(code: int) -> str:
@@ -99,8 +99,8 @@ def _gathered(peers: Sequence[Peer], stop: Any, at_s: float, interrupts: Sequenc
     """What each served. Ctrl-C, or one that stops early, asks all to stop."""
     parts: dict[str, Served] = {}
     while waiting := [peer for peer in peers if peer.name not in parts]:
-        said = wait([peer.pipe for peer in waiting], NAP_S)
-        parts |= {peer.name: _part(peer, at_s) for peer in waiting if peer.pipe in said}
+        ready = wait([peer.pipe for peer in waiting], NAP_S)
+        parts |= {peer.name: _part(peer, at_s) for peer in waiting if peer.pipe in ready}
         stop.value = bool(interrupts) or any(part.stopped for part in parts.values())
     return [parts[peer.name] for peer in peers]
 
@@ -152,11 +152,11 @@ def _serve(job: ServingJob, pipe: Connection, stop: Any) -> None:
     """Serve one part; Ctrl-C goes to all processes of a terminal, and only the one that asked answers it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        said: Served | ServeError = serve_alone(job, Start(at_s=_agreed(pipe), stop=lambda: bool(stop.value)))
+        answer: Served | ServeError = serve_alone(job, Start(at_s=_agreed(pipe), stop=lambda: bool(stop.value)))
     except ServeError as error:
-        said = error
+        answer = error
     with suppress(OSError):  # the one that asked may be gone
-        pipe.send(said)
+        pipe.send(answer)
 
 
 def _agreed(pipe: Connection) -> Callable[[], float]:

@@ -66,8 +66,8 @@ def imported(model: str, module: str) -> Any:
         return _with_torchvision(module)
     except (ImportError, RuntimeError) as error:
         package = SOURCES[model.partition(":")[0]].package
-        said = str(error)
-        broken = "torchvision" if "torchvision" in said else package
+        message = str(error)
+        broken = "torchvision" if "torchvision" in message else package
         remedy = "Install the torchvision made for your torch" if broken == "torchvision" else f"Install {package} anew"
         refuse(f"{model}: {package} cannot be imported", error, remedy)
 

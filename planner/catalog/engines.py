@@ -161,12 +161,12 @@ def _rows(kind: str) -> tuple[_Row, ...]:
 
 def _row(line: dict[str, str]) -> _Row:
     """Of two tunings of a preset, the slower."""
-    said = [line[key] for key in ("fps_per_engine", "low_latency_fps", "high_quality_fps") if line.get(key)]
+    rates_fps = [line[key] for key in ("fps_per_engine", "low_latency_fps", "high_quality_fps") if line.get(key)]
     return _Row(
         of=frozenset(line["of"].split()),
         assumed_of=frozenset(line["assumed_of"].split()),
         codec=Codec(line["codec"]),
         preset=line.get("preset", ""),
-        fps=min(map(float, said), default=None),
+        fps=min(map(float, rates_fps), default=None),
         source=line["source"],
     )

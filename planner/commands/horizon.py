@@ -6,13 +6,15 @@ from typing import Annotated
 import typer
 
 from planner.api import serving
-from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set, said
+from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set, shipped_path
 from planner.model.choices import HorizonWay
 from planner.units.writing import Format
 
 
 def horizon(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", callback=said, help="YAML file with a `calendar`.")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", callback=shipped_path, help="YAML file with a `calendar`.")
+    ],
     overrides: Set = None,
     check: Annotated[
         HorizonWay | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.api import modelling
-from planner.console.options import Catalogs, said
+from planner.console.options import Catalogs, shipped_path
 
 
 class Form(StrEnum):
@@ -23,7 +23,7 @@ def predict(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", callback=said, help="CSV with columns gpu, model, input, precision, runtime, batch."
+            metavar="FILE", callback=shipped_path, help="CSV with columns gpu, model, input, precision, runtime, batch."
         ),
     ],
     form: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.api import studying
-from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, said
+from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, shipped_path
 from planner.questions.studies.engines import WORKERS_MAX, EngineName
 from planner.units.writing import Format
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def study(
-    file: Annotated[Path, typer.Argument(metavar="STUDY", callback=said, help="YAML file, as in scenarios/studies.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="STUDY", callback=shipped_path, help="YAML file, as in scenarios/studies.")
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the base, for all points. Repeatable."),

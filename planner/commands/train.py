@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from planner.api import training
-from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose, said
+from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose, shipped_path
 from planner.units.writing import Format
 
 
 def train(
     scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", callback=said, help="YAML file, as in scenarios/training.")
+        Path, typer.Argument(metavar="SCENARIO", callback=shipped_path, help="YAML file, as in scenarios/training.")
     ],
     overrides: Set = None,
     measure: Annotated[

@@ -6,14 +6,16 @@ from typing import Annotated
 import typer
 
 from planner.api import asking, validating
-from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set, said
+from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set, shipped_path
 from planner.units.writing import Format
 
 
 def validate(
     scenario: Annotated[
         Path | None,
-        typer.Argument(metavar="SCENARIO", callback=said, help="YAML file; not with --replay.", show_default=False),
+        typer.Argument(
+            metavar="SCENARIO", callback=shipped_path, help="YAML file; not with --replay.", show_default=False
+        ),
     ] = None,
     device: Device = "cuda:0",
     duration: Annotated[

@@ -28,7 +28,7 @@ def answers_as(*forms: Format) -> Any:
     )
 
 
-def said(context: typer.Context, path: Path | None) -> Path | None:
+def shipped_path(context: typer.Context, path: Path | None) -> Path | None:
     """What `shipped` finds; where a file was named that is not there, a note says which is used.
 
     Not while a shell completes a line.
@@ -43,7 +43,7 @@ Scenario = Annotated[
     Path,
     typer.Argument(
         metavar="SCENARIO",
-        callback=said,
+        callback=shipped_path,
         autocompletion=named,
         help="YAML file, or one that is shipped, e.g. video; `planner init` writes one.",
     ),

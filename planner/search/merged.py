@@ -113,14 +113,14 @@ def weigh(
     tried: list[MergingWay] = []
     objective = loaded.scenario.objective
 
-    def told(option: Option) -> Progress:
+    def progress_of(option: Option) -> Progress:
         of_way = "" if option.way is Merging.NONE else f"merged {option.way}: "
         return lambda text, done: progress(f"{of_way}{text}", done)
 
     def planned(own: Loaded, option: Option, question: Question) -> Plan:
         try:
             return plan_of_one_way(
-                own, catalog, library, created_at=created_at, progress=told(option), shared=option.merged
+                own, catalog, library, created_at=created_at, progress=progress_of(option), shared=option.merged
             )
         except InterruptedSearch as stop:
             tried.append(MergingWay(option, question, stop.plan))
@@ -195,8 +195,8 @@ def until_then(
     if best is None or best.plan is None or not best.feasible:
         return InterruptedSearch(bounded(stop.plan, bound)) if isinstance(stop, InterruptedSearch) else stop
     answer = replace(named(best.plan.recommendation, best.option), lower_bound_usd_per_hour=bound)
-    said = tuple(PlanWarning(what=Statement(code=code)) for code in (Code.INTERRUPTED, Code.WAYS_NOT_COMPARED))
-    warnings = (*said, *(one for one in best.plan.warnings if one not in said))
+    interruptions = tuple(PlanWarning(what=Statement(code=code)) for code in (Code.INTERRUPTED, Code.WAYS_NOT_COMPARED))
+    warnings = (*interruptions, *(one for one in best.plan.warnings if one not in interruptions))
     return InterruptedSearch(replace(best.plan, recommendation=answer, warnings=warnings))
 
 

@@ -189,10 +189,12 @@ def _answered(
 ) -> Plan:
     """The plan with what was found, and all that is said of the fleet that is shown."""
     shown, feasible = found.shown, found.best is not None
-    said = (interruption(search, found),) if found.interrupted else ()
+    interruptions = (interruption(search, found),) if found.interrupted else ()
     if shown is None:
         nothing = replace(NOTHING_TRIED, lower_bound_usd_per_hour=lower_bound_usd_per_hour(questions))
-        return replace(plan, recommendation=nothing, warnings=(*said, *plan.warnings)) if said else plan
+        return (
+            replace(plan, recommendation=nothing, warnings=(*interruptions, *plan.warnings)) if interruptions else plan
+        )
     answer = replace(recommended(questions, shown), feasible=feasible)
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
@@ -209,7 +211,7 @@ def _answered(
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),
         warnings=(
-            *said,
+            *interruptions,
             *plan.warnings,
             *search.warnings_of(shown, today),
         ),

@@ -574,9 +574,9 @@ class FleetSearch:
     def warnings_of(self, shown: Trial, today: date) -> tuple[PlanWarning, ...]:
         """What weakens the answer, the search for it included."""
         cut_off = PlanWarning(what=Statement(code=Code.CUT_OFF))
-        said = self.streams_refused
+        already_warned = self.streams_refused
         warnings = warnings_of(self.question.scenario, self.question.workload, shown, today)
-        return (*(one for one in warnings if one not in said), *([cut_off] if self.cut_off else []))
+        return (*(one for one in warnings if one not in already_warned), *([cut_off] if self.cut_off else []))
 
     @property
     def streams_refused(self) -> tuple[PlanWarning, ...]:

@@ -61,7 +61,7 @@ def too_busy(at: Statement) -> str:
     """How long the busiest GPU would work, and how long were predicted speeds as is likely."""
     work = at.figures["work"]
     band = at_slow_ends(work, at.figures.get("work_at_middle", work))
-    return said(
+    return filled(
         f"the busiest GPU would work {{work:share1}} of the time{band}, with {{headroom:share}} to be kept free", at
     )
 
@@ -128,14 +128,14 @@ def might_do_it(outlook: Statement) -> str:
 def host_work(at: Statement) -> str:
     """What is not in an answer whose requests begin and end at models, and the fewest processors there are for it."""
     instance, of_what = at.subjects
-    has = said(f"; {instance} has {{cores:n}} {of_what}", at) if at.figures else ""
+    has = filled(f"; {instance} has {{cores:n}} {of_what}", at) if at.figures else ""
     return f"decoding and tokenizing on the host are not in this{has}: docs/pipelines.md"
 
 
 def stale_price(at: Statement) -> str:
     """Machines and the date of their price, with its age where the answer has it."""
     instances, as_of = at.subjects
-    age = said(", {days:n} days old; such prices usually change within {usual:n}", at) if at.figures else ""
+    age = filled(", {days:n} days old; such prices usually change within {usual:n}", at) if at.figures else ""
     return f"the price of {instances} is of {as_of}{age}"
 
 
@@ -153,7 +153,9 @@ STATIONS = {
 def station_too_busy(at: Statement) -> str:
     """The kind of station that pipelines ask more of than it can do."""
     kind, _ = at.subjects
-    return said(f"{STATIONS[kind]} would work {{load:share1}} of the time, with {{headroom:share}} to be kept free", at)
+    return filled(
+        f"{STATIONS[kind]} would work {{load:share1}} of the time, with {{headroom:share}} to be kept free", at
+    )
 
 
 def no_station(at: Statement) -> str:
@@ -181,7 +183,7 @@ def encode_rate(of: Statement) -> str:
     """The rate of an engine that encodes, with its preset."""
     gpu, evidence, preset = of.subjects
     at = f"at preset {preset}" if preset else "at a preset that is not stated"
-    return said(f"an engine of {gpu} encodes {{fps:n}} frames a second {at}, which is {evidence}", of)
+    return filled(f"an engine of {gpu} encodes {{fps:n}} frames a second {at}, which is {evidence}", of)
 
 
 IN_TORCH = {
@@ -198,8 +200,8 @@ def computes_in(at: Statement) -> str:
     precision, *with_tf32 = at.subjects
     on = f" on {', '.join(with_tf32)}"
     if precision != "fp32":
-        told = IN_TORCH.get(precision, f"PyTorch computes in {precision}, weights included")
-        return told.format(on=on if with_tf32 else " where a GPU has it")
+        setting = IN_TORCH.get(precision, f"PyTorch computes in {precision}, weights included")
+        return setting.format(on=on if with_tf32 else " where a GPU has it")
     if not with_tf32:
         return "times are of fp32; these GPUs have no TF32"
     return f"times are of fp32, TF32 off; PyTorch as it comes has TF32 on for convolutions{on}: `precision: torch`"
@@ -247,7 +249,7 @@ NAMED_MAX = 24
 """Names that a sentence lists."""
 
 
-def said(template: Template, statement: Statement) -> str:
+def filled(template: Template, statement: Statement) -> str:
     """A template with a statement's subjects and figures in it. LookupError or ValueError where one is missing."""
     if callable(template):
         return template(statement)
@@ -265,18 +267,18 @@ def said(template: Template, statement: Statement) -> str:
 
 def reason(why: Statement) -> str:
     """Why a candidate was rejected, as a clause."""
-    return said(REASONS[why.code], why)
+    return filled(REASONS[why.code], why)
 
 
 def remedies(changes: Sequence[Statement], additions: Sequence[Statement] = ()) -> str:
     """Changes any of which would help, then what must be added to that."""
-    either = ", or ".join(said(REMEDIES[change.code], change) for change in changes)
+    either = ", or ".join(filled(REMEDIES[change.code], change) for change in changes)
     return "; ".join([either, *map(addition, additions)])
 
 
 def addition(one: Statement) -> str:
     """What must be added to a reason or a remedy."""
-    return said(ADDITIONS[one.code], one)
+    return filled(ADDITIONS[one.code], one)
 
 
 def rejection_reason(no: Rejection) -> str:
@@ -305,7 +307,7 @@ def rejection_lines(rejected: Sequence[Rejection]) -> list[str]:
 def warning(one: PlanWarning) -> tuple[str, str]:
     """What weakens an answer, and what to do about it."""
     what, remedy = WARNINGS[one.what.code]
-    return said(what, one.what), remedies(one.remedies) if one.remedies else said(remedy, one.what)
+    return filled(what, one.what), remedies(one.remedies) if one.remedies else filled(remedy, one.what)
 
 
 def warning_line(one: PlanWarning) -> str:
@@ -316,7 +318,7 @@ def warning_line(one: PlanWarning) -> str:
 
 def assumption(one: Statement) -> str:
     """What is assumed, without whom it is about."""
-    return said(ASSUMPTIONS[one.code], one)
+    return filled(ASSUMPTIONS[one.code], one)
 
 
 def assumption_line(one: Statement) -> str:
@@ -327,13 +329,13 @@ def assumption_line(one: Statement) -> str:
 
 def measurement(why: Statement) -> str:
     """Why a measurement would narrow the answer."""
-    return said(MEASUREMENTS[why.code], why)
+    return filled(MEASUREMENTS[why.code], why)
 
 
 def note(what: Statement, rejection: Rejection | None = None) -> str:
     """What helps to read a difference, with why a fleet was rejected."""
     why = f": {rejection_reason(rejection)}" if rejection else ""
-    return f"{said(NOTES[what.code], what)}{why}."
+    return f"{filled(NOTES[what.code], what)}{why}."
 
 
 def named(items: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import pytest
 import typer
 from support.paths import SCENARIOS
 
-from planner.console.options import said
+from planner.console.options import shipped_path
 from planner.console.shipped import named, shipped
 from planner.objects import Scenario
 from simulator.errors import InputError
@@ -49,10 +49,10 @@ def test_what_stands_for_a_file_that_is_not_there_is_named(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("own.yaml").touch()
     context = typer.Context(click.Command("plan"))
-    assert said(context, Path(typed)) == shipped(Path(typed))
+    assert shipped_path(context, Path(typed)) == shipped(Path(typed))
     assert capsys.readouterr() == ("", note)
     context.resilient_parsing = True  # a shell completes the line
-    assert said(context, Path(typed)) == shipped(Path(typed))
+    assert shipped_path(context, Path(typed)) == shipped(Path(typed))
     assert capsys.readouterr() == ("", "")
 
 

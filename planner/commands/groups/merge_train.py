@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from planner.api import modelling
-from planner.console.options import Device, FormJson, Quiet, said
+from planner.console.options import Device, FormJson, Quiet, shipped_path
 from planner.units.writing import Format
 
 
 def train(
     spec: Annotated[
-        Path, typer.Argument(metavar="SPEC", callback=said, help="YAML file with the tasks, e.g. merge/digits.yaml.")
+        Path,
+        typer.Argument(metavar="SPEC", callback=shipped_path, help="YAML file with the tasks, e.g. merge/digits.yaml."),
     ],
     out: Annotated[
         Path | None,

@@ -63,7 +63,7 @@ def profile_of(
         "source": f"{'; '.join(file.source for file in read)}; input {facts['input']}",
         "as_of": max(file.day for file in read),
         "assumptions": _assumptions(read, memory, spread),
-        "doubts": _once(*(file.said.doubts for file in read), doubts),
+        "doubts": _once(*(file.measurements.doubts for file in read), doubts),
     }
     return {key: value for key, value in profile.items() if value is not None}
 
@@ -76,7 +76,7 @@ def _spread(points: Iterable[ToolMeasurement]) -> float | None:
 def _assumptions(read: Sequence[MeasuredFile], memory: "BatchMemory", spread: float | None) -> list[str]:
     """What the profile takes for granted, as the files do or beyond them."""
     return _once(
-        *(file.said.assumptions for file in read),
+        *(file.measurements.assumptions for file in read),
         memory.assumptions,
         [f"Load time was not measured: taken as bytes over {share(LINK_SHARE)} of the host link."],
         ["Spread between runs is not in the files: taken as 0."] if spread is None else [],
@@ -97,11 +97,13 @@ def _named(read: Sequence[MeasuredFile]) -> str:
 
 def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
     """What is said of it, by option or file; empty: nothing. InputError where two say different things."""
-    said = {point.facts[name]: file.path for file in read for point in file.said.points if point.facts.get(name)}
+    files = {
+        point.facts[name]: file.path for file in read for point in file.measurements.points if point.facts.get(name)
+    }
     wish: str | None = getattr(added, name)
     if wish and name == "model":  # a person may call it as the scenario does
         return CANONICAL[name](wish)
-    sayings = [(CANONICAL[name](text), str(path)) for text, path in said.items()]
+    sayings = [(CANONICAL[name](text), str(path)) for text, path in files.items()]
     if wish:
         sayings.append((CANONICAL[name](wish), WISHES[name].split(" ")[0]))
     _demand_one(name, sayings)
@@ -131,7 +133,7 @@ def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
 
 def _demand_processor(read: Sequence[MeasuredFile], gpu: GPU) -> None:
     """InputError where a file is of a processor, and a GPU is said to have run it."""
-    of_processor = next((file for file in read if file.said.by_processor), None)
+    of_processor = next((file for file in read if file.measurements.by_processor), None)
     if of_processor and not gpu.cores:
         what = f"was measured on a processor, and {gpu.name} is a GPU"
         remedy = "Name a processor with --gpu, or measure on the GPU"
@@ -160,24 +162,24 @@ def _demand_all(
 
 
 def _points(read: Sequence[MeasuredFile]) -> list[ToolMeasurement]:
-    return list(chain.from_iterable(file.said.points for file in read))
+    return list(chain.from_iterable(file.measurements.points for file in read))
 
 
 def _unsaid_of_runs(read: Sequence[MeasuredFile], added: Added) -> Iterator[str]:
     """What nobody said of how the model ran."""
     if added.batch is None and not all(point.batch for point in _points(read)):
         yield "batch"
-    if added.gpu_count is None and any(file.said.by_gpus for file in read):
+    if added.gpu_count is None and any(file.measurements.by_gpus for file in read):
         yield "gpu_count"
 
 
 def _unsaid_of_memory(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:
     """What nobody said of what the model holds."""
     points = _points(read)
-    said = [*points, known]
-    if not (added.weight_bytes or _known(said, "weight_bytes", "params")):
+    records = [*points, known]
+    if not (added.weight_bytes or _known(records, "weight_bytes", "params")):
         yield "weights"
-    held = _known(said, "workspace_bytes", "total_bytes") or _layers_hold(points, known)
+    held = _known(records, "workspace_bytes", "total_bytes") or _layers_hold(points, known)
     if added.memory_bytes is None and not held:
         yield "memory"
 
@@ -195,7 +197,7 @@ def _by_batch(read: Sequence[MeasuredFile], added: Added) -> dict[int, ToolMeasu
     """Points by batch; of two that agree the longer, with what either knows of memory."""
     found: dict[int, tuple[ToolMeasurement, str]] = {}
     for file in read:
-        for one in file.said.points:
+        for one in file.measurements.points:
             point = _of_one_gpu(file, one, added)
             batch, place = point.batch or 0, f"{file.path}:{one.line}" if one.line else str(file.path)
             if batch in found:
@@ -206,13 +208,13 @@ def _by_batch(read: Sequence[MeasuredFile], added: Added) -> dict[int, ToolMeasu
 
 def _of_one_gpu(file: MeasuredFile, point: ToolMeasurement, added: Added) -> ToolMeasurement:
     """The point with its batch, as one GPU of the system had it."""
-    count = (added.gpu_count or 1) if file.said.by_gpus else 1
+    count = (added.gpu_count or 1) if file.measurements.by_gpus else 1
     batch = point.batch or added.batch or 0
     if point.column == PER_SAMPLE:
         return replace(point, batch=batch, latency_s=point.latency_s * batch * count)
     if batch % count:
         raise InputError(f"{file.path}: {batch} samples are no equal parts for {count} GPUs. Mend --gpu-count.")
-    if added.batch and len(file.said.points) == 1 and batch != added.batch:
+    if added.batch and len(file.measurements.points) == 1 and batch != added.batch:
         raise InputError(f"{file.path}: says batch {batch}, and --batch {added.batch}. Leave --batch out.")
     return replace(point, batch=batch // count)
 

@@ -28,59 +28,59 @@ def unwrapped(data: Any) -> Any:
     return {**data, **metrics} if isinstance(metrics, dict) else data
 
 
-def read_timm_json(said: TextFile, data: Any) -> Measurements:
+def read_timm_json(file: TextFile, data: Any) -> Measurements:
     """What benchmark.py prints below `--result`."""
     results = data if isinstance(data, list) else [data]
     if failed := next((one for one in results if "error" in one), None):
-        raise said.refuse(f"holds an error of {failed.get('model', 'a model')}", "Leave that model out")
-    return Measurements(tool="timm benchmark.py", points=tuple(timm_point(said, one) for one in results))
+        raise file.refuse(f"holds an error of {failed.get('model', 'a model')}", "Leave that model out")
+    return Measurements(tool="timm benchmark.py", points=tuple(timm_point(file, one) for one in results))
 
 
-def read_vllm(said: TextFile, data: Mapping[str, Any]) -> Measurements:
+def read_vllm(file: TextFile, data: Mapping[str, Any]) -> Measurements:
     """`vllm bench latency`: the same batch again and again, from prompts to the ends of its answers."""
     if "avg_latency" not in data:
-        raise said.refuse(NOT_FIXED, FIXED)
-    mean_s = number(said, data["avg_latency"], "avg_latency")
+        raise file.refuse(NOT_FIXED, FIXED)
+    mean_s = number(file, data["avg_latency"], "avg_latency")
     runs = data.get("latencies")
     spread = None
     if isinstance(runs, list) and runs:
-        times = [number(said, one, "latencies") for one in runs]
+        times = [number(file, one, "latencies") for one in runs]
         found = sum(times) / len(times)
-        agree(said, mean_s, found, "avg_latency in s")
+        agree(file, mean_s, found, "avg_latency in s")
         spread = (sum((one - found) ** 2 for one in times) / len(times)) ** 0.5 / found
     point = ToolMeasurement(latency_s=mean_s, spread=spread, facts={"runtime": "vllm"})
     return Measurements(tool="vllm bench latency", points=(point,), doubts=(STATIC,))
 
 
-def _demand_one_client(said: TextFile, config: Mapping[str, Any]) -> None:
+def _demand_one_client(file: TextFile, config: Mapping[str, Any]) -> None:
     """InputError where requests waited for those of other clients."""
     clients = str(_ending(config, "concurrency") or "unsaid")
     if clients != ALONE:
-        raise said.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
+        raise file.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
 
 
-def _batch_size(said: TextFile, config: Mapping[str, Any]) -> int | None:
+def _batch_size(file: TextFile, config: Mapping[str, Any]) -> int | None:
     """Of each request; None where the configuration names none."""
     batch = next((value for key, value in config.items() if "batch_size" in key), None)
-    return None if batch is None else whole(said, batch, "batch_size")
+    return None if batch is None else whole(file, batch, "batch_size")
 
 
-def read_genai_perf(said: TextFile, data: Mapping[str, Any]) -> Measurements:
+def read_genai_perf(file: TextFile, data: Mapping[str, Any]) -> Measurements:
     """GenAI-Perf's or AIPerf's export; of embeddings and rankings, whose requests are fixed work, for one client."""
     latency = data.get("request_latency")
     if not isinstance(latency, dict):
-        raise said.refuse("has no request_latency", "Name profile_export_genai_perf.json")
+        raise file.refuse("has no request_latency", "Name profile_export_genai_perf.json")
     if any(part in key for key in data for part in SERVED):
-        raise said.refuse(NOT_FIXED, FIXED)
+        raise file.refuse(NOT_FIXED, FIXED)
     config = _flat(data.get("input_config", {}))
-    _demand_one_client(said, config)
+    _demand_one_client(file, config)
     if latency.get("unit") not in ("ms", None):
-        raise said.refuse(f"has request_latency in {latency['unit']}", "Export it in ms")
+        raise file.refuse(f"has request_latency in {latency['unit']}", "Export it in ms")
     model = _ending(config, "model_names", "model", "models.items.0.name")
     version = data.get("aiperf_version")
     point = ToolMeasurement(
-        batch=_batch_size(said, config),
-        latency_s=number(said, latency.get("avg"), "request_latency.avg") / 1e3,
+        batch=_batch_size(file, config),
+        latency_s=number(file, latency.get("avg"), "request_latency.avg") / 1e3,
         facts={"model": str(model)} if model else {},
     )
     return Measurements(
@@ -88,15 +88,15 @@ def read_genai_perf(said: TextFile, data: Mapping[str, Any]) -> Measurements:
         as_of=_day(data.get("start_time")),
         points=(point,),
         assumptions=("Times are whole requests of one client, its network too.",),
-        doubts=_failed(said, data),
+        doubts=_failed(file, data),
     )
 
 
-def _failed(said: TextFile, data: Mapping[str, Any]) -> tuple[str, ...]:
+def _failed(file: TextFile, data: Mapping[str, Any]) -> tuple[str, ...]:
     """A doubt where requests failed, whose times are not in the mean."""
     errors = data.get("error_request_count")
     count = errors.get("avg") if isinstance(errors, dict) else None
-    return (f"{whole(said, count, 'error_request_count')} requests failed: measure it again.",) if count else ()
+    return (f"{whole(file, count, 'error_request_count')} requests failed: measure it again.",) if count else ()
 
 
 def _ending(config: Mapping[str, Any], *ends: str) -> Any:

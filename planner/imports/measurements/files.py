@@ -60,7 +60,7 @@ class MeasuredFile:
     """A file that was read."""
 
     path: Path
-    said: Measurements
+    measurements: Measurements
     digest: str
     day: str
     """ISO date that it states, else that of the file."""
@@ -68,7 +68,7 @@ class MeasuredFile:
     @property
     def source(self) -> str:
         """`trtexec 8.5.0: yolo.log (sha256 0123456789abcdef)`."""
-        return f"{self.said.tool}: {self.path.name} (sha256 {self.digest})"
+        return f"{self.measurements.tool}: {self.path.name} (sha256 {self.digest})"
 
 
 def _size(written: str) -> str:
@@ -92,9 +92,9 @@ CANONICAL = {
 
 
 def _read(path: Path, form: MeasurementFormat | None) -> MeasuredFile:
-    said, raw = read_measurements(path, form)
-    day = said.as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
-    return MeasuredFile(path, said, sha256(raw).hexdigest()[:DIGEST], day)
+    measurements, raw = read_measurements(path, form)
+    day = measurements.as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    return MeasuredFile(path, measurements, sha256(raw).hexdigest()[:DIGEST], day)
 
 
 def measured_files(files: Sequence[Path], form: MeasurementFormat | None, added: Added) -> Sequence[MeasuredFile]:
@@ -109,26 +109,28 @@ def measured_files(files: Sequence[Path], form: MeasurementFormat | None, added:
 
 
 def _of_batch(file: MeasuredFile, batch: int) -> MeasuredFile:
-    if said := next((one.batch for one in file.said.points if one.batch not in (None, batch)), None):
-        raise InputError(f"{file.path}: says batch {said}, and --batch {batch}. Mend --batch.")
-    points = tuple(replace(one, batch=batch) for one in file.said.points)
-    return replace(file, said=replace(file.said, points=points))
+    if own := next((one.batch for one in file.measurements.points if one.batch not in (None, batch)), None):
+        raise InputError(f"{file.path}: says batch {own}, and --batch {batch}. Mend --batch.")
+    points = tuple(replace(one, batch=batch) for one in file.measurements.points)
+    return replace(file, measurements=replace(file.measurements, points=points))
 
 
 def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
     """The file's points under one column, of one model at one input in one runtime."""
-    points = [point for point in file.said.points if point.column == added.column] or list(file.said.points)
+    points = [point for point in file.measurements.points if point.column == added.column] or list(
+        file.measurements.points
+    )
     for fact in ("model", "input", "runtime"):
         points = _of_one(file, points, fact, getattr(added, fact))
     _demand_one_column(file, points, added.column)
-    return replace(file, said=replace(file.said, points=tuple(points)))
+    return replace(file, measurements=replace(file.measurements, points=tuple(points)))
 
 
 def _demand_one_column(file: MeasuredFile, points: Sequence[ToolMeasurement], wish: str | None) -> None:
     """InputError where these points of the file are of several columns, or of another than was wished."""
     found = {point.column for point in points}
     if len(found) > 1 or (wish and wish not in found):
-        columns = list(dict.fromkeys(point.column for point in file.said.points))
+        columns = list(dict.fromkeys(point.column for point in file.measurements.points))
         listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
         raise InputError(f"{file.path}: has the columns {listed}.{_hint(wish, columns)} Name one with --column.")
 

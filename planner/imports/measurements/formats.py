@@ -81,65 +81,65 @@ def read_measurements(path: Path, name: MeasurementFormat | None = None) -> tupl
         return _read(TextFile(printable(str(path)), decoded(raw)), name), raw
 
 
-def _read(said: TextFile, name: MeasurementFormat | None) -> Measurements:
-    if not said.text.strip():
-        raise said.refuse("is empty", "Name what a tool wrote")
-    body = said.text.split(f"{RESULT}\n", 1)[-1].lstrip()
-    if body[:1] in ("{", "[") and not is_text(said, name):
-        return _read_json(said, parse_json(body.encode()), name)
-    return _read_text(said, name)
+def _read(file: TextFile, name: MeasurementFormat | None) -> Measurements:
+    if not file.text.strip():
+        raise file.refuse("is empty", "Name what a tool wrote")
+    body = file.text.split(f"{RESULT}\n", 1)[-1].lstrip()
+    if body[:1] in ("{", "[") and not is_text(file, name):
+        return _read_json(file, parse_json(body.encode()), name)
+    return _read_text(file, name)
 
 
-def _read_text(said: TextFile, name: MeasurementFormat | None) -> Measurements:
-    found = name or _by_columns(said) or _by_mark(said)
+def _read_text(file: TextFile, name: MeasurementFormat | None) -> Measurements:
+    found = name or _by_columns(file) or _by_mark(file)
     if found is None:
-        raise _unknown_table(said)
+        raise _unknown_table(file)
     form = FORMATS[found]
     if form.json:
-        raise said.refuse(f"is no JSON, and {found} is", KNOWN)
+        raise file.refuse(f"is no JSON, and {found} is", KNOWN)
     if form.columns:
-        said.demand_commas()
-    if lacking := [column for column in form.columns if column not in said.columns]:
-        raise said.refuse(f"has no column `{lacking[0]}`", f"A {found} file has {', '.join(form.columns)}", 1)
-    read = form.read(said)
+        file.demand_commas()
+    if lacking := [column for column in form.columns if column not in file.columns]:
+        raise file.refuse(f"has no column `{lacking[0]}`", f"A {found} file has {', '.join(form.columns)}", 1)
+    read = form.read(file)
     if not read.points:
-        raise said.refuse("holds no row", "Measure at least one batch")
+        raise file.refuse("holds no row", "Measure at least one batch")
     return read
 
 
-def _unknown_table(said: TextFile) -> InputError:
-    columns = set(said.columns)
+def _unknown_table(file: TextFile) -> InputError:
+    columns = set(file.columns)
     if table := next((one for one in OTHER_TABLES if one[0] <= columns), None):
-        return said.refuse(table[1], table[2])
-    said.demand_commas()
-    return said.refuse(UNKNOWN, KNOWN)
+        return file.refuse(table[1], table[2])
+    file.demand_commas()
+    return file.refuse(UNKNOWN, KNOWN)
 
 
 UNKNOWN = "is of no format that is known by its content"
 KNOWN = f"Name its format with --format, one of {', '.join(MeasurementFormat)}"
 
 
-def is_text(said: TextFile, name: MeasurementFormat | None) -> bool:
+def is_text(file: TextFile, name: MeasurementFormat | None) -> bool:
     """Whether a text that begins like JSON is none: PyTorch's table and trtexec's log begin with a bracket too."""
-    return not FORMATS[name].json if name else _by_mark(said) is not None
+    return not FORMATS[name].json if name else _by_mark(file) is not None
 
 
-def _by_mark(said: TextFile) -> MeasurementFormat | None:
-    head = said.text[:MARK_WITHIN] + said.text[-MARK_WITHIN:]
+def _by_mark(file: TextFile) -> MeasurementFormat | None:
+    head = file.text[:MARK_WITHIN] + file.text[-MARK_WITHIN:]
     return next((name for name, form in FORMATS.items() if any(mark in head for mark in form.marks)), None)
 
 
-def _by_columns(said: TextFile) -> MeasurementFormat | None:
-    columns = said.columns
+def _by_columns(file: TextFile) -> MeasurementFormat | None:
+    columns = file.columns
     return next((name for name, form in FORMATS.items() if form.columns and {*form.columns} <= {*columns}), None)
 
 
-def _read_json(said: TextFile, data: Any, name: MeasurementFormat | None) -> Measurements:
+def _read_json(file: TextFile, data: Any, name: MeasurementFormat | None) -> Measurements:
     data = documents.unwrapped(data)
     entries = data if isinstance(data, list) else [data]
     if not entries or not all(isinstance(one, dict) for one in entries):
-        raise said.refuse("holds no records", KNOWN)
+        raise file.refuse("holds no records", KNOWN)
     found = name or next((name for name, form in FORMATS.items() if form.keys & entries[0].keys()), None)
     if found is None or not isinstance(data, FORMATS[found].json):
-        raise said.refuse(UNKNOWN, KNOWN)
-    return FORMATS[found].read(said, data)
+        raise file.refuse(UNKNOWN, KNOWN)
+    return FORMATS[found].read(file, data)

@@ -21,9 +21,9 @@ SHIFT = {"latency_s": 3, "workspace_bytes": -6, "slack_bytes": -6}
 """Powers of ten from a profile's unit to the column's; decimal, so that nothing is rounded."""
 
 
-def is_whole(said: TextFile) -> bool:
+def is_whole(file: TextFile) -> bool:
     """True where a table has all that a profile holds."""
-    return set(said.columns) >= WHOLE
+    return set(file.columns) >= WHOLE
 
 
 def text_of(raw: Mapping[str, Any]) -> str:
@@ -38,15 +38,15 @@ def text_of(raw: Mapping[str, Any]) -> str:
     return csv_text(["batch", *(SERIES[key] for key in series), *shared], rows)
 
 
-def profile_json(said: TextFile) -> dict[str, Any]:
+def profile_json(file: TextFile) -> dict[str, Any]:
     """The profile's JSON of such a CSV. InputError where rows differ in what is said of all."""
-    rows = list(said.rows())
-    shared = _shared(said, rows)
-    raw = _nested(said, {column: text for column, text in shared.items() if text})
-    weights = _said_weights(said, raw)
+    rows = list(file.rows())
+    shared = _shared(file, rows)
+    raw = _nested(file, {column: text for column, text in shared.items() if text})
+    weights = _said_weights(file, raw)
     for key, column in SERIES.items():
         found = {
-            str(whole(said, row["batch"], "batch", line)): _value(said, key, row[column], weights, line)
+            str(whole(file, row["batch"], "batch", line)): _value(file, key, row[column], weights, line)
             for line, row in rows
             if row.get(column)
         }
@@ -55,24 +55,24 @@ def profile_json(said: TextFile) -> dict[str, Any]:
     return {**raw, "schema": raw.get("schema", SCHEMA)}
 
 
-def _demand_same(said: TextFile, line: int, row: Mapping[str, str], shared: Mapping[str, str]) -> None:
+def _demand_same(file: TextFile, line: int, row: Mapping[str, str], shared: Mapping[str, str]) -> None:
     """InputError where a row says something else of what holds for all."""
     if different := next((column for column, text in shared.items() if row[column] != text), None):
-        raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
+        raise file.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
 
 
-def _shared(said: TextFile, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
+def _shared(file: TextFile, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
     """What the first row says of all batches. InputError where the rows are no profile."""
     if not rows:
-        raise said.refuse("holds no row", "Write one for each batch size")
+        raise file.refuse("holds no row", "Write one for each batch size")
     first = rows[0][1]
     if "batch" not in first:
-        raise said.refuse("has no column `batch`", "Write a row for each batch size", 1)
+        raise file.refuse("has no column `batch`", "Write a row for each batch size", 1)
     shared = {column: text for column, text in first.items() if column not in ("batch", *SERIES.values())}
     for line, row in rows:
-        _demand_same(said, line, row, shared)
+        _demand_same(file, line, row, shared)
     if len({row["batch"] for _, row in rows}) < len(rows):
-        raise said.refuse("has a batch size twice", "Keep one row of each")
+        raise file.refuse("has a batch size twice", "Keep one row of each")
     return shared
 
 
@@ -82,11 +82,11 @@ def _weights(raw: Mapping[str, Any]) -> Decimal:
     return Decimal(repr(whole_bytes))
 
 
-def _said_weights(said: TextFile, raw: Mapping[str, Any]) -> Decimal:
+def _said_weights(file: TextFile, raw: Mapping[str, Any]) -> Decimal:
     try:
         return _weights(raw)
     except (ArithmeticError, LookupError, TypeError):
-        raise said.refuse("weight_bytes or layers hold no number of bytes", "Leave them as exported", 2) from None
+        raise file.refuse("weight_bytes or layers hold no number of bytes", "Leave them as exported", 2) from None
 
 
 def _cell(key: str, value: Any, weights: Decimal) -> str:
@@ -96,15 +96,15 @@ def _cell(key: str, value: Any, weights: Decimal) -> str:
     return f"{exact.scaleb(SHIFT[key]).normalize():f}"
 
 
-def _value(said: TextFile, key: str, cell: str, weights: Decimal, line: int) -> Any:
+def _value(file: TextFile, key: str, cell: str, weights: Decimal, line: int) -> Any:
     if key == "doubted":
         return cell
     if key == "slack_bytes" and cell.strip() == "0":
         return 0
-    number(said, cell, SERIES[key], line)
+    number(file, cell, SERIES[key], line)
     exact = Decimal(cell.strip()).scaleb(-SHIFT[key]) - (weights if key == "workspace_bytes" else 0)
     if exact < 0:
-        raise said.refuse(f"{SERIES[key]} {cell} is less than the weights", "Write weights and batch together", line)
+        raise file.refuse(f"{SERIES[key]} {cell} is less than the weights", "Write weights and batch together", line)
     return float(exact)
 
 
@@ -120,7 +120,7 @@ def _flat(raw: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]
             yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _nested(said: TextFile, flat: Mapping[str, str]) -> dict[str, Any]:
+def _nested(file: TextFile, flat: Mapping[str, str]) -> dict[str, Any]:
     raw: dict[str, Any] = {}
     for name, written in flat.items():
         *outer, key = name.split(".")
@@ -128,16 +128,16 @@ def _nested(said: TextFile, flat: Mapping[str, str]) -> dict[str, Any]:
         for step in outer:
             place = place.setdefault(step, {}) if isinstance(place, dict) else None
         if not isinstance(place, dict):
-            raise said.refuse(f"has {quoted(name)} beside a column of what it is part of", "Keep one of them", 1)
-        place[key] = written if name in TEXTS else _json(said, name, written)
+            raise file.refuse(f"has {quoted(name)} beside a column of what it is part of", "Keep one of them", 1)
+        place[key] = written if name in TEXTS else _json(file, name, written)
     return raw
 
 
-def _json(said: TextFile, name: str, written: str) -> Any:
+def _json(file: TextFile, name: str, written: str) -> Any:
     try:
         return parse_json(written.encode())
     except FileError:
-        raise said.refuse(f"{name} is not JSON: {quoted(written)}", "Leave it as it was exported", 2) from None
+        raise file.refuse(f"{name} is not JSON: {quoted(written)}", "Leave it as it was exported", 2) from None
 
 
 TEXTS = frozenset(

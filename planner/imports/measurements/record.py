@@ -54,31 +54,31 @@ class Measurements:
     doubts: tuple[str, ...] = ()
 
 
-def number(said: TextFile, text: object, what: str, line: int = 0) -> float:
+def number(file: TextFile, text: object, what: str, line: int = 0) -> float:
     """A figure above 0 and finite, or an InputError."""
     try:
         value = float(str(text).strip())
     except ValueError:
-        raise said.refuse(f"{what} must be a number, got {quoted(str(text))}", "Mend the file", line) from None
+        raise file.refuse(f"{what} must be a number, got {quoted(str(text))}", "Mend the file", line) from None
     if not math.isfinite(value) or value <= 0:
-        raise said.refuse(f"{what} must be above 0 and finite, got {quoted(str(text))}", "Mend the file", line)
+        raise file.refuse(f"{what} must be above 0 and finite, got {quoted(str(text))}", "Mend the file", line)
     return value
 
 
-def whole(said: TextFile, text: object, what: str, line: int = 0) -> int:
+def whole(file: TextFile, text: object, what: str, line: int = 0) -> int:
     """The same of a whole number."""
-    value = number(said, text, what, line)
+    value = number(file, text, what, line)
     if value != int(value) or value > 1_000_000:
         wrong = f"{what} must be a whole number up to a million, got {quoted(str(text))}"
-        raise said.refuse(wrong, "Mend the file", line)
+        raise file.refuse(wrong, "Mend the file", line)
     return int(value)
 
 
-def agree(said: TextFile, one: float, other: float, what: str, line: int = 0) -> None:
+def agree(file: TextFile, one: float, other: float, what: str, line: int = 0) -> None:
     """An InputError where a file says one thing twice, and not alike."""
     if abs(math.log(one / other)) > AGREE:
         wrong = f"says {what} twice, and not alike: {one:.4g} and {other:.4g}"
-        raise said.refuse(wrong, "Measure it again", line)
+        raise file.refuse(wrong, "Measure it again", line)
 
 
 def plain_name(written: str) -> str:

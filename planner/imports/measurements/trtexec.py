@@ -51,9 +51,9 @@ MARKS = ("TensorRT.trtexec", "=== Performance summary ===")
 """In every log, and in the part of it that people keep."""
 
 
-def read_log(said: TextFile) -> Measurements:
+def read_log(file: TextFile) -> Measurements:
     """The mean GPU compute time of each run: several may have written into one file."""
-    runs = list(_runs(said))
+    runs = list(_runs(file))
     points = tuple(_point(run, line) for line, run in runs)
     return Measurements(
         tool=f"trtexec {_version(runs[0][1])}".rstrip(),
@@ -63,90 +63,90 @@ def read_log(said: TextFile) -> Measurements:
     )
 
 
-def _runs(said: TextFile) -> Iterator[tuple[int, TextFile]]:
+def _runs(file: TextFile) -> Iterator[tuple[int, TextFile]]:
     """The line at which each run begins, and what it said; of a log that was cut out, what there is."""
-    begins = sorted({0, *(found.start() for found in STARTED.finditer(said.text))})
-    for begin, end in zip(begins, [*begins[1:], len(said.text)], strict=True):
-        text = said.text[begin:end]
+    begins = sorted({0, *(found.start() for found in STARTED.finditer(file.text))})
+    for begin, end in zip(begins, [*begins[1:], len(file.text)], strict=True):
+        text = file.text[begin:end]
         if STARTED.match(text) or COMPUTE.search(text) or len(begins) == 1:
-            yield said.text.count("\n", 0, begin) + 1, TextFile(said.path, text)
+            yield file.text.count("\n", 0, begin) + 1, TextFile(file.path, text)
 
 
-def _point(said: TextFile, line: int) -> ToolMeasurement:
+def _point(file: TextFile, line: int) -> ToolMeasurement:
     """One run."""
-    _demand_passed(said, line)
-    computed = _computed(said, line)
-    _demand_one_stream(said, line)
-    time_ms = number(said, computed, "GPU Compute Time", line)
-    _same_average(said, time_ms)
-    command = COMMAND.search(said.text)
+    _demand_passed(file, line)
+    computed = _computed(file, line)
+    _demand_one_stream(file, line)
+    time_ms = number(file, computed, "GPU Compute Time", line)
+    _same_average(file, time_ms)
+    command = COMMAND.search(file.text)
     words = command[2] if command else ""
-    dimensions = (_first(BINDING, said) or _first(SHAPES, said) or "").split("x")
+    dimensions = (_first(BINDING, file) or _first(SHAPES, file) or "").split("x")
     return ToolMeasurement(
         line=line,
-        batch=_batch(said, dimensions),
+        batch=_batch(file, dimensions),
         latency_s=time_ms / 1e3,
-        facts=_facts(said, words, dimensions),
-        weight_bytes=_size(ENGINE_BYTES, said, MIB),
-        workspace_bytes=_size(CONTEXT_BYTES, said, MIB) or _size(ACTIVATION_BYTES, said),
+        facts=_facts(file, words, dimensions),
+        weight_bytes=_size(ENGINE_BYTES, file, MIB),
+        workspace_bytes=_size(CONTEXT_BYTES, file, MIB) or _size(ACTIVATION_BYTES, file),
     )
 
 
-def _demand_passed(said: TextFile, line: int) -> None:
-    ended = ENDED.search(said.text)
-    whole_log = STARTED.match(said.text) is not None
+def _demand_passed(file: TextFile, line: int) -> None:
+    ended = ENDED.search(file.text)
+    whole_log = STARTED.match(file.text) is not None
     if (ended and ended[1] != "PASSED") or (whole_log and not ended):
-        raise said.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
+        raise file.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
 
 
-def _computed(said: TextFile, line: int) -> str:
+def _computed(file: TextFile, line: int) -> str:
     """The one mean GPU compute time of a run."""
-    computed: list[str] = [one or other for one, other in COMPUTE.findall(said.text)]
+    computed: list[str] = [one or other for one, other in COMPUTE.findall(file.text)]
     if not computed:
-        raise said.refuse("has no `GPU Compute Time`", "Let trtexec time the engine (not --buildOnly)", line)
+        raise file.refuse("has no `GPU Compute Time`", "Let trtexec time the engine (not --buildOnly)", line)
     if len(computed) > 1:
-        raise said.refuse("has several summaries below each other", "Keep one, or whole logs with their commands", line)
+        raise file.refuse("has several summaries below each other", "Keep one, or whole logs with their commands", line)
     return computed[0]
 
 
-def _demand_one_stream(said: TextFile, line: int) -> None:
-    if int(_first(STREAMS, said) or 1) > 1:
+def _demand_one_stream(file: TextFile, line: int) -> None:
+    if int(_first(STREAMS, file) or 1) > 1:
         wrong = "is of several streams at once, whose batches disturb each other"
-        raise said.refuse(wrong, "Run it with --streams=1", line)
+        raise file.refuse(wrong, "Run it with --streams=1", line)
 
 
-def _same_average(said: TextFile, mean_ms: float) -> None:
+def _same_average(file: TextFile, mean_ms: float) -> None:
     """The averages of tens of runs and the average of all are of the same runs."""
-    groups = [(int(count), number(said, ms, "GPU latency")) for count, ms in AVERAGES.findall(said.text)]
+    groups = [(int(count), number(file, ms, "GPU latency")) for count, ms in AVERAGES.findall(file.text)]
     if groups:
         runs = sum(count for count, _ in groups)
-        agree(said, mean_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
+        agree(file, mean_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
 
 
-def _demand_as_asked(said: TextFile, asked: str | None, bound: str) -> None:
+def _demand_as_asked(file: TextFile, asked: str | None, bound: str) -> None:
     """InputError where another batch ran than was asked for."""
     if asked and bound and asked != bound:
-        raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
+        raise file.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
 
 
-def _batch(said: TextFile, dimensions: Sequence[str]) -> int | None:
+def _batch(file: TextFile, dimensions: Sequence[str]) -> int | None:
     """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
     bound = dimensions[0] if len(dimensions) > 1 else ""
-    asked, implicit = _first(ASKED, said), _first(IMPLICIT, said)
+    asked, implicit = _first(ASKED, file), _first(IMPLICIT, file)
     if not implicit:
-        _demand_as_asked(said, asked, bound)
+        _demand_as_asked(file, asked, bound)
     beside = implicit if implicit != "1" else None  # one beside the shapes that is 1 may be any of theirs
     found = beside or asked or bound or implicit
-    return whole(said, found, "the batch") if found else None
+    return whole(file, found, "the batch") if found else None
 
 
-def _facts(said: TextFile, command: str, dimensions: Sequence[str]) -> dict[str, str]:
-    files = (_first(pattern, said) for pattern in (MODEL, LOADED, FILE))
+def _facts(file: TextFile, command: str, dimensions: Sequence[str]) -> dict[str, str]:
+    files = (_first(pattern, file) for pattern in (MODEL, LOADED, FILE))
     facts = {
         "model": bare_name(next(filter(None, files), "")),
-        "gpu": (_first(DEVICE, said) or "").strip(),
+        "gpu": (_first(DEVICE, file) or "").strip(),
         "runtime": "tensorrt",
-        "precision": _precision(said, command),
+        "precision": _precision(file, command),
         "input": "x".join(dimensions[1:]),
     }
     return {name: value for name, value in facts.items() if value}
@@ -157,29 +157,29 @@ def _named_precision(command: str) -> str:
     return next((name for name, flag in FLAGS if flag in command.split()), "")
 
 
-def _precision(said: TextFile, command: str) -> str:
+def _precision(file: TextFile, command: str) -> str:
     """Lowest that the build may use; empty where an engine was loaded whose build is not in the log."""
-    named, built = _named_precision(command), _first(PRECISION, said)
-    if named or _first(LOADED, said) or not built:
+    named, built = _named_precision(command), _first(PRECISION, file)
+    if named or _first(LOADED, file) or not built:
         return named
     reduced = next((name for name in ("int8", "bf16", "fp16") if name.upper() in built), "")
-    may_use_tf32 = int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
+    may_use_tf32 = int(_first(CAPABILITY, file) or 0) >= TF32_SINCE and "--noTF32" not in command
     return reduced or ("tf32" if may_use_tf32 else "fp32")
 
 
-def _version(said: TextFile) -> str:
+def _version(file: TextFile) -> str:
     """`8.5.0`, also where a log has `8500` alone, and `10.1.0` for `100100`; empty where it says none."""
-    if found := _first(VERSION, said):
+    if found := _first(VERSION, file):
         return found
-    command = COMMAND.search(said.text)
+    command = COMMAND.search(file.text)
     packed = (command[1] or "") if command else ""
     major = len(packed) - 4 if len(packed) > 4 else 1
     parts = (packed[:major], packed[major:-2], packed[-2:])
     return ".".join(str(int(part)) for part in parts if part)
 
 
-def _day(said: TextFile) -> str:
-    found = DAY.search(said.text)
+def _day(file: TextFile) -> str:
+    found = DAY.search(file.text)
     if not found:
         return ""
     month, day, year = map(int, found.groups())
@@ -189,25 +189,25 @@ def _day(said: TextFile) -> str:
         return ""
 
 
-def _size(pattern: re.Pattern[str], said: TextFile, unit: int = 1) -> float | None:
-    found = _first(pattern, said)
+def _size(pattern: re.Pattern[str], file: TextFile, unit: int = 1) -> float | None:
+    found = _first(pattern, file)
     return float(found) * unit if found and float(found) else None
 
 
-def _first(pattern: re.Pattern[str], said: TextFile) -> str | None:
-    found = pattern.search(said.text)
+def _first(pattern: re.Pattern[str], file: TextFile) -> str | None:
+    found = pattern.search(file.text)
     return found[1] if found else None
 
 
-def read_times(said: TextFile, runs: list[Any]) -> Measurements:
+def read_times(file: TextFile, runs: list[Any]) -> Measurements:
     """`--exportTimes`: a record for each run."""
     times = []
     for run in runs:
-        time_ms = number(said, run.get("computeMs"), "computeMs")
+        time_ms = number(file, run.get("computeMs"), "computeMs")
         if {"startComputeMs", "endComputeMs"} <= run.keys():
-            end, start = (_any_number(said, run[key], key) for key in ("endComputeMs", "startComputeMs"))
+            end, start = (_any_number(file, run[key], key) for key in ("endComputeMs", "startComputeMs"))
             if abs(end - start - time_ms) > max(0.01, 0.05 * time_ms):
-                raise said.refuse(
+                raise file.refuse(
                     f"computeMs is {time_ms:g}, and from its start to its end {end - start:g}", "Export it again"
                 )
         times.append(time_ms / 1e3)
@@ -217,26 +217,26 @@ def read_times(said: TextFile, runs: list[Any]) -> Measurements:
     return Measurements(tool="trtexec --exportTimes", points=(point,), assumptions=(OVERLAP,))
 
 
-def _any_number(said: TextFile, value: object, what: str) -> float:
+def _any_number(file: TextFile, value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise said.refuse(f"{what} must be a number", "Export it again")
+        raise file.refuse(f"{what} must be a number", "Export it again")
     return float(value)
 
 
-def read_layers(said: TextFile, entries: list[Any]) -> Measurements:
+def read_layers(file: TextFile, entries: list[Any]) -> Measurements:
     """`--exportProfile`: how often all ran, then a record for each layer."""
-    count = whole(said, entries[0].get("count"), "count")
+    count = whole(file, entries[0].get("count"), "count")
     total_ms = 0.0
     for layer in entries[1:]:
-        average_ms = _any_number(said, layer.get("averageMs"), "averageMs")
-        time_ms = _any_number(said, layer.get("timeMs"), "timeMs")
+        average_ms = _any_number(file, layer.get("averageMs"), "averageMs")
+        time_ms = _any_number(file, layer.get("timeMs"), "timeMs")
         if average_ms < 0 or time_ms < 0:
-            raise said.refuse("has a layer of less than 0 ms", "Export it again")
+            raise file.refuse("has a layer of less than 0 ms", "Export it again")
         if abs(time_ms - count * average_ms) > max(0.01 * count, 0.05 * time_ms):
             wrong = f"timeMs is {time_ms:g}, and {count} runs of averageMs are {count * average_ms:g}"
-            raise said.refuse(wrong, "Export it again")
+            raise file.refuse(wrong, "Export it again")
         total_ms += average_ms
     point = ToolMeasurement(
-        latency_s=number(said, total_ms, "the sum of averageMs") / 1e3, facts={"runtime": "tensorrt"}
+        latency_s=number(file, total_ms, "the sum of averageMs") / 1e3, facts={"runtime": "tensorrt"}
     )
     return Measurements(tool="trtexec --exportProfile", points=(point,), assumptions=(OVERLAP, LAYER_BY_LAYER))

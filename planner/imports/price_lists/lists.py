@@ -145,10 +145,10 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     found: dict[Key, ListedPrice] = {}
     unknown: dict[str, None] = {}
     for source in sources:
-        file, said = _read(source, catalog)
-        prices = joined(one for one in said if isinstance(one, ListedPrice))
+        file, rows_read = _read(source, catalog)
+        prices = joined(one for one in rows_read if isinstance(one, ListedPrice))
         _demand_named(file, prices.values())
-        unknown |= dict.fromkeys(one for one in said if isinstance(one, str))
+        unknown |= dict.fromkeys(one for one in rows_read if isinstance(one, str))
         rows |= _as_rows(prices, source, file)
         found |= prices
     if not found:

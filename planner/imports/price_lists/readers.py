@@ -86,8 +86,8 @@ def _sized_kind(file: ListFile, row: Mapping[str, str], gpus: int) -> str | None
 def _sizes_gb(info: str, gpus: int) -> list[float] | list[None]:
     """What one GPU's memory may be, of what is said of it or of all; one None where nothing is."""
     sizes = [int(size) for size in GPU_MIB.findall(info)]
-    said = [size / (1024 if size > SMALLEST_MIB else 1) for size in reversed(sizes) if size]
-    return [size_gb / among for size_gb in said for among in (gpus, 1)] or [None]
+    sizes_gb = [size / (1024 if size > SMALLEST_MIB else 1) for size in reversed(sizes) if size]
+    return [size_gb / among for size_gb in sizes_gb for among in (gpus, 1)] or [None]
 
 
 def gpuhunt(file: ListFile) -> Iterator[ListedPrice | str]:

@@ -122,11 +122,11 @@ class ServingSettings:
     def unread(self, *read: str) -> str:
         """`--task, --max_length 512`: what no scenario holds, and is not of `read`. Only numbers are shown."""
         kept, models = {*read, *(PRECISION_KEYS if self.precision else ())}, {self.model, self.named}
-        told = [(name, value) for place in self.places[:-1] for name, value in place.items()]
-        told += [(name, "") for name in self.places[-1]]
+        settings = [(name, value) for place in self.places[:-1] for name, value in place.items()]
+        settings += [(name, "") for name in self.places[-1]]
         shown = [
             _shown(name, value)
-            for name, value in told
+            for name, value in settings
             if _key(name) not in kept and not (_key(name) in (*MODEL_KEYS, CALLED) and value in models)
         ]
         return ", ".join(dict.fromkeys(shown))

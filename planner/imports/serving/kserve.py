@@ -130,8 +130,8 @@ def _notes(document: Part, batch: int | None) -> Iterator[str]:
     batches = f", batches up to {batch}" if batch else ""
     yield f"{_format(document)}{of_file}{batches}"
     replicas = {key: predictor.at(f"{key}Replicas").whole() for key in ("min", "max")}
-    said = [f"{key}Replicas {count}" for key, count in replicas.items() if count is not None]
-    yield ", ".join([_gpus(server), *said])
+    bounds = [f"{key}Replicas {count}" for key, count in replicas.items() if count is not None]
+    yield ", ".join([_gpus(server), *bounds])
 
 
 def _gpus(server: Part) -> str:
@@ -144,12 +144,12 @@ def _gpus(server: Part) -> str:
 
 def _source(document: Part) -> str:
     """`hf:bert-base-uncased` where the server gets it from there; else the name of its folder."""
-    told, uri = _settings(document), shown_address(_server(document).at("storageUri").word())
-    if told.model and _format(document) == "huggingface":
-        return f"hf:{shown_address(told.model)}"
+    settings, uri = _settings(document), shown_address(_server(document).at("storageUri").word())
+    if settings.model and _format(document) == "huggingface":
+        return f"hf:{shown_address(settings.model)}"
     if uri.startswith("hf://"):
         return f"hf:{uri.removeprefix('hf://').partition(':')[0]}"
-    return bare_name(VERSION.sub("", uri.rstrip("/"))) or source_of(told.named)
+    return bare_name(VERSION.sub("", uri.rstrip("/"))) or source_of(settings.named)
 
 
 def _settings(document: Part) -> ServingSettings:

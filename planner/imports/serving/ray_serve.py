@@ -79,27 +79,27 @@ def _called(application: Part, deployment: Part) -> str:
 
 
 def _model(name: str, application: Part, deployment: Part) -> FoundModel:
-    settings, told = deployment.at("user_config"), _settings(application, deployment)
+    config, settings = deployment.at("user_config"), _settings(application, deployment)
     factory = application.at("args", "factory").word()
     return FoundModel(
         name=name,
         notes=tuple(_notes(application, deployment)),
-        source=factory if FACTORY.fullmatch(factory) else source_of(told.named),
-        precision=told.precision,
+        source=factory if FACTORY.fullmatch(factory) else source_of(settings.named),
+        precision=settings.precision,
         input_shape=_shape(application) if FACTORY.fullmatch(factory) else (),
-        batch_size=settings.at("max_batch_size").whole(1),
-        max_queue_delay_s=settings.at("batch_wait_timeout_s").number() or 0.0,
+        batch_size=config.at("max_batch_size").whole(1),
+        max_queue_delay_s=config.at("batch_wait_timeout_s").number() or 0.0,
     )
 
 
 def _settings(application: Part, deployment: Part) -> ServingSettings:
     """What the deployment is told, by itself first, then by its application, then by variables of the environment."""
     own, application_env = deployment.at("ray_actor_options", "runtime_env"), application.at("runtime_env")
-    environment = {**_said(application_env.at("env_vars")), **_said(own.at("env_vars"))}
-    return ServingSettings((_said(deployment.at("user_config")), _said(application.at("args")), environment))
+    environment = {**_texts(application_env.at("env_vars")), **_texts(own.at("env_vars"))}
+    return ServingSettings((_texts(deployment.at("user_config")), _texts(application.at("args")), environment))
 
 
-def _said(part: Part) -> dict[str, str]:
+def _texts(part: Part) -> dict[str, str]:
     values = part.value if isinstance(part.value, dict) else {}
     return {str(key): _written(value) for key, value in values.items()}
 
@@ -125,8 +125,8 @@ def _notes(application: Part, deployment: Part) -> Iterator[str]:
     asked = f"{gpus} GPU for each replica" if gpus else "what a replica gets stands in its code"
     of_kind = f", on {kind}" if kind else ""
     yield f"{deployment.at('name').word('without a name')} of {application.at('import_path').word()}: {asked}{of_kind}"
-    if said := ", ".join(_replicas(deployment)):
-        yield said
+    if replicas := ", ".join(_replicas(deployment)):
+        yield replicas
 
 
 def _replicas(deployment: Part) -> Iterator[str]:

@@ -55,12 +55,12 @@ class Import:
     def obstacles(self) -> list[str]:
         """What stands between the scenario and a plan: models of unknown names, those of a package or a file."""
         unknown = [one.name for one in self.found.models if ":" not in one.source and not self.is_known(one)]
-        said = (
+        nameless = (
             f"It is not known what {names(unknown)} may be: before `planner plan` write it as `model:` (names: "
             "docs/models.md), or measure it with `planner calibrate` and name the folder with --profiles."
         )
         not_here = (why_not(model.source) for model in self.found.models)
-        return [*([said] if unknown else []), *filter(None, not_here)]
+        return [*([nameless] if unknown else []), *filter(None, not_here)]
 
     def is_known(self, model: FoundModel) -> bool:
         """True where its name is one of a package or a file, or of a profile or layers that are here."""
@@ -78,14 +78,14 @@ class Import:
         found = self.found
         missing = [f"Write what you know where {TODO} stands: {self.missing}."] if self.missing else []
         models = counted(len(found.models), "model")
-        said = [
+        comments = [
             f"Made by `planner {found.command}` of {models} in {found.path.name}{self._of}.",
             *found.says,
             *missing,
             *(f"Left out: {line}" for line in found.left_out),
             *found.warnings,
         ]
-        lines = [SCHEMA, "#", *(f"# {printable(line)}" for line in said)]
+        lines = [SCHEMA, "#", *(f"# {printable(line)}" for line in comments)]
         lines += ["", f"name: {quoted(found.name)}"]
         lines += ["", "models:", *(line for model in found.models for line in self._model(model))]
         lines += ["", *STREAMS, *(line for stream in found.streams for line in _stream(stream))]

@@ -52,8 +52,8 @@ def import_trace(
         table = table.first(duration_s)
     table = rounded(table)
     lasts = np.format_float_positional(table.period_s, trim="-")
-    said = f"# {table.times_s.size} arrivals from {printable(source.name)}, {MADE}"
-    lines = [said, f"# from 0 s, lasts {lasts} s", "arrival_s"]
+    heading = f"# {table.times_s.size} arrivals from {printable(source.name)}, {MADE}"
+    lines = [heading, f"# from 0 s, lasts {lasts} s", "arrival_s"]
     lines.extend(f"{time_s:.{DIGITS}f}" for time_s in table.times_s.tolist())
     with replacing_named(target, "Name a file in a folder you own", TraceError) as file:
         file.writelines(f"{line}\n".encode() for line in lines)

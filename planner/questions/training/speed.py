@@ -191,13 +191,13 @@ class OnePass:
         if self.subject.facts is None or self.scenario.utilization:
             return None
         case = step_case(self.subject.facts, self.gpu, self.precision, self.whole_batch)
-        told = self.predictor.trainings.predict(case)
+        step_s = self.predictor.trainings.predict(case)
         is_known = self.predictor.trainings.knows_vendor(self.gpu)
         near, model, on = self.predictor.trainings.near(case), case.architecture, chip(self.gpu)
         ours = self.again(
             PassSpeed(
-                pass_s=ranged(told.low, told.value, told.high) * (self.batch / self.whole_batch),
-                limit=self._limit_of_trainings(told.value),
+                pass_s=ranged(step_s.low, step_s.value, step_s.high) * (self.batch / self.whole_batch),
+                limit=self._limit_of_trainings(step_s.value),
                 rule=SpeedRule.TRAININGS,
                 evidence=Evidence.PREDICTED if is_known else Evidence.ASSUMED,
                 source=f"published trainings: {near.of_model} of {model}, {near.on_chip} on {on}, {near.of_both} both",

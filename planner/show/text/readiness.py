@@ -35,12 +35,12 @@ def as_it_stands(cases: Sequence[LossCase]) -> str:
     if not missed:
         return "every SLO is met"
     idle, among = sum(map(cannot_run, missed)), f"of {counted(len(cases), 'case')} "
-    said = []
+    parts = []
     if late := len(missed) - idle:
-        said.append(f"{late} {among}{'misses' if late == 1 else 'miss'} an SLO")
+        parts.append(f"{late} {among}{'misses' if late == 1 else 'miss'} an SLO")
     if idle:
-        said.append(f"{idle} {'' if said else among}cannot run")
-    return " and ".join(said)
+        parts.append(f"{idle} {'' if parts else among}cannot run")
+    return " and ".join(parts)
 
 
 def circumstances(answer: WhatIf) -> str:
@@ -125,10 +125,10 @@ def obstacles(answer: WhatIf) -> Iterator[str]:
     for case in answer.cases:
         if case.rejection is not None:
             reason = sentence(rejection_reason(case.rejection))
-            said = f"{reason} {remedy}: {rejection_remedy(case.rejection)}."
-            cases_of.setdefault(said, []).append(away(case))
-    for said, cases in cases_of.items():
-        yield f"without {names(cases)}: {said}" if answer.lose else said
+            obstacle = f"{reason} {remedy}: {rejection_remedy(case.rejection)}."
+            cases_of.setdefault(obstacle, []).append(away(case))
+    for obstacle, cases in cases_of.items():
+        yield f"without {names(cases)}: {obstacle}" if answer.lose else obstacle
 
 
 def tightest(case: LossCase) -> str:

@@ -112,9 +112,9 @@ def measured_doubts(
     for gpu in dict.fromkeys(option.gpu for option in options):
         profile = library.get(subject.profile, gpu, scenario.train.precision) if subject.profile else None
         doubts = library.measured(profile).get("training_doubts", {}) if profile else {}
-        if told := doubts.get(optimizer, []):
-            spoken = counted(len(told), "doubt")
-            yield f"Steps measured on {gpu} leave {spoken}: `planner profiles show {subject.profile} --gpu {gpu}`."
+        if doubts_of_steps := doubts.get(optimizer, []):
+            how_many = counted(len(doubts_of_steps), "doubt")
+            yield f"Steps measured on {gpu} leave {how_many}: `planner profiles show {subject.profile} --gpu {gpu}`."
 
 
 def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iterator[str]:

@@ -14,27 +14,26 @@ USUAL = {"precision": "fp32", "runtime": "pytorch", "batch": "1"}
 def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[QueryAnswer], screen: Screen) -> str:
     """A row for each that has an answer, and why the others have none."""
     numbered = list(enumerate(zip(queries, answers, strict=True), start=1))
-    told = Rows([(asked, answer) for _, (asked, answer) in numbered if answer.latency_s is not None])
+    table = Rows([(asked, answer) for _, (asked, answer) in numbered if answer.latency_s is not None])
     columns = [
-        told.words("GPU", lambda row: row[0]["gpu"]),
-        told.words("model", lambda row: row[0]["model"]),
-        told.words("precision", lambda row: cell(row[0], "precision"), once="at {}"),
-        told.words("runtime", lambda row: cell(row[0], "runtime"), once="in {}"),
-        told.figures("batch", lambda row: cell(row[0], "batch")),
-        told.figures("time", lambda row: seconds(row[1].latency_s or 0)),
-        told.figures("80 % band", lambda row: band(row[1])),
-        told.worked("memory", lambda row: row[1].memory_bytes, gigabytes),
-        told.worked("reserved", lambda row: row[1].reserved_bytes, gigabytes),
-        told.words("rule", lambda row: row[1].rule),
+        table.words("GPU", lambda row: row[0]["gpu"]),
+        table.words("model", lambda row: row[0]["model"]),
+        table.words("precision", lambda row: cell(row[0], "precision"), once="at {}"),
+        table.words("runtime", lambda row: cell(row[0], "runtime"), once="in {}"),
+        table.figures("batch", lambda row: cell(row[0], "batch")),
+        table.figures("time", lambda row: seconds(row[1].latency_s or 0)),
+        table.figures("80 % band", lambda row: band(row[1])),
+        table.worked("memory", lambda row: row[1].memory_bytes, gigabytes),
+        table.worked("reserved", lambda row: row[1].reserved_bytes, gigabytes),
+        table.words("rule", lambda row: row[1].rule),
     ]
     reasons = [(answer.latency_s is None, f"row {i}: {answer.reason}") for i, (_, answer) in numbered if answer.reason]
     refused, too_large = ([text for without, text in reasons if without is asked] for asked in (True, False))
+    timed = f"{counted(len(table.items), 'time')} of a batch"
     return terminal(
         Document(
             name="Predictions",
-            headline=f"{counted(len(told.items), 'time')} of a batch, {counted(len(refused), 'row')} without an answer:"
-            if refused
-            else f"{counted(len(told.items), 'time')} of a batch:",
+            headline=f"{timed}, {counted(len(refused), 'row')} without an answer:" if refused else f"{timed}:",
             sections=[
                 Section("", [Table(columns)]),
                 Section("Larger than the GPU", [Items(too_large)]),
