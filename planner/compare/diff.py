@@ -1,14 +1,17 @@
 """The difference of two answers: what was added, removed and changed, and which figures differ by more than chance."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import ndiff
 from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
+from typing import Any
 
 from planner.compare.answers import BANDS, FIGURES, SERVING, Answer, Attributes, Key, Side, exactly
 from planner.compare.gate import INFEASIBLE, GateCondition
 from planner.io.store import StoreError
+from planner.io.strict_yaml import YamlError, parse
 from planner.model.candidate import Candidate
 from planner.model.plan import Interval, Plan, Recommendation, Rejection
 from planner.model.statement import Code, Statement
@@ -23,6 +26,8 @@ ASKED_APART = 0.01
 """Rates that were asked count as changed beyond this share: another seed alone moves them by less."""
 EQUAL = 1e-8
 """Relative difference that nine written digits cannot tell from none."""
+COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|(?:^|\s)#.*$""", re.MULTILINE)
+"""And what stands in quotes, where a `#` begins none."""
 
 
 class Sign(StrEnum):
@@ -170,19 +175,35 @@ def inputs(old: Answer, new: Answer) -> Iterator[Difference]:
 
 
 def scenarios(old: Answer, new: Answer) -> Iterator[Difference]:
-    """Lines of the scenario that came and went, and `--set` values, where both answers keep them."""
+    """Lines of the scenario that came and went, and `--set` values, where answers keep them and ask other things."""
     if not (old.source and new.source and old.source.scenario_text and new.source.scenario_text):
         return
-    before, after = (scenario_lines(one.source) for one in (old, new) if one.source)
-    for line in ndiff(before, after):
+    if asks_the_same(old.source, new.source):
+        return
+    for line in ndiff(scenario_lines(old.source), scenario_lines(new.source)):
         if line[:2] in ("+ ", "- ") and line[2:].strip():
             yield Difference(sign=Sign(line[0]), section="scenario", what=line[2:].strip())
 
 
+def asks_the_same(old: Plan, new: Plan) -> bool:
+    """Whether two scenarios differ in comments and layout alone."""
+    return old.scenario_overrides == new.scenario_overrides and content(old.scenario_text) == content(new.scenario_text)
+
+
 def scenario_lines(plan: Plan) -> list[str]:
-    """A scenario's text without its comments' own lines, and what was set besides."""
-    lines = [line for line in plan.scenario_text.splitlines() if not line.lstrip().startswith("#")]
-    return [*lines, *(f"--set {override}" for override in plan.scenario_overrides)]
+    """A scenario's text without comments, and what was set besides."""
+    text = COMMENT.sub(r"\1", plan.scenario_text)
+    if content(text) != content(plan.scenario_text):  # a text of several lines may hold what looks like one
+        text = plan.scenario_text
+    return [*map(str.rstrip, text.splitlines()), *(f"--set {override}" for override in plan.scenario_overrides)]
+
+
+def content(text: str) -> Any:
+    """What a scenario says; the text itself where it is no YAML."""
+    try:
+        return parse(text).data
+    except YamlError:
+        return text
 
 
 OF_BOTH = ("SLOs", "memory")
@@ -298,6 +319,8 @@ def figures_of_parts(answer: Answer) -> dict[Key, Interval]:
 def has_hidden_changes(old: Answer, new: Answer) -> bool:
     """Whether the scenarios differ and no line of them shows it."""
     if any(change.section == "scenario" for change in scenarios(old, new)):
+        return False
+    if old.source and new.source and old.source.scenario_text and asks_the_same(old.source, new.source):
         return False
     return old.inputs.get("scenario_sha256") != new.inputs.get("scenario_sha256")
 

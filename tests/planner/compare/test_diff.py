@@ -202,6 +202,17 @@ def test_lines_of_the_scenario_are_shown(tmp_path):
     assert lines == [("-", "rate: 10 fps"), ("+", "rate: 20 fps"), ("+", "--set seed=1")]
 
 
+def test_comments_and_layout_are_no_change_of_a_scenario(tmp_path):
+    old = replace(PLAN, scenario_text='{name: "box #1", rate: 10 fps}  # ten\n')
+    new = replace(PLAN, scenario_text='name: "box #1"   # ours\nrate: 10 fps\n', scenario_sha256="c" * 64)
+    diff = differ(tmp_path, old, new)
+    assert not diff.section("scenario")
+    assert Code.HIDDEN_CHANGES not in {note.what.code for note in diff.notes}
+    faster = replace(new, scenario_text='name: "box #1"\nrate: 20 fps # twice\n')
+    lines = [c.what for c in differ(tmp_path, new, faster).section("scenario")]
+    assert lines == ["rate: 10 fps", "rate: 20 fps"]
+
+
 def test_a_simulation_beside_a_plan(tmp_path):
     diff = differ(tmp_path, PLAN, SIMULATED)
     assert diff.same_arrivals
