@@ -422,6 +422,18 @@ class Replay:
         may_break = min(misses_allowed(last, self.draws.least, self.risk), int(last * (1 - self.draws.share) + 1e-9))
         return share_interval(seen - self.wide.broken_together, seen, 1 - 2 * GIVE_UP)[1] < 1 - may_break / last
 
+    def is_hardly_better(self, other: "Replay") -> bool:
+        """Whether it keeps too few draws, and of those in which another broke an SLO so few that, given what the other
+        kept of many more, there is little hope for it (`GIVE_UP`). Equal in 160 draws, and of 640 the other kept 92 %:
+        at most 93.4 %."""
+        assert self.draws is not None
+        assert self.all_kept is not None
+        if other.wide is None or other.all_kept is None or other.wide.draws <= self.looks[0]:
+            return False
+        pairs = list(zip(self.kept_together, other.kept_together, strict=True))
+        gained = share_interval(sum(mine > theirs for mine, theirs in pairs), len(pairs), 1 - 2 * GIVE_UP)[1]
+        return max(self.all_kept.mean, other.all_kept.mean + gained) < self.draws.share
+
     @property
     def replications(self) -> int:
         """All that were replayed."""

@@ -72,6 +72,7 @@ def replay(
     tell: Callable[[float], None] = lambda _: None,
     verdict_only: bool = False,
     ranked: bool = False,
+    missed: Sequence[Replay] = (),
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
@@ -84,7 +85,8 @@ def replay(
     `tell` hears how much of the way to the last look is done.
     Where a verdict counts draws of speeds, later looks are at many more draws, of which it is only counted how many
     keep every SLO. `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
-    `ranked`: it is only set beside others, by what the first look sees.
+    `ranked`: it is only set beside others, by what the first look sees. `missed`: replays of other deployments in the
+    same draws; what keeps hardly any draw more than one that missed in many is given up at the first look.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
     stretched = so_far.stretch
@@ -96,7 +98,7 @@ def replay(
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:
         so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
-    return _counted(so_far, draws, tell, verdict_only)
+    return _counted(so_far, draws, tell, verdict_only, missed)
 
 
 class Replication(NamedTuple):
@@ -162,11 +164,21 @@ def _in_turn(
     return so_far
 
 
-def _counted(so_far: Replay, draws: Replications, tell: Callable[[float], None], verdict_only: bool) -> Replay:
+def _counted(
+    so_far: Replay,
+    draws: Replications,
+    tell: Callable[[float], None],
+    verdict_only: bool,
+    missed: Sequence[Replay],
+) -> Replay:
     """All draws of the first look, and many more where those leave the verdict open."""
     first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only)
     is_open = len(first.summaries) == first.looks[0] and not (first.decided or first.lost)
-    return _looked_wider(first, draws, tell) if is_open else first
+    if not is_open:
+        return first
+    if any(map(first.is_hardly_better, missed)):
+        return replace(first, wide=WideLook.of(first))
+    return _looked_wider(first, draws, tell)
 
 
 def _looked_wider(first: Replay, draws: Replications, tell: Callable[[float], None]) -> Replay:

@@ -17,6 +17,7 @@ from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Need, judged
 from planner.placing.stations import loads_on
 from planner.replay.deploying import deploy, devices_of, failures
+from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.even import evenly
@@ -90,6 +91,8 @@ class OnFleet:
     """Whether of a fleet that does not do no figures are wanted but what it keeps at best."""
     ranked: bool = False
     """Whether it is only set beside others: then the first look at draws of speeds is enough."""
+    looked_wide: list[Replay] = field(default_factory=list)
+    """Replays that missed in many draws of speeds, on any fleet."""
     missed: list[Trial] = field(default_factory=list)
     """What was replayed and did not do, in order."""
     unreplayed: list[Miss] = field(default_factory=list)
@@ -195,9 +198,8 @@ class OnFleet:
             yield even
         if first is None or first.deployment.doubted:  # where speeds are drawn no room helps what missed: more GPUs do
             return
-        of_stages = self.question.scenario.pipelines and not first.packing.spans
-        if of_stages and (side_by_side := self._replayed_if_new(self._side_by_side())):
-            yield side_by_side
+        if self.question.scenario.pipelines and not first.packing.spans:
+            yield from filter(None, map(self._replayed_if_new, self._side_by_side(first.packing)))
         if even and even.replay.short and (apart := self._apart()):
             yield apart
         yield from self._tighter(first)
@@ -260,20 +262,42 @@ class OnFleet:
         """Replicas on all GPUs."""
         return evenly(self._packer({}, None, seed=1, even=True), self.devices)
 
-    def _side_by_side(self) -> Packing | Misfit:
+    def _side_by_side(self, packing: Packing) -> Iterator[Packing | Misfit]:
         """Each model on all GPUs that hold it, by their speeds: the items of one frame come at once, and those that run
-        one after another on one GPU are late."""
+        one after another on one GPU are late. Where memory is short, beside what a packing has there: as many replicas
+        of one model as there is room for, then of the others; each model once the first."""
         packer = self._packer({}, ())
-        contents: list[Content] = [()] * len(self.devices)
+        here = [[model for model, _ in content] for content in packing.contents(self.devices)]
+        tried: list[list[set[str]]] = []
+        for first in self.models:
+            held = self._filled_up(packer, here, sorted(self.models, key=lambda model: model != first))
+            if held not in tried:
+                tried.append(held)
+                found = packer.place(self.devices, self._by_speeds(held))
+                yield found
+                if isinstance(found, Packing):
+                    yield self._widened(found, self.models)
+
+    def _filled_up(self, packer: Packer, here: Sequence[Sequence[str]], models: Sequence[str]) -> list[set[str]]:
+        """What each GPU holds, and of these models in turn all that find room beside it."""
+        held = [set(mine) for mine in here]
+        for model, (place, device) in product(models, enumerate(self.devices)):
+            if packer.fills.has_room({*held[place], model}, device.kind):
+                held[place].add(model)
+        return held
+
+    def _by_speeds(self, held: Sequence[set[str]]) -> list[Content]:
+        """Contents of all GPUs that hold these models, each model's requests by the speeds of its GPUs."""
+        contents: list[Content] = [()] * len(held)
         for model in self.models:
             speeds = {
-                place: 1 / self.question.sized[model, device.kind].least_work
-                for place, device in enumerate(self.devices)
-                if packer.fills.fits(model, device.kind)
+                place: 1 / self.question.sized[model, self.devices[place].kind].least_work
+                for place, mine in enumerate(held)
+                if model in mine
             }
             for place, speed in speeds.items():
                 contents[place] = added(contents[place], model, speed / sum(speeds.values()))
-        return packer.place(self.devices, contents)
+        return contents
 
     def _seen(self, packing: Packing) -> bool:
         return any(packing.placed == t.packing.placed for t in self.missed)
@@ -489,7 +513,10 @@ class OnFleet:
             tell=self.tell("confirming"),
             verdict_only=self.verdict_only,
             ranked=self.ranked,
+            missed=self.looked_wide if self.verdict_only else (),
         )
+        if seen.wide and not seen.met:
+            self.looked_wide.append(seen)
         return replace(trial, replay=seen)
 
     def _miss_unreplayed(self, packing: Packing | Misfit, repaired: bool) -> Miss | None:

@@ -163,6 +163,8 @@ class FleetSearch:
         self.missed_gpus: set[Gpus] = set()
         """GPUs on which models missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
+        self.looked_wide: list[Replay] = []
+        """Replays that missed in many draws of speeds."""
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
         self.passed_over: dict[str, KindLeftOut] = {}
@@ -305,7 +307,8 @@ class FleetSearch:
         """The fleet with each way to split the SLOs of pipelines; once where there are none."""
         name = machines_name(machines_of(offered, fleet, self.question.offers))
         for question in with_budgets(self.question, devices_of(offered, fleet)):
-            yield OnFleet(question, offered, fleet, swap, lambda doing: self._tell(doing, name), ranked=ranked)
+            tell = partial(self._tell, name=name)
+            yield OnFleet(question, offered, fleet, swap, tell, ranked=ranked, looked_wide=self.looked_wide)
 
     def _on_fleet(self, trial: Trial) -> OnFleet:
         return next(self._on(trial.offers, trial.fleet, swap=True))

@@ -1,7 +1,7 @@
 """Fills: what single GPUs may hold, and how strained each would be."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -90,6 +90,13 @@ class Fills:
         """Whether such a GPU holds the whole model and is quick enough with it."""
         sized = self.sized.get((model, kind))
         return sized is not None and sized.batches[0] > 0
+
+    def has_room(self, models: Collection[str], kind: Kind) -> bool:
+        """Whether such a GPU holds these models side by side, or in turns where these are allowed."""
+        if not all(self.fits(model, kind) for model in models):
+            return False
+        portions = [Portion(self.sized[model, kind], 1.0) for model in models]
+        return held_bytes(portions, self.rules) <= kind.memory_bytes
 
     def portions(self, content: Content, slot: Slot) -> list[Portion]:
         """What a GPU runs: whole models, and the stages that stay there."""

@@ -146,6 +146,17 @@ def test_what_hardly_any_draw_breaks_or_many_do_is_decided_by_few(one_replay: Re
     assert as_if_wide(one_replay, 512, 640).decided
 
 
+@pytest.mark.parametrize(("kept", "hardly"), [(138, False), (137, True), (130, True)])
+def test_what_keeps_hardly_any_draw_more_than_what_missed_in_many_is_no_better(
+    one_replay: Replay, kept: int, hardly: bool
+) -> None:
+    """Another kept 88 % of 640: one draw of 160 more may mean 2.4 % of all, and 90 % are within reach again."""
+    missed = replace(as_if(one_replay, 137, 160), wide=WideLook(640, {"detector": 77}, 77, 0))
+    one = as_if(one_replay, kept, 160)
+    assert one.is_hardly_better(missed) == hardly
+    assert not one.is_hardly_better(as_if(one_replay, 137, 160)), "that one was not seen in more draws"
+
+
 def test_a_look_at_many_draws_counts_every_one() -> None:
     of = asked(0.025)
     trial = on_one(of)

@@ -25,6 +25,7 @@ from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
+from planner.placing.packing.packed import Packing
 from planner.placing.sizing import needs, size
 from planner.placing.stations import StationLoad, held_on, loads_on, placed_stations
 from planner.replay.deploying import deploy, devices_of
@@ -151,6 +152,21 @@ def test_items_of_one_frame_run_side_by_side() -> None:
     known = shelf(profile("a", T4, 0.0005, 0.0005), profile("b", T4, 0.002, 0.018))
     found = planned(street(stages, 2, 0.035), known).recommendation
     assert (found.feasible, found.cost_usd_per_hour) == (True, pytest.approx(0.70))
+
+
+def test_models_run_side_by_side_as_far_as_memory_goes() -> None:
+    """Three GPUs that hold one model each: the third is for a second replica of either."""
+    known = shelf(*(profile(name, T4, 0.004, 0.001, 1_000_000_000) for name in ("detector", "classifier")))
+    box = OwnMachine(name="box", gpu="T4", gpu_count=3, price=0.90, memory=2_000_000_000, cores=4)
+    asked = question_of(street(two_stages(FanOutSpec()), buy=BuySpec(own=(box,))), known)
+    here = OnFleet(asked, asked.offers, (1,), False, lambda _: lambda _: None)
+    first = here._packer({}, None).pack(here.devices)
+    assert isinstance(first, Packing)
+    ways = [packing for packing in here._side_by_side(first) if isinstance(packing, Packing)]
+    held = [sorted(p.portion.sized.model for p in packing.placed) for packing in ways]
+    one, other = "street.classify", "street.detect"
+    assert {tuple(models) for models in held} == {(one, one, other), (one, other, other)}
+    assert all(p.portion.share in (0.5, 1.0) for packing in ways for p in packing.placed)
 
 
 def test_models_move_only_to_gpus_that_run_them() -> None:
