@@ -43,13 +43,13 @@ def profile(
     return look(wish, library, known.gpus, paths(profiles))
 
 
-def predict(file: File, *, catalog: Files = ()) -> "list[QueryAnswer]":
+def predict(file: File, *, catalog: Files = (), progress: Progress = silent) -> "list[QueryAnswer]":
     """Times of batches that nobody may have measured, a row for each of a CSV file: gpu, model, input, precision,
     runtime, batch; an empty cell means the usual."""
     from planner.catalog.catalog import load_catalog
     from planner.prediction.queries import answers
 
-    return list(answers(shipped(Path(file)), load_catalog(paths(catalog)).gpus))
+    return list(answers(shipped(Path(file)), load_catalog(paths(catalog)).gpus, progress))
 
 
 def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: Files = ()) -> "Analysis":

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.api import modelling
-from planner.console.options import Catalogs, shipped_path
+from planner.console.options import Catalogs, Quiet, shipped_path
 
 
 class Form(StrEnum):
@@ -30,6 +30,7 @@ def predict(
         Form | None, typer.Option("--format", help="Where not given, a table on a terminal and csv elsewhere.")
     ] = None,
     catalog: Catalogs = None,
+    quiet: Quiet = False,
 ) -> None:
     """Say how long batches take that nobody may have measured.
 
@@ -38,13 +39,14 @@ def predict(
     An empty cell means the usual: the model's usual input, fp32, pytorch, a batch of 1. Names may be written as
     published tables write them. What cannot be predicted has no figures and a reason; exit code 2 where nothing can.
     """
-    from planner.console.output import ExitCode, emit, note
+    from planner.console.output import ExitCode, emit, note, progress
     from planner.prediction.queries import read_queries
     from planner.show.spreadsheet import answers_csv, answers_json
     from planner.show.text.listings.predictions import predictions_table
     from planner.units.writing import stdout_screen
 
-    answers = modelling.predict(file, catalog=catalog or ())
+    with progress(quiet) as tell:
+        answers = modelling.predict(file, catalog=catalog or (), progress=tell)
     written = {
         Form.TABLE: lambda: predictions_table(read_queries(file), answers, stdout_screen()),
         Form.CSV: lambda: answers_csv(answers),
@@ -52,7 +54,8 @@ def predict(
     }
     usual = Form.TABLE if sys.stdout.isatty() else Form.CSV
     emit(written[form or usual]())
-    if without := [answer for answer in answers if answer.latency_s is None]:
+    without = [answer for answer in answers if answer.latency_s is None]
+    if without and not quiet:
         first = "" if (form or usual) is Form.TABLE else f" Row {answers.index(without[0]) + 1}: {without[0].reason}"
         note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.{first}")
     if not answers:

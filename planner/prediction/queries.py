@@ -24,6 +24,7 @@ from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
+from planner.model.progress import Progress, silent
 from planner.prediction.effects import PredictedCase, at_size
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
@@ -367,10 +368,13 @@ def batch_of(written: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= BATCH_MAX else None
 
 
-def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[QueryAnswer]:
+def answers(path: Path, gpus: Mapping[str, GPU], progress: Progress = silent) -> Iterator[QueryAnswer]:
     """An answer for each row, in order. InputError where the table cannot be read."""
     known = QueryKnowledge(learnt(), gpus)
-    yield from map(known.answer, read_queries(path))
+    rows = read_queries(path)
+    for done, row in enumerate(rows):
+        progress(f"{done:,} of {len(rows):,} rows", done / len(rows))
+        yield known.answer(row)
 
 
 def read_queries(path: Path) -> list[dict[str, str]]:

@@ -62,6 +62,14 @@ def test_rows_without_figures_are_counted_beside_the_answers(tmp_path, monkeypat
     assert bool(said) == bool(err)
 
 
+def test_progress_says_how_many_rows_are_answered(tmp_path):
+    file = tmp_path / "asked.csv"
+    file.write_text("gpu,model\nT4,resnet50\nT5,resnet50\n")
+    told = []
+    predict(file, progress=lambda text, done: told.append((text, done)))
+    assert told == [("0 of 2 rows", 0.0), ("1 of 2 rows", 0.5)]
+
+
 @pytest.mark.parametrize(("written", "meant"), [("precison", "precision"), ("Batchs", "batch"), ("modle", "model")])
 def test_a_misspelt_column_is_no_column_left_aside(tmp_path, written, meant):
     table = tmp_path / "asked.csv"
