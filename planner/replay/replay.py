@@ -54,27 +54,34 @@ GIVE_UP = 0.1
 class WideLook:
     """Draws of speeds of which it is only counted how many break an SLO, those of the first look among them."""
 
-    draws: int
+    kept: NDArray[np.bool_]
+    """Whether every SLO was kept, by draw."""
     broken: Mapping[str, int]
-    """By model, those that break its SLO."""
-    broken_together: int
-    """Those that break any."""
+    """By model, the draws that break its SLO."""
     requests: int
 
     @classmethod
     def of(cls, first: "Replay") -> "WideLook":
         """The draws of the first look."""
         broken = {model: kept.count(False) for model, kept in first._kept_in_draws.items()}
-        return cls(len(first.summaries), broken, first.kept_together.count(False), first.requests)
+        return cls(np.array(first.kept_together), broken, first.requests)
+
+    @property
+    def draws(self) -> int:
+        """All that were looked at."""
+        return len(self.kept)
+
+    @property
+    def broken_together(self) -> int:
+        """Draws that break any SLO."""
+        return int(np.count_nonzero(~self.kept))
 
     def and_more(self, first: "Replay", shares: Shares) -> "WideLook":
         """With further draws, in the long run as those of the first look tell it."""
         kept = first.kept_in(shares)
-        together = np.logical_and.reduce(list(kept.values()))
         return WideLook(
-            self.draws + len(together),
+            np.concatenate([self.kept, np.logical_and.reduce(list(kept.values()))]),
             {model: self.broken[model] + int(np.count_nonzero(~one)) for model, one in kept.items()},
-            self.broken_together + int(np.count_nonzero(~together)),
             self.requests + shares.requests,
         )
 
@@ -427,12 +434,12 @@ class Replay:
         kept of many more, there is little hope for it (`GIVE_UP`). Equal in 160 draws, and of 640 the other kept 92 %:
         at most 93.4 %."""
         assert self.draws is not None
-        assert self.all_kept is not None
-        if other.wide is None or other.all_kept is None or other.wide.draws <= self.looks[0]:
+        mine = self.wide or WideLook.of(self)
+        if other.wide is None or other.wide.draws <= mine.draws:
             return False
-        pairs = list(zip(self.kept_together, other.kept_together, strict=True))
-        gained = share_interval(sum(mine > theirs for mine, theirs in pairs), len(pairs), 1 - 2 * GIVE_UP)[1]
-        return max(self.all_kept.mean, other.all_kept.mean + gained) < self.draws.share
+        gained = np.count_nonzero(mine.kept & ~other.wide.kept[: mine.draws])
+        gained_share = share_interval(float(gained), mine.draws, 1 - 2 * GIVE_UP)[1]
+        return max(float(np.mean(mine.kept)), float(np.mean(other.wide.kept)) + gained_share) < self.draws.share
 
     @property
     def replications(self) -> int:

@@ -86,7 +86,7 @@ def replay(
     Where a verdict counts draws of speeds, later looks are at many more draws, of which it is only counted how many
     keep every SLO. `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
     `ranked`: it is only set beside others, by what the first look sees. `missed`: replays of other deployments in the
-    same draws; what keeps hardly any draw more than one that missed in many is given up at the first look.
+    same draws; what keeps hardly any draw more than one that missed in more is given up.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
     stretched = so_far.stretch
@@ -174,25 +174,32 @@ def _counted(
     """All draws of the first look, and many more where those leave the verdict open."""
     first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only)
     is_open = len(first.summaries) == first.looks[0] and not (first.decided or first.lost)
-    if not is_open:
-        return first
-    if any(map(first.is_hardly_better, missed)):
-        return replace(first, wide=WideLook.of(first))
-    return _looked_wider(first, draws, tell)
+    return _looked_wider(first, draws, tell, missed) if is_open else first
 
 
-def _looked_wider(first: Replay, draws: Replications, tell: Callable[[float], None]) -> Replay:
+def _looked_wider(
+    first: Replay, draws: Replications, tell: Callable[[float], None], missed: Sequence[Replay]
+) -> Replay:
     """The first look at draws of speeds, and others at more and more draws until they decide."""
-    so_far, wide = first, WideLook.of(first)
+    so_far = replace(first, wide=WideLook.of(first))
     for look in first.looks[1:]:
-        while wide.draws < look:
-            seeds = draws.seeds(wide.draws, min(look, wide.draws + COUNTED_AT_ONCE))
-            wide = wide.and_more(first, draws.worlds.shares(seeds))
-            tell(_way(wide.draws, first.looks))
-        so_far = replace(first, wide=wide, requests=wide.requests)
+        while so_far.replications < look:
+            if any(map(so_far.is_hardly_better, missed)):
+                return so_far
+            so_far = _with_more_draws(so_far, first, draws, look)
+            tell(_way(so_far.replications, first.looks))
         if so_far.decided or so_far.given_up:
             break
     return so_far
+
+
+def _with_more_draws(so_far: Replay, first: Replay, draws: Replications, look: int) -> Replay:
+    """A wide look that goes a little further, to a look at most."""
+    assert so_far.wide is not None
+    seen = so_far.replications
+    seeds = draws.seeds(seen, min(look, seen + COUNTED_AT_ONCE))
+    wide = so_far.wide.and_more(first, draws.worlds.shares(seeds))
+    return replace(first, wide=wide, requests=wide.requests)
 
 
 def _way(count: int, looks: Sequence[int]) -> float:

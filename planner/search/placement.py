@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, permutations, product
+from itertools import chain, islice, permutations, product, zip_longest
 from math import sqrt
 
 from planner.catalog.offers import Offer
@@ -32,7 +32,7 @@ from planner.search.rejections import (
     too_strained,
 )
 from simulator.clock.stability import drain
-from simulator.world.deployment import SwapPolicy
+from simulator.world.deployment import Deployment, SwapPolicy
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
@@ -91,6 +91,8 @@ class OnFleet:
     """Whether of a fleet that does not do no figures are wanted but what it keeps at best."""
     ranked: bool = False
     """Whether it is only set beside others: then the first look at draws of speeds is enough."""
+    replays: list[tuple[Deployment, Replay]] = field(default_factory=list)
+    """All on this fleet."""
     looked_wide: list[Replay] = field(default_factory=list)
     """Replays that missed in many draws of speeds, on any fleet."""
     missed: list[Trial] = field(default_factory=list)
@@ -238,7 +240,7 @@ class OnFleet:
         miss = self._miss_unreplayed(packing, repaired=bool(self.missed))
         if miss and not self.missed:
             self.unreplayed.append(miss)
-        if miss or isinstance(packing, Misfit) or self._seen(packing):
+        if miss or isinstance(packing, Misfit) or self._tried_already(packing):
             return None
         like_it = next((t for t in self.missed if packing.replays_like(t.packing)), None)
         return replace(like_it, packing=packing) if like_it else self.replayed(packing)
@@ -248,7 +250,7 @@ class OnFleet:
         miss = self._miss_unreplayed(packing, repaired=False)
         if miss:
             self.unreplayed.append(miss)
-        if miss or isinstance(packing, Misfit) or self._seen(packing):
+        if miss or isinstance(packing, Misfit) or self._tried_already(packing):
             return None
         return self._tried(packing)
 
@@ -299,7 +301,7 @@ class OnFleet:
                 contents[place] = added(contents[place], model, speed / sum(speeds.values()))
         return contents
 
-    def _seen(self, packing: Packing) -> bool:
+    def _tried_already(self, packing: Packing) -> bool:
         return any(packing.placed == t.packing.placed for t in self.missed)
 
     def _apart(self) -> Trial | None:
@@ -307,7 +309,7 @@ class OnFleet:
         always = [m for m, need in self.question.needs.items() if self._always_missed(need)]
         rules = self.question.rules(self.swap, {})
         packing = Packer(self.models, self.question.sized, rules, apart=always).pack(self.devices)
-        if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit) or self._seen(packing):
+        if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit) or self._tried_already(packing):
             return None
         return self.replayed(packing)
 
@@ -329,7 +331,7 @@ class OnFleet:
         a quick first stage they are small, and it may starve however well its GPUs look.
         """
         for packing in self._cut_otherwise():
-            if self._miss_unreplayed(packing, repaired=True) or self._seen(packing):
+            if self._miss_unreplayed(packing, repaired=True) or self._tried_already(packing):
                 continue
             if met := self._mended(packing):
                 return met
@@ -410,9 +412,18 @@ class OnFleet:
         swap = trial.deployment.swap
         if near and any(p.swapped for p in trial.packing.placed):
             yield from ((trial.packing, other) for other in self.question.scenario.swap.policies if other != swap)
-        yield from ((packing, swap) for packing in self._other_batches(trial))
-        if near and len(self.devices) <= GPUS_MOVED_MAX:
-            yield from ((packing, swap) for packing in self._moved(trial))
+        batches = self._other_batches(trial)
+        moved = self._moved(trial) if near and len(self.devices) <= GPUS_MOVED_MAX else iter(())
+        yield from ((packing, swap) for packing in self._in_order(batches, moved))
+
+    def _in_order(
+        self, batches: Iterator[Packing | Misfit], moved: Iterator[Packing | Misfit]
+    ) -> Iterator[Packing | Misfit]:
+        """Other batches before models moved; of pipelines in turns: items of a frame come at once, so that where they
+        run matters as much as in which batches."""
+        if not self.question.scenario.pipelines:
+            return chain(batches, moved)
+        return filter(None, chain.from_iterable(zip_longest(batches, moved)))
 
     def _other_batches(self, trial: Trial) -> Iterator[Packing]:
         """The largest batches that memory allows, those half-way, half of what is allowed; then model by model, down to
@@ -435,11 +446,14 @@ class OnFleet:
             yield packing.with_batches_of(model, sizes)
 
     def _moved(self, trial: Trial) -> Iterator[Packing | Misfit]:
-        """A model, or a part of one, elsewhere; least strained first. A replica more, on another GPU."""
+        """Of pipelines, the same with even shares. Then a model, or a part of one, elsewhere; least strained first. A
+        replica more, on another GPU."""
         packing = trial.packing
         packer = self._packer({}, packing.spans)
         packer.fills.pin(packing.spans)
         here = packing.contents(self.devices)
+        if self.question.scenario.pipelines:
+            yield packer.place(self.devices, with_even_shares(here), packing.spans)
         score: dict[tuple[Content, ...], float] = {}
         for contents in self._contents_near(here, packer):
             score[tuple(contents)] = sum(packer.fills.scores_on(self.devices, contents))
@@ -455,14 +469,16 @@ class OnFleet:
             for model, share in here[a]:
                 if model in dict(here[b]) or not packer.fills.fits(model, device.kind):
                     continue
-                rest = added(without(here[a], model), model, share / 2)
-                yield with_contents(here, {a: rest, b: added(here[b], model, share / 2)})
-                yield from self._instead(here, {a: rest}, b, (model, share / 2))
+                rest = without(here[a], model)
+                half = added(rest, model, share / 2)
+                yield with_contents(here, {a: half, b: added(here[b], model, share / 2)})
+                yield from self._instead(here, {a: half}, b, (model, share / 2))
+                yield from self._instead(here, {a: rest}, b, (model, share))
 
     def _instead(
         self, here: Sequence[Content], changed: Mapping[int, Content], place: int, more: tuple[str, float]
     ) -> Iterator[list[Content]]:
-        """A replica more in the place of another model's, all of which is done elsewhere where it runs too."""
+        """A replica in the place of another model's, all of which is done elsewhere where it runs too."""
         for model, share in here[place]:
             for other in range(len(here)):
                 if other != place and other not in changed and model in dict(here[other]):
@@ -480,18 +496,16 @@ class OnFleet:
     def screened(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial:
         """A packing replayed a few times, to choose by."""
         question = self.question
-        scenario, needs = question.scenario, question.needs
-        deployment = deploy(scenario, needs, self.devices, packing.placed, swap)
-        seen = replay(scenario, question.workload, needs, deployment, screen=True, tell=self.tell("trying"))
+        deployment = deploy(question.scenario, question.needs, self.devices, packing.placed, swap)
         return Trial(
             self.offered,
             self.fleet,
             tuple(self.devices),
             packing,
             deployment,
-            seen,
+            self._seen(deployment, screen=True),
             question.offers,
-            limit=1 - scenario.headroom,
+            limit=1 - question.scenario.headroom,
         )
 
     def confirmed(self, trial: Trial) -> Trial:
@@ -501,23 +515,29 @@ class OnFleet:
         the one that is measured; elsewhere that only has to be one that drains.
         """
         judged = within_headroom(trial, trial.limit)
-        if judged.overloaded:
-            return judged
+        return judged if judged.overloaded else replace(trial, replay=self._seen(trial.deployment, screen=False))
+
+    def _seen(self, deployment: Deployment, *, screen: bool) -> Replay:
+        """A deployment replayed: once, though several splits of the SLOs of pipelines lead to it."""
+        for other, seen in self.replays:
+            if seen.screened == screen and other == deployment:
+                return seen
         question = self.question
         seen = replay(
             question.scenario,
             question.workload,
             question.needs,
-            trial.deployment,
-            screen=False,
-            tell=self.tell("confirming"),
+            deployment,
+            screen=screen,
+            tell=self.tell("trying" if screen else "confirming"),
             verdict_only=self.verdict_only,
             ranked=self.ranked,
             missed=self.looked_wide if self.verdict_only else (),
         )
+        self.replays.append((deployment, seen))
         if seen.wide and not seen.met:
             self.looked_wide.append(seen)
-        return replace(trial, replay=seen)
+        return seen
 
     def _miss_unreplayed(self, packing: Packing | Misfit, repaired: bool) -> Miss | None:
         """Why a packing is not worth a replay. A repaired one is strained on purpose; its headroom must be kept."""
@@ -554,6 +574,15 @@ def unreplayed_at_best(misses: Sequence[Miss]) -> Miss:
 def with_contents(here: Sequence[Content], changes: Mapping[int, Content]) -> list[Content]:
     """The contents of all GPUs, with those of some changed."""
     return [changes.get(place, content) for place, content in enumerate(here)]
+
+
+def with_even_shares(here: Sequence[Content]) -> list[Content]:
+    """The same models on all GPUs, each model's requests in equal parts: steady frames then come to each at steady
+    times."""
+    shares: dict[str, list[float]] = {}
+    for model, share in chain.from_iterable(here):
+        shares.setdefault(model, []).append(share)
+    return [tuple((model, sum(shares[model]) / len(shares[model])) for model, _ in content) for content in here]
 
 
 def beside(packing: Packing, models: Collection[str]) -> list[str]:

@@ -50,6 +50,7 @@ from planner.search.rejections import (
     too_many,
 )
 from planner.words.candidates import candidate_name, machines_name
+from simulator.world.deployment import Deployment
 
 STEP = 1.15
 """Growth of the work that a fleet must carry from one step to the next: five steps double it."""
@@ -306,9 +307,12 @@ class FleetSearch:
     def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool = False) -> Iterator[OnFleet]:
         """The fleet with each way to split the SLOs of pipelines; once where there are none."""
         name = machines_name(machines_of(offered, fleet, self.question.offers))
+        tell = partial(self._tell, name=name)
+        replays: list[tuple[Deployment, Replay]] = []
         for question in with_budgets(self.question, devices_of(offered, fleet)):
-            tell = partial(self._tell, name=name)
-            yield OnFleet(question, offered, fleet, swap, tell, ranked=ranked, looked_wide=self.looked_wide)
+            yield OnFleet(
+                question, offered, fleet, swap, tell, ranked=ranked, replays=replays, looked_wide=self.looked_wide
+            )
 
     def _on_fleet(self, trial: Trial) -> OnFleet:
         return next(self._on(trial.offers, trial.fleet, swap=True))

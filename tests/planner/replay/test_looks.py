@@ -64,7 +64,7 @@ def one_replay() -> Replay:
 
 def as_if_wide(one: Replay, kept: int, draws: int) -> Replay:
     """The same seen by a look at so many draws, which the first left open."""
-    return replace(as_if(one, 145, 160), wide=WideLook(draws, {"detector": draws - kept}, draws - kept, 0))
+    return replace(as_if(one, 145, 160), wide=WideLook(np.arange(draws) < kept, {"detector": draws - kept}, 0))
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,9 @@ def test_what_hardly_any_draw_breaks_or_many_do_is_decided_by_few(one_replay: Re
 def test_what_keeps_hardly_any_draw_more_than_what_missed_in_many_is_no_better(
     one_replay: Replay, kept: int, hardly: bool
 ) -> None:
-    """Another kept 88 % of 640: one draw of 160 more may mean 2.4 % of all, and 90 % are within reach again."""
-    missed = replace(as_if(one_replay, 137, 160), wide=WideLook(640, {"detector": 77}, 77, 0))
+    """Another kept 137 of 160 and 88 % of 640: one of 160 more may mean 2.4 % of all, and 90 % are within reach."""
+    in_640 = np.array([*[True] * 137, *[False] * 23, *[True] * 426, *[False] * 54])
+    missed = replace(as_if(one_replay, 137, 160), wide=WideLook(in_640, {"detector": 77}, 0))
     one = as_if(one_replay, kept, 160)
     assert one.is_hardly_better(missed) == hardly
     assert not one.is_hardly_better(as_if(one_replay, 137, 160)), "that one was not seen in more draws"

@@ -29,7 +29,7 @@ from planner.placing.packing.packed import Packing
 from planner.placing.sizing import needs, size
 from planner.placing.stations import StationLoad, held_on, loads_on, placed_stations
 from planner.replay.deploying import deploy, devices_of
-from planner.search.placement import OnFleet
+from planner.search.placement import OnFleet, with_even_shares
 from planner.search.plan import plan as plan_of
 from planner.search.question import Question
 from planner.show.document import Document, Section
@@ -189,6 +189,22 @@ def test_a_replica_takes_the_place_of_another_model_that_runs_elsewhere_too() ->
     one, half = (("street.detect", 1.0),), (("street.classify", 0.5),)
     near = list(here._contents_near([one, half, half], here._packer({}, None)))
     assert [(("street.detect", 0.5),), (("street.detect", 0.5),), (("street.classify", 1.0),)] in near
+    assert [(), (("street.detect", 1.0),), (("street.classify", 1.0),)] in near, "or all of it goes there"
+
+
+def test_shares_are_even_over_the_gpus_that_a_model_runs_on() -> None:
+    cut, other = (("a", 0.2), ("c", 0.5)), (("a", 0.3), ("b", 1.0))
+    assert with_even_shares([cut, other]) == [(("a", 0.25), ("c", 0.5)), (("a", 0.25), ("b", 1.0))]
+
+
+def test_a_deployment_that_several_splits_lead_to_is_replayed_once() -> None:
+    asked = question_of(street(two_stages(FanOutSpec())), library(0.002, 0.001))
+    here = OnFleet(asked, asked.offers, (0, 1), False, lambda _: lambda _: None)
+    packing = here._packer({}, None).pack(here.devices)
+    assert isinstance(packing, Packing)
+    screened, again = here.screened(packing), here.screened(packing)
+    assert screened.replay is again.replay
+    assert here.confirmed(again).replay is here.confirmed(screened).replay is not again.replay
 
 
 def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:
