@@ -1,6 +1,6 @@
 """Contents: the whole models on one GPU and the share of each, and how they change."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from planner.placing.packing.exchanges import MOVED_PARTS, SHARE_MIN
@@ -42,14 +42,20 @@ def without(content: Content, model: str) -> Content:
     return tuple(part for part in content if part[0] != model)
 
 
+def moves(here: Content, there: Content, model: str, share: float) -> Iterator[tuple[Content, Content]]:
+    """Contents of two GPUs after a model, or a part of it, has moved from the first."""
+    rest = without(here, model)
+    yield rest, added(there, model, share)
+    for part in MOVED_PARTS:
+        if share * part >= SHARE_MIN:
+            yield added(rest, model, share * (1 - part)), added(there, model, share * part)
+
+
 def neighbours(here: Content, there: Content) -> Iterable[tuple[Content, Content]]:
     """Contents of two GPUs after a model, or a part of one, has moved from the first, or two have changed places."""
     for model, share in here:
+        yield from moves(here, there, model, share)
         rest = without(here, model)
-        yield rest, added(there, model, share)
-        for part in MOVED_PARTS:
-            if share * part >= SHARE_MIN:
-                yield added(rest, model, share * (1 - part)), added(there, model, share * part)
         for other, part in there:
             if other != model:
                 yield added(rest, other, part), added(without(there, other), model, share)

@@ -183,7 +183,7 @@ def _compare(models: Models, names: Names, gpus: Gpus, room: Room, a: int, b: in
         if names.twin[gpus.model[a, i], gpus.kind[b]] < 0:
             continue
         there = _place_of(names, gpus, b, gpus.model[a, i])
-        right = _at_least(gpus.score[b] if there < 0 else gpus.less[b, there, 0])
+        right = at_least(gpus.score[b] if there < 0 else gpus.less[b, there, 0])
         for way in range(WAYS):
             gain = _moved(models, names, gpus, room, a, b, i, way, right, least)
             if gain < least:
@@ -212,8 +212,8 @@ def _swapped(
 ) -> float:
     """The same where `a` gives its model `i` for model `j` of `b`. `there`: where `b` has model `i` too, or -1."""
     now, then = gpus.score[a], gpus.score[b]
-    right = _at_least(gpus.less[b, j, 0]) if there < 0 else 0.0
-    left = _at_least(gpus.less[a, i, 0]) if _place_of(names, gpus, a, gpus.model[b, j]) < 0 else 0.0
+    right = at_least(gpus.less[b, j, 0]) if there < 0 else 0.0
+    left = at_least(gpus.less[a, i, 0]) if _place_of(names, gpus, a, gpus.model[b, j]) < 0 else 0.0
     if left + right - now - then >= least:
         return inf
     left = _left_score(models, names, gpus, room, a, b, i, WAYS + j)
@@ -244,7 +244,7 @@ def _may_swap(names: Names, gpus: Gpus, a: int, b: int, i: int, j: int) -> bool:
     return names.rank[mine] != names.rank[other] and names.twin[other, gpus.kind[a]] >= 0
 
 
-def _at_least(score: float) -> float:
+def at_least(score: float) -> float:
     """What a GPU with this score has at least with one more model on it: what is hard stays hard, for another limit.
 
     With more of a model that it holds it may have less: that model is then less rare than others.

@@ -1,13 +1,11 @@
 """Improving: what GPUs hold, exchanged between them while that makes the most strained less so."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from operator import add
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from planner.placing.cutting import FleetGpu
-from planner.placing.packing.contents import Change, Content, Slot, added, neighbours, without
-from planner.placing.packing.exchanges import CALM, STRAINED_MAX, WORTH
+from planner.placing.packing.contents import Change, Content, Slot, added, moves, without
+from planner.placing.packing.exchanges import CALM, STRAINED_MAX, WORTH, at_least
 from planner.placing.packing.fills import Fills
 
 KICKS_MAX = 60
@@ -77,7 +75,7 @@ class Improving:
                 return False
             self.looked_at += len(devices) - 1
             best = min(self._changes(devices, contents, a), default=None, key=lambda change: change[0])
-            if best is not None and best[0] < -WORTH * scores[a]:
+            if best is not None:
                 _, b, contents[a], contents[b] = best
                 return True
         return False
@@ -91,26 +89,50 @@ class Improving:
         for b, (there, device) in enumerate(zip(contents, devices, strict=True)):
             if b != a:
                 others.setdefault((self.fills.slot(device), there), b)
-        self._compare(mine, here, others)
         for (slot, there), b in others.items():
-            if change := self.fills.known.best_changes[mine, here, slot, there]:
+            if change := self.best_change(mine, here, slot, there):
                 yield change.gain, b, change.here, change.there
 
-    def _compare(self, mine: Slot, here: Content, others: Iterable[tuple[Slot, Content]]) -> None:
-        """Find the best exchanges that are not known yet, of one GPU with others: scored all at once."""
-        ways = {
-            (slot, there): list(neighbours(here, there))
-            for slot, there in others
-            if (mine, here, slot, there) not in self.fills.known.best_changes
-        }
-        lefts = [(mine, left) for pairs in ways.values() for left, _ in pairs]
-        rights = [(slot, right) for (slot, _), pairs in ways.items() for _, right in pairs]
-        scores = self.fills.scores_of([*lefts, *rights])
-        sums = map(add, scores[: len(lefts)], scores[len(lefts) :])
-        now = self.fills.score(here, mine)
-        for (slot, there), pairs in ways.items():
-            then = self.fills.score(there, slot)
-            gains = [both - now - then for both in islice(sums, len(pairs))]
-            least = min(gains, default=0.0)
-            best = Change(least, *pairs[gains.index(least)]) if gains else None
-            self.fills.known.best_changes[mine, here, slot, there] = best
+    def best_change(self, mine: Slot, here: Content, slot: Slot, there: Content) -> Change | None:
+        """The best exchange of two GPUs; None where none is worth it."""
+        known, pair = self.fills.known.best_changes, (mine, here, slot, there)
+        if pair not in known:
+            known[pair] = self._compared(*pair)
+        return known[pair]
+
+    def _compared(self, mine: Slot, here: Content, slot: Slot, there: Content) -> Change | None:
+        """The same, found: what cannot be better than the best so far is not scored."""
+        score, best = self.fills.score, None
+        now, then = score(here, mine), score(there, slot)
+        least = -WORTH * now
+        for left_least, right_least, left, right in self._ways(mine, here, slot, there):
+            if left_least + right_least - now - then >= least:
+                continue
+            left_score = score(left, mine)
+            if left_score + right_least - now - then >= least:
+                continue
+            gain = left_score + score(right, slot) - now - then
+            if gain < least:
+                least, best = gain, Change(gain, left, right)
+        return best
+
+    def _ways(
+        self, mine: Slot, here: Content, slot: Slot, there: Content
+    ) -> Iterator[tuple[float, float, Content, Content]]:
+        """What two GPUs may hold after an exchange, and the scores that each has then at least."""
+        here_models, there_models = {model for model, _ in here}, {model for model, _ in there}
+        for model, share in here:
+            rest = without(here, model)
+            rest_least, right_least = self._least(rest, mine), self._least(without(there, model), slot)
+            for left, right in moves(here, there, model, share):
+                yield rest_least, right_least, left, right
+            for other, part in there:
+                if other != model:
+                    fewer = without(there, other)
+                    left_least = 0.0 if other in here_models else rest_least
+                    right_least = 0.0 if model in there_models else self._least(fewer, slot)
+                    yield left_least, right_least, added(rest, other, part), added(fewer, model, share)
+
+    def _least(self, content: Content, slot: Slot) -> float:
+        """What a GPU has at least with one more model than these; nothing where models share layers."""
+        return at_least(self.fills.score(content, slot)) if self.fills.known.strains.exact else 0.0

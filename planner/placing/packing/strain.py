@@ -102,7 +102,12 @@ class Strains:
     def one_score(self, fill: Filled) -> float:
         """The same one by one."""
         model, share = [number for number, _ in fill], [share for _, share in fill]
-        return score_of(self.models, turns_for(len(fill)), model, share, len(fill))
+        return score_of(self.models, self.turns, model, share, len(fill))
+
+    @cached_property
+    def turns(self) -> Cycle:
+        """Room to reckon in."""
+        return turns_for(self.width)
 
     def by_machine_code(self, fills: Sequence[Filled]) -> list[float]:
         """The same where Numba is installed."""

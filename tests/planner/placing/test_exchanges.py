@@ -6,7 +6,8 @@ from random import Random
 import pytest
 from support.planning import T4, V100, model, offer, profile, question, scenario, shelf
 
-from planner.placing.packing.contents import Content
+from planner.placing.packing.contents import Change, Content, neighbours
+from planner.placing.packing.exchanges import WORTH
 from planner.placing.packing.fills import Fills
 from planner.placing.packing.improving import Improving
 from planner.placing.packing.starts import Starts
@@ -64,6 +65,25 @@ def test_machine_code_takes_the_steps_that_names_take() -> None:
             assert by_name.looked_at == by_code.looked_at  # so that both have as many kicks
             moved += found != contents
     assert moved > 300  # else the starts were too good to tell
+
+
+def test_the_best_exchange_is_the_best_of_all() -> None:
+    """Those that are not scored to the end would have been no better."""
+    random, worth_it = Random(3), 0
+    for _ in range(QUESTIONS // 4):
+        q = asked(random)
+        fills = Fills(list(q.needs), q.sized, q.rules(random.random() < 0.5, {}))
+        mine, slot = map(fills.slot, devices_of(q.offers, (1, 1)))
+        for _ in range(STARTS):
+            here, there = start(q, mine.kind, random), start(q, slot.kind, random)
+            now, then = fills.score(here, mine), fills.score(there, slot)
+            ways = list(neighbours(here, there))
+            gains = [fills.score(left, mine) + fills.score(right, slot) - now - then for left, right in ways]
+            least = min(gains, default=0.0)
+            best = Change(least, *ways[gains.index(least)]) if least < -WORTH * now else None
+            assert Improving(fills, seed=0).best_change(mine, here, slot, there) == best
+            worth_it += best is not None
+    assert worth_it > 50  # else nothing was left out
 
 
 @pytest.mark.skipif(not Compiled.installed, reason="needs Numba")
