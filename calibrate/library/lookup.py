@@ -4,7 +4,7 @@ Needs no torch.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -188,10 +188,10 @@ class Library:
         workspace = Interpolated(x, tuple(max(size, room(batch).reserved) for batch, size in zip(x, y, strict=True)))
         return replace(profile, workspace=workspace, memory_evidence=held_evidence(architecture(profile.model)))
 
-    def published_of(self, model: str) -> tuple[Profile, ...]:
-        """All that was published of a model's architecture, by GPU, precision and runtime."""
+    def published_of(self, model: str, gpus: Collection[str] | None = None) -> tuple[Profile, ...]:
+        """All that was published of a model's architecture, by GPU, precision and runtime; on some GPUs, or on any."""
         keys = sorted(sources_of(model)) if self.gpus else []
-        found = (self.published(model, *key) for key in keys)
+        found = (self.published(model, *key) for key in keys if gpus is None or key[0] in gpus)
         return tuple(profile for profile in found if profile)
 
     def models(self) -> tuple[str, ...]:

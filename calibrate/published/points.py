@@ -65,7 +65,7 @@ class PublishedPoint:
 
 def points(architecture: str = "", gpu: str = "") -> Iterator[PublishedPoint]:
     """Those of an architecture and a GPU, by the names of `calibrate.published.names`; empty: of all."""
-    of_all = _points_of(architecture) if architecture else _read("")
+    of_all = _points_of(architecture) if architecture else _read("", gpu)
     return (point for point in of_all if not gpu or point.gpu == gpu)
 
 
@@ -75,9 +75,11 @@ def _points_of(architecture: str) -> tuple[PublishedPoint, ...]:
     return tuple(_read(architecture))
 
 
-def _read(architecture: str) -> Iterator[PublishedPoint]:
+def _read(architecture: str, gpu: str = "") -> Iterator[PublishedPoint]:
+    """Those of an architecture, or of lines that name a GPU: to read every line takes long."""
     for text in (_text(), _of_processors()):
-        yield from map(_point, csv.reader(_lines(text, architecture)))
+        lines = (line for line in _lines(text, architecture) if gpu in line)
+        yield from map(_point, csv.reader(lines))
 
 
 @cache

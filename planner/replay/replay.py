@@ -419,15 +419,14 @@ class Replay:
         assert best.all_kept is not None
         return best._is_too_little(best.all_kept, at_last)
 
-    @property
-    def given_up(self) -> bool:
-        """Whether a look at many draws leaves little hope that the last one accepts (`GIVE_UP`): that errs towards
-        larger fleets alone."""
+    def gives_up(self, look: int) -> bool:
+        """Whether a look at so many draws, were no more of them to break an SLO than those seen, leaves little hope that
+        the last one accepts (`GIVE_UP`): that errs towards larger fleets alone."""
         if self.wide is None or self.draws is None:
             return False
-        last, seen = self.looks[-1], self.wide.draws
+        last = self.looks[-1]
         may_break = min(misses_allowed(last, self.draws.least, self.risk), int(last * (1 - self.draws.share) + 1e-9))
-        return share_interval(seen - self.wide.broken_together, seen, 1 - 2 * GIVE_UP)[1] < 1 - may_break / last
+        return share_interval(look - self.wide.broken_together, look, 1 - 2 * GIVE_UP)[1] < 1 - may_break / last
 
     def is_hardly_better(self, other: "Replay") -> bool:
         """Whether it keeps too few draws, and of those in which another broke an SLO so few that, given what the other

@@ -180,15 +180,18 @@ def _counted(
 def _looked_wider(
     first: Replay, draws: Replications, tell: Callable[[float], None], missed: Sequence[Replay]
 ) -> Replay:
-    """The first look at draws of speeds, and others at more and more draws until they decide."""
+    """The first look at draws of speeds, and others at more and more draws until they decide.
+
+    A look ends where it will give the fleet up whatever the rest of its draws show.
+    """
     so_far = replace(first, wide=WideLook.of(first))
-    for look in first.looks[1:]:
-        while so_far.replications < look:
+    for look in first.looks:
+        while so_far.replications < look and not so_far.gives_up(look):
             if any(map(so_far.is_hardly_better, missed)):
                 return so_far
             so_far = _with_more_draws(so_far, first, draws, look)
             tell(_way(so_far.replications, first.looks))
-        if so_far.decided or so_far.given_up:
+        if so_far.decided or so_far.gives_up(look):
             break
     return so_far
 

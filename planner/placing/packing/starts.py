@@ -103,6 +103,8 @@ class Starts:
         cells = [(m, k) for m in self.fills.models for k in counts if self.fills.fits(m, k)]
         if {m for m, _ in cells} != set(self.fills.models):
             return None
+        if len(counts) == 1:
+            return dict.fromkeys(cells, 1.0)
         works = np.array([work[cell] for cell in cells])
         shares = self._even_shares(cells, works, counts)
         return _without_slivers(dict(zip(cells, shares, strict=True)))

@@ -124,11 +124,12 @@ class Carrying:
 
     def to_processor(self, model: str, gpu: GPU, precision: str, runtime: str | None) -> Iterator[PredictedPair]:
         """By the ratio of data sheets from the processor that is most like it."""
-        known = (*self.grounds.library.for_model(model), *self.grounds.library.published_of(model))
+        library = self.grounds.library
+        known = (*library.for_model(model), *library.published_of(model, self._processors))
         alike = [
             profile
             for profile in known
-            if profile.gpu != gpu.name and profile.gpu in self.grounds.gpus and self.grounds.gpus[profile.gpu].cores
+            if profile.gpu != gpu.name and profile.gpu in self._processors
             if profile.precision == precision and runtime in (None, profile.runtime)
         ]
 
@@ -162,6 +163,10 @@ class Carrying:
                 )
                 return scaled, Evidence.ASSUMED
         return self.sheets(source, gpu), Evidence.ASSUMED
+
+    @cached_property
+    def _processors(self) -> set[str]:
+        return {name for name, kind in self.grounds.gpus.items() if kind.cores}
 
     @cached_property
     def _probed_processors(self) -> set[str]:

@@ -56,7 +56,9 @@ class Ceilings:
 
     def rate(self, layer: LayerWork) -> float:
         """Operations a second that a layer can reach."""
-        return self.flops_per_s if layer.convolves else self.products_flops_per_s or self.flops_per_s
+        if self.products_flops_per_s and not layer.convolves:
+            return self.products_flops_per_s
+        return self.flops_per_s
 
     def scaled(self, reached: float) -> "Ceilings":
         """The same where kernels reach a share of the rates."""
