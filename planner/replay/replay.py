@@ -420,8 +420,8 @@ class Replay:
         return best._is_too_little(best.all_kept, at_last)
 
     def gives_up(self, look: int) -> bool:
-        """Whether a look at so many draws, were no more of them to break an SLO than those seen, leaves little hope that
-        the last one accepts (`GIVE_UP`): that errs towards larger fleets alone."""
+        """Whether a look at so many draws, were no more of them to break an SLO than were seen to, leaves little hope
+        that the last one accepts (`GIVE_UP`): that errs towards larger fleets alone."""
         if self.wide is None or self.draws is None:
             return False
         last = self.looks[-1]
