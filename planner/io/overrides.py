@@ -49,12 +49,15 @@ def child(target: Any, step: str | int) -> Any:
 
 
 def place(data: Any, path: Steps, value: Any) -> None:
-    """Sets the value at `path`, making the mappings that lead there."""
+    """Sets the value at `path`, making the mappings that lead there; none takes away what stands there."""
     *steps, last = path
     for step in steps:
         below = child(data, step)
         if below is None:
             below = data[step] = {}
         data = below
+    if value is None and isinstance(data, dict) and last in data:
+        del data[last]
+        return
     child(data, last)
     data[last] = value

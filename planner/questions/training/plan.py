@@ -29,6 +29,7 @@ from planner.questions.training.answer.choosing import (
     fastest_of,
     is_allowed,
     marked,
+    nearest_to,
     rival_of,
     surest,
     unsure_of,
@@ -73,6 +74,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
     sure = keeping_up(scenario, subject, surest(allowed))
     cheapest, fastest = cheapest_of(sure), fastest_of(sure)
     chosen = [one for one in (cheapest, fastest) if one]
+    shown = chosen or list(nearest_to(options, scenario.deadline, scenario.budget).values())
     return TrainingPlan(
         name=scenario.name or subject.name,
         options=options,
@@ -92,7 +94,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         ),
         rejections=tuple(rejections),
         cheapest_at_fresh_price=at_fresh_price(sure, today),
-        stale_prices=tuple(stale_prices(chosen, today)),
+        stale_prices=tuple(stale_prices(shown, today)),
         prices_as_of=_prices_as_of(machines),
         deadline_s=scenario.deadline,
         budget_usd=scenario.budget,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from planner.model.ranges import Range
-from planner.questions.training.answer.choosing import cheapest_of, fastest_of, surest
+from planner.questions.training.answer.choosing import Nearest, nearest_to
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.answer.remarks import BITS_OF_GBYTE
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
@@ -186,25 +186,13 @@ def no_way(plan: TrainingPlan) -> list[str]:
 
 def nearest_to_limits(plan: TrainingPlan) -> Iterator[str]:
     """Those options in words, each with the limits that it breaks."""
-    for name, o in nearest(plan).items():
-        yield f"{name}: {in_short(o)}; {breaking(plan, o)}."
+    for kind, o in nearest(plan).items():
+        yield f"{kind.capitalize()}: {in_short(o)}; {breaking(plan, o)}."
 
 
-def nearest(plan: TrainingPlan) -> dict[str, TrainingOption]:
-    """The fastest and the cheapest by the rules of an answer, and those that break a limit by least at worst."""
-    options = surest(plan.options)
-    quick, cheap = fastest_of(options), cheapest_of(options)
-    if quick is None or cheap is None:
-        return {}
-    soonest = min(options, key=lambda o: o.time_s.high)
-    least = min(options, key=dearest_usd)
-    found = {"Fastest": quick}
-    if plan.deadline_s and soonest.time_s.high < quick.time_s.high:
-        found["Earliest at worst"] = soonest
-    found["Cheapest"] = cheap
-    if plan.budget_usd and dearest_usd(least) < dearest_usd(cheap):
-        found["Least at worst"] = least
-    return found
+def nearest(plan: TrainingPlan) -> dict[Nearest, TrainingOption]:
+    """Options that the answer names where none keeps the limits."""
+    return nearest_to(plan.options, plan.deadline_s, plan.budget_usd)
 
 
 def breaking(plan: TrainingPlan, o: TrainingOption) -> str:
@@ -217,11 +205,6 @@ def breaking(plan: TrainingPlan, o: TrainingOption) -> str:
     if at_ends:
         parts.append(f"{' and '.join(at_ends)} at worst")
     return ", ".join(parts)
-
-
-def dearest_usd(o: TrainingOption) -> float:
-    """What it costs at worst, its commitment counted whole."""
-    return max(o.cost_usd.high, o.commitment_usd)
 
 
 def nothing_fits(plan: TrainingPlan) -> str:

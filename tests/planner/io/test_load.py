@@ -132,6 +132,11 @@ def test_overrides_by_number_and_by_name(tmp_path):
     assert scenario.streams[1].poisson == 4
 
 
+def test_null_takes_a_key_away(tmp_path):
+    usual = load(tmp_path, SMALL).scenario.headroom
+    assert load(tmp_path, f"{SMALL}\nheadroom: 30 %\n", "headroom=null").scenario.headroom == usual != 0.3
+
+
 def test_overrides_change_the_checksum(tmp_path):
     assert load(tmp_path).sha256 != load(tmp_path, SMALL, "seed=2").sha256
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
+from enum import StrEnum
 
 from planner.catalog.sold import stale, usual_days
 from planner.questions.training.answer.option import TrainingOption
@@ -104,3 +105,43 @@ def unsure_of(chosen: TrainingOption | None, of_all: TrainingOption | None) -> T
 def is_allowed(option: TrainingOption) -> bool:
     """The option may fit, ends, and meets deadline and budget at its bad ends."""
     return option.may_fit and option.within_deadline and option.within_budget and math.isfinite(option.time_s.high)
+
+
+# Where none is allowed
+
+
+class Nearest(StrEnum):
+    """Why an option is named though it breaks a limit."""
+
+    TO_BOTH = "nearest"
+    FASTEST = "fastest"
+    EARLIEST = "earliest at worst"
+    CHEAPEST = "cheapest"
+    LEAST = "least at worst"
+
+
+def nearest_to(
+    options: Sequence[TrainingOption], deadline_s: float | None, budget_usd: float | None
+) -> dict[Nearest, TrainingOption]:
+    """The fastest and the cheapest by the rules of an answer, and what breaks the limits by least at worst."""
+    room = surest(options)
+    quick, cheap = fastest_of(room), cheapest_of(room)
+    if quick is None or cheap is None:
+        return {}
+    found = {}
+    if deadline_s and budget_usd:
+        found[Nearest.TO_BOTH] = min(room, key=lambda o: max(o.time_s.high / deadline_s, dearest_usd(o) / budget_usd))
+    found[Nearest.FASTEST] = quick
+    soonest = min(room, key=lambda o: o.time_s.high)
+    if deadline_s and not budget_usd and soonest.time_s.high < quick.time_s.high:
+        found[Nearest.EARLIEST] = soonest
+    found[Nearest.CHEAPEST] = cheap
+    least = min(room, key=dearest_usd)
+    if budget_usd and not deadline_s and dearest_usd(least) < dearest_usd(cheap):
+        found[Nearest.LEAST] = least
+    return found
+
+
+def dearest_usd(option: TrainingOption) -> float:
+    """The cost at worst, its commitment counted whole."""
+    return max(option.cost_usd.high, option.commitment_usd)

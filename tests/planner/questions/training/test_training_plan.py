@@ -30,7 +30,7 @@ from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
-from planner.questions.training.answer.choosing import fastest_of, is_allowed, rival_of, unbeaten
+from planner.questions.training.answer.choosing import Nearest, fastest_of, is_allowed, rival_of, unbeaten
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
@@ -1132,10 +1132,19 @@ def test_options_nearest_to_limits_that_nothing_keeps_are_in_the_table_with_what
     plan = vit("budget=$1")
     named = nearest(plan)
     assert not plan.cheapest
-    assert {"Fastest", "Cheapest"} <= named.keys()
+    assert {Nearest.TO_BOTH, Nearest.FASTEST, Nearest.CHEAPEST} == named.keys()
+    assert plan.deadline_s
+    assert plan.budget_usd
+    overshoot = {
+        who(o): max(o.time_s.high / plan.deadline_s, o.cost_usd.high / plan.budget_usd) for o in plan.options if o.fits
+    }
+    assert overshoot[who(named[Nearest.TO_BOTH])] == min(overshoot.values())
+    late = train(load_training(SCENARIOS / "resnet50.yaml", ("budget=$0.01",)), CATALOG, LIBRARY, date(2027, 7, 1))
+    assert not late.cheapest
+    assert late.stale_prices
     assert all(o in in_brief(plan) for o in named.values())
     text = terminal(brief(plan), Screen(400))
-    assert f"Fastest: {in_short(named['Fastest'])}; too dear even at the middle." in text
+    assert f"Fastest: {in_short(named[Nearest.FASTEST])}; too dear even at the middle." in text
 
 
 def test_what_does_not_surely_fit_is_counted_alike_everywhere() -> None:
@@ -1214,7 +1223,7 @@ def test_kinds_that_cannot_be_told_apart_are_named_with_what_settles_it() -> Non
 
 
 def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() -> None:
-    plan = vit("deadline=20 min")
+    plan = vit("deadline=20 min", "budget=null")
     sure = [o for o in plan.options if o.fits]
     fastest = fastest_of(sure)
     assert fastest
