@@ -283,8 +283,10 @@ def _explain(path: Path, document: YamlDocument, problem: Any, schema: type) -> 
     kind, where = problem["type"], problem["loc"]
     if kind != UNKNOWN_KEY:
         return _line(path, document, where, message(where, kind, problem, schema), at_key=where[-1:] == ("[key]",))
-    known = sorted({field.name for entry in ENTRIES for field in fields(entry)})
-    hint = did_you_mean(str(where[-1]), known) or " Leave it out."
+    key, known = str(where[-1]), {field.name for entry in ENTRIES for field in fields(entry)}
+    if key in known:
+        return _line(path, document, where, f"unknown key here. Write the file like {WRITTEN[schema]}.", at_key=True)
+    hint = did_you_mean(key, sorted(known)) or " Leave it out."
     return _line(path, document, where, f"unknown key.{hint}", at_key=True)
 
 

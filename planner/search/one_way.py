@@ -1,6 +1,6 @@
 """One way: the plan of a scenario whose models are settled, but for the precisions and runtimes that it lists."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, cached_property
@@ -8,7 +8,7 @@ from math import inf
 
 from calibrate.library.reading import PRECISIONS
 from planner.catalog.catalog import Catalog
-from planner.catalog.offers import Offer, kinds_on_offer, offers, own_left_out
+from planner.catalog.offers import kinds_on_offer, offers, own_left_out
 from planner.io.load import Loaded, workload
 from planner.io.warm import versions
 from planner.model.parts.models import ModelSpec
@@ -16,7 +16,7 @@ from planner.model.plan import NOTHING_TRIED, InterruptedSearch, Plan, PlanWarni
 from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
-from planner.placing.fleets import Fleet, cost_usd_per_hour, gpu_count
+from planner.placing.fleets import cost_usd_per_hour, gpu_count
 from planner.placing.sizing import Kind, Profiles
 from planner.prediction.predict import Predictor
 from planner.replay.answer import policies, recommend
@@ -227,11 +227,9 @@ def interruption(search: FleetSearch, found: BestFound) -> PlanWarning:
     return PlanWarning(what=Statement(code=Code.INTERRUPTED_BEFORE, subjects=(search.trying,)))
 
 
-def _ready(
-    found: "Iterable[tuple[FleetSearch, Mapping[tuple[tuple[Offer, ...], Fleet], Trial | None]]]",
-) -> "list[tuple[FleetSearch, Trial]]":
+def _ready(found: "Iterable[tuple[FleetSearch, Iterable[Trial | None]]]") -> "list[tuple[FleetSearch, Trial]]":
     """What met every SLO in each search, with its spares, where these may be bought."""
-    met = [(one, one.spares.certain(trial)) for one, known in found for trial in known.values() if trial]
+    met = [(one, one.spares.certain(trial)) for one, trials in found for trial in trials if trial]
     return [(one, trial) for one, trial in met if not trial.unready]
 
 
@@ -253,9 +251,11 @@ class _Ways:
         return [search.question for search in self.searches]
 
     def so_far(self) -> "tuple[FleetSearch, BestFound] | None":
-        """The best that was found until now, and where: confirmed, else seen at a glance, else the nearest miss; None
-        where no search has begun."""
-        for seen in ([one.tried for one in self.searches], [one.glanced for one in self.searches]):
+        """The best that was found until now, and where: confirmed, else seen at a glance, else what was being
+        confirmed, else the nearest miss; None where no search has begun."""
+        confirmed = [one.tried.values() for one in self.searches]
+        glanced = [one.glanced.values() for one in self.searches]
+        for seen in (confirmed, glanced, [one.being_confirmed for one in self.searches]):
             if ready := _ready(zip(self.searches, seen, strict=True)):
                 search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
                 return search, BestFound(None if best.replay.preliminary else best, best, [], [], interrupted=True)

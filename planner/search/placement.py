@@ -95,6 +95,8 @@ class OnFleet:
     """All on this fleet."""
     looked_wide: list[Replay] = field(default_factory=list)
     """Replays that missed in many draws of speeds, on any fleet."""
+    being_confirmed: list[Trial] = field(default_factory=list)
+    """What a screening speaks for, while it is confirmed, on any fleet."""
     missed: list[Trial] = field(default_factory=list)
     """What was replayed and did not do, in order."""
     unreplayed: list[Miss] = field(default_factory=list)
@@ -491,7 +493,13 @@ class OnFleet:
         """A packing screened by replays and, where it looks good, confirmed by others; given up between the two where
         it would be offered more than its headroom leaves."""
         trial = self.screened(packing, swap)
-        return self.confirmed(trial) if trial.replay.promising or trial.replay.met else trial
+        if not (trial.replay.promising or trial.replay.met):
+            return trial
+        if trial.replay.looks_met:
+            self.being_confirmed.append(trial)
+        confirmed = self.confirmed(trial)
+        self.being_confirmed.clear()
+        return confirmed
 
     def screened(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial:
         """A packing replayed a few times, to choose by."""

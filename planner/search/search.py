@@ -166,6 +166,8 @@ class FleetSearch:
         self.misses: list[tuple[Trial, Rejection]] = []
         self.looked_wide: list[Replay] = []
         """Replays that missed in many draws of speeds."""
+        self.being_confirmed: list[Trial] = []
+        """What a screening speaks for, while it is confirmed."""
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
         self.passed_over: dict[str, KindLeftOut] = {}
@@ -311,7 +313,15 @@ class FleetSearch:
         replays: list[tuple[Deployment, Replay]] = []
         for question in with_budgets(self.question, devices_of(offered, fleet)):
             yield OnFleet(
-                question, offered, fleet, swap, tell, ranked=ranked, replays=replays, looked_wide=self.looked_wide
+                question,
+                offered,
+                fleet,
+                swap,
+                tell,
+                ranked=ranked,
+                replays=replays,
+                looked_wide=self.looked_wide,
+                being_confirmed=self.being_confirmed,
             )
 
     def _on_fleet(self, trial: Trial) -> OnFleet:

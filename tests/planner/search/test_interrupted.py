@@ -11,7 +11,7 @@ from support.planning import CATALOG, T4, V100, loaded, model, profile, scenario
 
 from planner.api import serving
 from planner.model.parts.machines import BuySpec
-from planner.model.plan import InterruptedSearch, Plan, PlanWarning
+from planner.model.plan import InterruptedSearch, Plan, PlanWarning, Searched
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.merging.options import NOTHING_MERGED
@@ -82,6 +82,15 @@ def test_without_one_it_says_where_it_was_what_missed_and_what_any_costs_at_leas
     assert " x g4dn.xlarge" in said.partition("interrupted at ")[2]
     assert "come to its end, or ask for less" in said
     assert ("`buy.max_gpus: " in said) is rejected
+
+
+def test_what_was_being_confirmed_is_shown_as_that() -> None:
+    found = interrupted_at(0, asked(), "confirming")
+    assert found
+    assert (found.interrupted, found.interrupted_before) == (True, False)
+    assert not found.recommendation.feasible
+    assert found.recommendation.searched is Searched.SCREENED
+    assert found.recommendation.instances
 
 
 def test_it_has_its_spares() -> None:
