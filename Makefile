@@ -67,7 +67,7 @@ wheel-check: .venv/dev.stamp ## Build wheel and sdist, install the wheel alone, 
 	@cmp dist/*.whl build/sdist/*.whl # what is installed of the sdist is the same to the byte
 	@$(PYTHON) -m venv build/wheel
 	@build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[fast]"
-	@build/wheel/bin/python -P tests/support/wheel_check.py README.md
+	@build/wheel/bin/python tests/support/wheel_check.py README.md
 
 validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
 	@$(BIN)/python -m benchmarks.making.validation_page docs/validation.md $(RECORDINGS)

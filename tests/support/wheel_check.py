@@ -12,9 +12,9 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+from walks import ageless  # beside this file
+
 PLANNER = Path(sys.executable).with_name("planner")
-DAYS_OLD = re.compile(r"\d+\s+days\s+old")
-"""Of prices: one more each day."""
 CALLS = """
 from planner import plan
 answer = plan("scenarios/trace.yaml")
@@ -40,11 +40,6 @@ def check(readme: str) -> None:
         answers = [run([str(PLANNER), *words], folder) for words in commands]
         run([sys.executable, "-c", CALLS], folder)
     assert ageless(answers[0]) == ageless(shown), f"{commands[0]}: README shows another answer:\n{answers[0]}"
-
-
-def ageless(answer: str) -> str:
-    """An answer without the age of its prices."""
-    return DAYS_OLD.sub("days old", answer)
 
 
 if __name__ == "__main__":
