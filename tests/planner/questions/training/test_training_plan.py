@@ -1254,3 +1254,13 @@ def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() ->
     lines = {line.partition(":")[0]: line for line in answers(replace(plan, options=(quick, steady)))[1:]}
     assert length(quick.time_s.mid) in lines["Fastest"]
     assert length(steady.time_s.high) in lines["Earliest at worst"]
+
+
+@pytest.mark.parametrize("change", ["speed=[]", "goodput=1"])
+def test_what_the_scenario_states_has_a_doubt(change: str) -> None:
+    """A deadline that a stated share of the peak, or rate of operations, just kept was 100 % likely to be kept."""
+    asked = ("counts=[1024]", "utilization=40 %", change)
+    (option,) = answer("gpt3", *asked).options
+    (late,) = answer("gpt3", *asked, f"deadline={option.time_s.mid + 1:.0f} s").options
+    assert late.deadline_probability == pytest.approx(0.5, abs=0.01)
+    assert late.within_deadline is False
