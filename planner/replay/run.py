@@ -2,24 +2,25 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.model.replications import draws_asked, looks_at
 from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
 from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
-from planner.replay.stretch import stretch
+from planner.replay.stretch import CALM_LOAD, short_horizon_s, stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
-from simulator.clock.worlds import WorldFigures, Worlds
+from simulator.clock.worlds import Shares, WorldFigures, Worlds
 from simulator.world.deployment import Deployment
 from simulator.world.doubt import STRATA
 from simulator.world.workload import Workload
@@ -34,8 +35,8 @@ LOST_EVERY = 8
 """Replications after which it is seen whether so many draws broke an SLO that the rest need not be replayed."""
 COUNTED_AT_ONCE = 64
 """Draws of speeds of which it is only counted how many keep every SLO, side by side."""
-CALM_LOAD = 0.8
-"""Load up to which queues forget so soon that it does not matter what it is."""
+FEW = 0.05
+"""Part of the requests that may be late which leaves no doubt after a short replay."""
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +94,8 @@ def replay(
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
-    draws = Replications(scenario, worlds, seed_at, stretched.warmup_s)
+    short_s = short_horizon_s(workload, needs, deployment, stretched)
+    draws = Replications(scenario, worlds, seed_at, ShortLook.of(worlds, so_far.needs, short_s) if short_s else None)
     if not _is_counted(so_far):
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:
@@ -111,11 +113,35 @@ class Replication(NamedTuple):
     """The same where it reuses the last answer; none where nobody says how long that holds."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShortLook:
+    """Short replays of draws of speeds: most show clearly that they keep every SLO."""
+
+    worlds: Worlds
+    clear_shares: Mapping[str, float]
+    """By model, of requests in time that leave no doubt."""
+
+    @classmethod
+    def of(cls, worlds: Worlds, needs: Mapping[str, Need], horizon_s: float) -> "ShortLook":
+        """At worlds that are replayed so long only."""
+        clear_shares = {model: 1 - FEW * (1 - need.slo.attainment) for model, need in needs.items()}
+        return cls(worlds.lasting(horizon_s), clear_shares)
+
+    def is_clear(self, shares: Shares) -> NDArray[np.bool_]:
+        """Whether every SLO is kept in a draw: queues are calm, and hardly any request is late."""
+        clear: NDArray[np.bool_] = shares.load <= CALM_LOAD
+        for model, share in self.clear_shares.items():
+            clear &= shares.in_time[model] >= share
+        return clear
+
+
 class Replications:
     """Replications of one deployment by number."""
 
-    def __init__(self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], warmup_s: float) -> None:
-        self.worlds, self.seed_at, self.warmup_s = worlds, seed_at, warmup_s
+    def __init__(
+        self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], short: ShortLook | None
+    ) -> None:
+        self.worlds, self.seed_at, self.short = worlds, seed_at, short
         self.accuracy = {spec.name: spec.accuracy for spec in scenario.asked}
         self.half_life_s = scenario.accuracy.half_life
 
@@ -123,6 +149,18 @@ class Replications:
         """One after another, side by side up to each end."""
         for begin, end in pairwise(ends):
             yield from self._replayed(self.seeds(begin, end))
+
+    def shares(self, begin: int, end: int) -> Shares:
+        """Of some numbers, what says whether SLOs are met; by whole replays of what a short look leaves open.
+
+        Queues that grow leave nothing open.
+        """
+        seeds = self.seeds(begin, end)
+        if self.short is None:
+            return self.worlds.shares(seeds)
+        found = self.short.worlds.shares(seeds)
+        is_open = np.flatnonzero(~self.short.is_clear(found) & np.array([not one for one in found.growing]))
+        return found.with_others(is_open, self.worlds.shares([seeds[i] for i in is_open])) if len(is_open) else found
 
     def seeds(self, begin: int, end: int) -> list[int]:
         """Those of some numbers."""
@@ -136,7 +174,7 @@ class Replications:
         for seed in seeds:
             result = self.worlds.result(seed)
             figures = self.worlds.figures(result)
-            reused = accuracy(result, self.accuracy, self.half_life_s, self.warmup_s)
+            reused = accuracy(result, self.accuracy, self.half_life_s, self.worlds.warmup_s)
             yield Replication(figures, self._answered(figures), (reused,))
 
     def _answered(self, figures: WorldFigures) -> dict[str, float]:
@@ -200,8 +238,7 @@ def _with_more_draws(so_far: Replay, first: Replay, draws: Replications, look: i
     """A wide look that goes a little further, to a look at most."""
     assert so_far.wide is not None
     seen = so_far.replications
-    seeds = draws.seeds(seen, min(look, seen + COUNTED_AT_ONCE))
-    wide = so_far.wide.and_more(first, draws.worlds.shares(seeds))
+    wide = so_far.wide.and_more(first, draws.shares(seen, min(look, seen + COUNTED_AT_ONCE)))
     return replace(first, wide=wide, requests=wide.requests)
 
 

@@ -8,7 +8,7 @@ from math import ceil, gcd, lcm
 
 from planner.model.replications import REQUESTS_MAX, judged_s, longest_slo_s, looks_at, warmup_s
 from planner.model.scenario import Scenario
-from planner.placing.sizing import Need
+from planner.placing.sizing import Need, judged
 from simulator.clock.run import stages
 from simulator.clock.stability import longest_round_s
 from simulator.world.deployment import Deployment, Replica, Service
@@ -22,6 +22,14 @@ SETTLES = 20
 """Judged time over the time in which queues forget: what was replayed then counts as many independent stretches."""
 ROUNDS_WARM = 5
 """Full rounds of the slowest GPU before requests are judged: turns have fallen into their pattern by then."""
+CALM_LOAD = 0.8
+"""Load up to which queues forget so soon that it does not matter what it is."""
+CLEAR_MISSES = 50
+"""Requests of each model that may miss their SLO in the time that a short replay judges."""
+CLEAR_SLOS = 10
+"""Least time that a short replay judges, over the longest latency of an SLO."""
+SHORT_SAVES = 4
+"""Times that a replay must be longer than a short one that comes before it: some draws need both."""
 SPARE_MIN = 0.02
 """Free share of a GPU below which queues are not waited for: they would take thousands of batches to forget."""
 
@@ -65,6 +73,24 @@ def stretch(
         lasts_s = doubled(judged_s(scenario, workload), wanted_s)
     horizon = ceil(lasts_s + early_s + longest_slo_s(scenario) - 1e-9)
     return ReplayLength(horizon_s=float(horizon), warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
+
+
+def short_horizon_s(
+    workload: Workload, needs: Mapping[str, Need], deployment: Deployment, length: ReplayLength
+) -> float | None:
+    """Horizon of a short replay, which shows of most draws of speeds clearly that they keep every SLO.
+
+    It brings so many requests that `CLEAR_MISSES` of each model may be late, and queues forget often enough meanwhile.
+    None where that saves little, or where one minute is not like another: recordings, failures, turns in memory.
+    """
+    missed_rps = min(need.rate_rps * (1 - need.slo.attainment) for need in judged(needs).values())
+    if not missed_rps or workload.longest_recording_s or deployment.failures or _swapping(deployment):
+        return None
+    slo_s = max(need.slo.latency_s for need in judged(needs).values())
+    settles_s = settling_s(deployment, needs, CALM_LOAD)
+    lasts_s = max(CLEAR_MISSES / missed_rps, SETTLES * settles_s, CLEAR_SLOS * slo_s)
+    horizon = ceil(length.warmup_s + lasts_s + slo_s)
+    return float(horizon) if SHORT_SAVES * horizon <= length.horizon_s else None
 
 
 def doubled(usual_s: float, wanted_s: float) -> float:

@@ -8,13 +8,14 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.clock.metrics import Summary, Tally, attainments, device_metrics, finished_latency_s, summarise, total
 from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
 from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
-from simulator.clock.run import Compiled, replicate
+from simulator.clock.run import ITEMS, Compiled, replicate
 from simulator.clock.serving import ROUNDING
 from simulator.clock.stability import compute_load, drain
 from simulator.machine_code import cores
@@ -23,7 +24,7 @@ from simulator.rules.noise import NoiseOfWorlds
 from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment
 from simulator.world.doubt import drawn
-from simulator.world.workload import Floats, Workload
+from simulator.world.workload import Demand, Floats, Workload
 
 Seen = TypeVar("Seen")
 THREADS_MAX = 8
@@ -52,8 +53,21 @@ class Shares(NamedTuple):
     """By model the share of requests answered within the SLO, by replication; NaN where none was judged."""
     growing: tuple[tuple[str, ...], ...]
     """As of `WorldFigures`, by replication."""
+    load: Floats
+    """Share of its time that the busiest GPU computes in full batches, by replication."""
     requests: int
     """That came in all."""
+
+    def with_others(self, at: NDArray[np.intp], others: "Shares") -> "Shares":
+        """The same with other replications at some places; all requests count."""
+        growing = dict(zip(at.tolist(), others.growing, strict=True))
+        load = self.load.copy()
+        load[at] = others.load
+        in_time = {model: share.copy() for model, share in self.in_time.items()}
+        for model, share in others.in_time.items():
+            in_time[model][at] = share
+        all_growing = tuple(growing.get(i, mine) for i, mine in enumerate(self.growing))
+        return Shares(in_time, all_growing, load, self.requests + others.requests)
 
 
 class Worlds:
@@ -79,30 +93,47 @@ class Worlds:
         demand = ARRIVALS.of(self.workload, self.duration_s, seed)
         return replicate(self.deployment, demand, self.duration_s, seed)
 
+    def lasting(self, duration_s: float) -> "Worlds":
+        """The same, as long as that."""
+        return Worlds(self.deployment, self.workload, duration_s, self.warmup_s, self.rates_rps)
+
     @property
     def apart(self) -> "Worlds":
         """The same without the room that replications take, to be kept for later."""
-        return Worlds(self.deployment, self.workload, self.duration_s, self.warmup_s, self.rates_rps)
+        return self.lasting(self.duration_s)
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
         """Replications by their figures alone, in this order; on the clock one when it is asked for."""
         if self._pays(len(seeds)) and self._plain:
             yield from self._plain.seen(seeds)
         else:
-            yield from (self.figures(self.result(seed)) for seed in seeds)
+            yield from self._each(seeds, self.figures)
 
     def shares(self, seeds: Sequence[int]) -> "Shares":
         """Replications by what says whether SLOs are met."""
         if self._pays(len(seeds)) and self._plain:
             return self._plain.shares(seeds)
-        in_time, growing, requests = [], [], 0
-        for seed in seeds:
-            result = self.result(seed)
-            in_time.append(attainments(result, self.warmup_s))
-            growing.append(self._growing(result))
-            requests += result.request_count
+        in_time, growing, load, requests = zip(*self._each(seeds, self._shares), strict=True)
         by_model = {model: np.array([one[model] for one in in_time]) for model in in_time[0]}
-        return Shares(by_model, tuple(growing), requests)
+        return Shares(by_model, growing, np.array(load), sum(requests))
+
+    def _shares(self, result: SimulationResult) -> tuple[Mapping[str, float], tuple[str, ...], float, int]:
+        load = compute_load(result.deployment, self.rates_rps)
+        return attainments(result, self.warmup_s), self._growing(result), load, result.request_count
+
+    def _each(self, seeds: Sequence[int], look: Callable[[SimulationResult], Seen]) -> Iterator[Seen]:
+        """What is seen of each world: of pipelines in machine code, several are replayed side by side."""
+        threads = min(len(seeds), THREADS_MAX, cores()) if self.deployment.pipelines and ITEMS.pays else 1
+        if threads == 1:
+            yield from (look(self.result(seed)) for seed in seeds)
+            return
+        demands = [ARRIVALS.of(self.workload, self.duration_s, seed) for seed in seeds]
+
+        def replay(seed: int, demand: Mapping[str, Demand]) -> Seen:
+            return look(replicate(self.deployment, demand, self.duration_s, seed))
+
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(replay, seeds, demands)
 
     def _pays(self, replications: int) -> bool:
         """Whether so many are worth fetching machine code."""
@@ -195,14 +226,16 @@ class PlainWorlds:
 
     def shares(self, seeds: Sequence[int]) -> Shares:
         """Replications by what says whether SLOs are met."""
+        costs = self._costs(seeds)
+        load = np.array(list(map(self._load, costs.service_s)))
         if self.swapping:
             seen = list(self.seen(seeds))
             return Shares(
                 {model: np.array([one.summary.models[model].slo_attainment for one in seen]) for model in self.models},
                 tuple(one.growing for one in seen),
+                load,
                 sum(one.requests for one in seen),
             )
-        costs = self._costs(seeds)
         judged, in_time, requests = zip(*self._each(seeds, costs, self._judged), strict=True)
         with np.errstate(invalid="ignore"):
             by_model = (np.array(in_time) / np.array(judged)).T
@@ -211,7 +244,7 @@ class PlainWorlds:
             if self.doubted
             else ((),) * len(seeds)
         )
-        return Shares(dict(zip(self.models, by_model, strict=True)), growing, sum(requests))
+        return Shares(dict(zip(self.models, by_model, strict=True)), growing, load, sum(requests))
 
     def _growing(self, seed: int, service_s: Floats, loads: Mapping[int, _Loads]) -> tuple[str, ...]:
         """Models whose queues grow without end at the speeds of one world."""

@@ -8,8 +8,9 @@ from simulator.flow.compiled.columns import Columns
 
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-loop = njit(cache=True, **UNCOUNTED)
-"""No function here makes an array: so Numba need not count references to those that they are given."""
+loop = njit(cache=True, nogil=True, **UNCOUNTED)
+"""No function here makes an array: so Numba need not count references to those that they are given. Worlds are
+replayed side by side."""
 part = njit(**UNCOUNTED, **UNWRAPPED)
 """For functions that only others of them call, with whose code theirs is kept."""
 ARRIVES, ENDS, RAN, WAKES, AWAKE = range(5)

@@ -6,6 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+import support.worlds
 from support.planning import T4, V100, demand, model, offer, profile, question, scenario, shelf
 
 from planner.catalog.offers import Offer
@@ -15,17 +16,18 @@ from planner.model.scenario import Objective
 from planner.model.statement import Code
 from planner.placing.fleets import machines_of
 from planner.placing.packing.packed import Packing
-from planner.placing.sizing import Kind
+from planner.placing.sizing import Kind, Need
 from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
-from planner.replay.run import PLANNING, replay, seeds_of
+from planner.replay.run import PLANNING, Replications, ShortLook, replay, seeds_of
 from planner.replay.trial import Trial
 from planner.search.placement import OnFleet
 from planner.search.question import Question
 from planner.search.search import GLANCE, FleetSearch
 from simulator.clock.metrics import Summary
-from simulator.clock.worlds import Worlds
+from simulator.clock.worlds import Shares, Worlds
 from simulator.world.curves import Interpolated
 from simulator.world.doubt import Doubt
+from simulator.world.workload import SLO, Poisson, Stream, Workload
 
 CONFIDENCE = 0.9
 TRIES = 200
@@ -282,3 +284,29 @@ def test_draws_decide_where_the_slowest_end_alone_is_overloaded() -> None:
     assert seen.all_kept is not None
     assert seen.all_kept.mean >= CONFIDENCE
     assert seen.met
+
+
+@pytest.mark.parametrize(("load", "in_time", "clear"), [(0.8, 0.9995, True), (0.81, 1.0, False), (0.5, 0.9994, False)])
+def test_a_short_look_is_clear_where_queues_are_calm_and_hardly_any_request_is_late(
+    load: float, in_time: float, clear: bool
+) -> None:
+    worlds = Worlds(support.worlds.deployment(), Workload(()), 1.0, 0.0, {})
+    short = ShortLook.of(worlds, {"m": Need("m", 1.0, SLO(1.0, 0.99), 0.0, True, (), 0.0)}, 1.0)
+    assert short.is_clear(Shares({"m": np.array([in_time])}, ((),), np.array([load]), 1)) == [clear]
+
+
+def test_a_short_look_and_a_whole_one_where_it_is_open_tell_what_whole_ones_tell() -> None:
+    """Random arrivals, of which a GPU is too slow in one draw of ten, in some of them by little."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.3,)), shared=0.5, quantile=0.0)
+    doubted = replace(support.worlds.profile("m", 0.0005), doubt=doubt)
+    deployment = support.worlds.deployment(support.worlds.service(doubted, slo_s=0.005))
+    arrivals = Stream("m", Poisson(1000.0))
+    worlds = Worlds(deployment, Workload((arrivals,)), 24.0, 0.1, {"m": 1000.0})
+    need = Need("m", 1000.0, SLO(0.005, 0.99), 0.0, True, (arrivals,), 1.0)
+    short = ShortLook.of(worlds, {"m": need}, 6.0)
+    draws = Replications(asked(0.03).scenario, worlds, seeds_of(PLANNING, 1, doubted=True), short)
+    seeds = draws.seeds(0, 320)
+    told, whole = draws.shares(0, 320), worlds.shares(seeds)
+    assert 0.05 < np.mean(whole.in_time["m"] < 0.99) < 0.2
+    assert np.mean(short.is_clear(short.worlds.shares(seeds))) > 0.7
+    assert np.array_equal(told.in_time["m"] < 0.99, whole.in_time["m"] < 0.99)

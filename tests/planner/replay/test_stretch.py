@@ -6,7 +6,16 @@ from support.planning import demand, model, scenario
 
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Need
-from planner.replay.stretch import REPEATS_S, SETTLES, doubled, repeat_s, settling_s, stretch
+from planner.replay.stretch import (
+    REPEATS_S,
+    SETTLES,
+    ReplayLength,
+    doubled,
+    repeat_s,
+    settling_s,
+    short_horizon_s,
+    stretch,
+)
 from simulator.world.deployment import Deployment
 from simulator.world.workload import SLO, Arrivals, FixedRate, Poisson, Stream, Workload
 
@@ -89,3 +98,23 @@ def test_fuller_gpus_are_replayed_for_longer() -> None:
     for one in lengths:
         assert one.horizon_s - one.warmup_s - 0.5 >= SETTLES * one.settling_s
         assert one.warmup_s >= 3 * one.settling_s
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "attainment", "latency_s", "horizon_s"),
+    [
+        (1000, 0.99, 0.1, 7.0),  # 50 late of 5,000, which take 5 s
+        (1000, 0.95, 0.1, 3.0),  # 1 s; queues forget 20 times in 1.4
+        (1000, 0.95, 0.4, 6.0),  # and ten times the SLO are 4 s
+        (150, 0.99, 0.1, None),  # 33 s, beside a minute
+        (1000, 1.0, 0.1, None),
+    ],
+)
+def test_a_short_replay_may_show_what_few_miss(
+    rate_rps: float, attainment: float, latency_s: float, horizon_s: float | None
+) -> None:
+    """Of arrivals in bursts, each worked off in 0.5 ms: forgotten in 1000 x 11 x 0.0005^2 / 0.2^2 = 0.07 s."""
+    stream = Stream("m", Poisson(rate_rps))
+    needs = {"m": Need("m", rate_rps, SLO(latency_s, attainment), 0.0, True, (stream,), 11.0)}
+    length = ReplayLength(horizon_s=61.0, warmup_s=1.0, settling_s=0.0, repeat_s=None)
+    assert short_horizon_s(Workload((stream,)), needs, one_gpu(0.0005), length) == horizon_s
