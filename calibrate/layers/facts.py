@@ -38,6 +38,7 @@ TRACING = 1
 """Of the cache's contents: another where tracing counts otherwise."""
 
 
+@cache
 def known() -> tuple[str, ...]:
     """Plain names of models whose layers are shipped: the zoo's."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.json")))

@@ -187,12 +187,12 @@ def encode_rate(of: Statement) -> str:
 
 
 IN_TORCH = {
-    "tf32": "PyTorch computes in TF32, which matrix products do only where `allow_tf32` is set",
-    "torch": "PyTorch computes as it comes: convolutions in TF32{on}, matrix products in fp32",
-    "amp": "PyTorch computes under autocast, in fp16 where that is safe",
-    "amp-bf16": "PyTorch computes under autocast, in bf16 where that is safe",
+    "tf32": "at tf32 PyTorch computes in TF32, which matrix products do only where `allow_tf32` is set",
+    "torch": "at torch PyTorch computes as it comes: convolutions in TF32{on}, matrix products in fp32",
+    "amp": "at amp PyTorch computes under autocast, in fp16 where that is safe",
+    "amp-bf16": "at amp-bf16 PyTorch computes under autocast, in bf16 where that is safe",
 }
-"""By precision; of others the model itself has it."""
+"""By precision, which one answer may have several of; of others the model itself has it."""
 
 
 def computes_in(at: Statement) -> str:
@@ -200,11 +200,11 @@ def computes_in(at: Statement) -> str:
     precision, *with_tf32 = at.subjects
     on = f" on {', '.join(with_tf32)}"
     if precision != "fp32":
-        setting = IN_TORCH.get(precision, f"PyTorch computes in {precision}, weights included")
+        setting = IN_TORCH.get(precision, f"at {precision} PyTorch computes in it, weights included")
         return setting.format(on=on if with_tf32 else " where a GPU has it")
     if not with_tf32:
-        return "times are of fp32; these GPUs have no TF32"
-    return f"times are of fp32, TF32 off; PyTorch as it comes has TF32 on for convolutions{on}: `precision: torch`"
+        return "at fp32 all is fp32: these GPUs have no TF32"
+    return f"at fp32 TF32 is off; as PyTorch comes (`precision: torch`) it is on for convolutions{on}"
 
 
 SENTENCES = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))

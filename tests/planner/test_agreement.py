@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 import yaml
+from support import commands
 
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import find_profiles
@@ -169,15 +170,17 @@ def small():
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A scenario with a model of one's own beside one of the zoo's, in the folder of its module."""
     pytest.importorskip("torch")
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.run", commands.tracing)
     path = tmp_path / "s.yaml"
     text = SCENARIO.format(model="small", gpu="T4", precision="fp32")
     path.write_text(text.replace("name: small,", "name: small, factory: 'mine:small', input: [3, 64, 64],"), "utf-8")
-    return path
+    yield path
+    sys.modules.pop("mine", None)
 
 
 def test_a_model_of_ones_own_is_planned_by_its_layers(own: Path) -> None:

@@ -1,7 +1,9 @@
 """Commands in the test's own process, with no new interpreter that imports everything again."""
 
 import io
+import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from math import inf
 
@@ -19,3 +21,15 @@ def planner(*words: object, err: io.StringIO | None = None) -> tuple[int, str, s
         with pytest.raises(SystemExit) as end:
             cli.main()
     return int(end.value.code or 0), out.getvalue(), err.getvalue()
+
+
+def tracing(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+    """`subprocess.run` of `calibrate.layers.tracing`, in this process, which has imported torch already."""
+    import torch
+
+    from calibrate.layers import tracing
+
+    said = io.StringIO()
+    with redirect_stderr(said), torch.no_grad():
+        code = tracing.main(command[command.index("trace") :])
+    return subprocess.CompletedProcess(command, code, b"", said.getvalue().encode())

@@ -1,16 +1,23 @@
 """Memory of a training's step on one GPU: measured where a profile has it, else by layers or shape."""
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from math import inf
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
+import numpy as np
+
+from calibrate.io.points import OPTIMIZERS
 from calibrate.layers.work import Facts
+from calibrate.library.lookup import Library
 from calibrate.published import names
-from planner.model.ranges import Range, exactly
+from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
 from planner.prediction.trainings import PLAIN, published_steps
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import (
+    CONTEXT_BYTES,
     Fits,
     States,
     TrainingMemory,
@@ -23,17 +30,95 @@ from planner.questions.training.speed import MEASURED_OPTIMIZER
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES
 
+ELSEWHERE = ranged(0.9, 1.0, 1.3)
+"""What a step keeps over what was measured on another kind of GPU, whose libraries choose other kernels. 1.3 is the
+margin of inference; between an H100 and an H200 nothing differs."""
+
+PAST = ranged(0.9, 1.0, 1.1)
+"""Growth past the last measured batch over the line: that of an H200, from 128 to 256, was 0.97 on an H100."""
+MEASURED_AS = {"sgd": "momentum", "adam": "adam"}
+"""The optimizer of a plan that keeps as much as each that calibration measures."""
+BATCH_MAX = 1_000_000
+
+
+def peak(layout: TrainingLayout, predictor: Predictor) -> TrainingMemory:
+    """Memory of a step on one GPU: as steps were measured, else from layers or shape."""
+    return _memory_by_batch(layout, predictor).of(layout.micro_batch)
+
+
+def largest(layout: TrainingLayout, predictor: Predictor) -> int:
+    """Most samples of one pass that fit, at the middle of the band."""
+    return _largest(_memory_by_batch(layout, predictor), layout.source.memory_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBySample:
+    """Memory of a step on one GPU, each of whose samples needs as much."""
+
+    fixed: States
+    sample_bytes: Range
+    context_bytes: float
+
+    def of(self, batch: float) -> TrainingMemory:
+        """Of a step of so many samples."""
+        return memory(self.fixed, self.sample_bytes * batch, self.context_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAsMeasured:
+    """Memory of a step on one GPU, as steps of some batches were measured."""
+
+    fixed: States
+    measured: "MeasuredMemory"
+    states_bytes: float
+    """Those that the measured steps had."""
+    share: float
+    """Share of the activations that one GPU keeps."""
+    sample_most_bytes: float
+    context_bytes: float
+
+    def of(self, batch: float) -> TrainingMemory:
+        """Of a step of so many samples."""
+        kept = self.measured.kept(batch, self.states_bytes)
+        most = max(kept.mid, self.sample_most_bytes * batch)
+        held = kept.each(lambda end: min(end, most)) * self.share
+        return memory(self.fixed, held, self.context_bytes, self.measured.allocator(batch))
+
+
+@lru_cache(maxsize=256)
+def _largest(by_batch: MemoryBySample | MemoryAsMeasured, limit_bytes: float) -> int:
+    if isinstance(by_batch, MemoryBySample):
+        return largest_batch(by_batch.fixed, by_batch.sample_bytes, by_batch.context_bytes, limit_bytes)
+    return max(
+        0,
+        bisect_right(range(BATCH_MAX), math.floor(limit_bytes), key=lambda n: math.ceil(by_batch.of(n).total.mid)) - 1,
+    )
+
+
+def _memory_by_batch(layout: TrainingLayout, predictor: Predictor) -> MemoryBySample | MemoryAsMeasured:
+    scenario, subject, precision = layout.scenario, layout.subject, layout.scenario.train.precision
+    measured = measured_memory(layout, predictor)
+    if measured is None:
+        return MemoryBySample(
+            fixed=fixed(layout),
+            sample_bytes=activations(layout, predictor),
+            context_bytes=scenario.context or CONTEXT_BYTES,
+        )
+    assert subject.facts
+    return MemoryAsMeasured(
+        fixed=fixed(layout),
+        measured=measured,
+        states_bytes=states(subject.params, precision, measured.optimizer, buffer_bytes=subject.buffer_bytes).total,
+        share=_under_way(layout) / layout.split.tensor,
+        sample_most_bytes=trained_bytes(subject.facts, precision, predictor.gpus),
+        context_bytes=scenario.context or measured.context_bytes,
+    )
+
 
 def activations(layout: TrainingLayout, predictor: Predictor) -> Range:
-    """Bytes that one sample keeps on one GPU between the passes: the measured slope, else from layers or shape.
-
-    A pipeline's first stage has as many micro-batches under way as there are stages, or as there are at all (1F1B).
-    """
+    """Bytes that one sample keeps on one GPU between the passes, from layers or shape."""
     train, subject, split = layout.scenario.train, layout.subject, layout.split
-    under_way = min(split.pipeline, train.passes) / split.pipeline
-    slope = measured_activations(layout, predictor)
-    if slope is not None:
-        return exactly(slope / split.tensor * under_way)
+    under_way = _under_way(layout)
     if subject.shape:
         over_two_bytes = VALUE_BYTES[train.precision] / 2
         return exactly(subject.shape.activation_bytes(1, split, train.recompute) * over_two_bytes * under_way)
@@ -41,6 +126,13 @@ def activations(layout: TrainingLayout, predictor: Predictor) -> Range:
     kept = vision_activation_bytes(subject.facts, train.precision, train.recompute)
     most = trained_bytes(subject.facts, train.precision, predictor.gpus)
     return kept.each(lambda end: min(end, most)) * (under_way / split.tensor)
+
+
+def _under_way(layout: TrainingLayout) -> float:
+    """Share of a micro-batch's activations that a GPU holds: the first stage of a pipeline, whose share is least, has
+    as many micro-batches under way as there are stages, or as there are at all (1F1B)."""
+    pipeline = layout.split.pipeline
+    return min(pipeline, layout.scenario.train.passes) / pipeline
 
 
 def trained_bytes(facts: Facts, precision: str, gpus: Mapping[str, GPU]) -> float:
@@ -53,43 +145,77 @@ def trained_bytes(facts: Facts, precision: str, gpus: Mapping[str, GPU]) -> floa
         if step.software == PLAIN and step.gpu in gpus
     )
     always = states(facts.params, precision, "sgd").total
-    return min(((gpus[step.gpu].memory_bytes - always) / step.batch for step in alike), default=inf)
+    return min(((gpus[step.gpu].memory_bytes - always) / step.batch for step in alike), default=math.inf)
 
 
-def measured_activations(layout: TrainingLayout, predictor: Predictor) -> float | None:
-    """Bytes of one more sample, between a profile's smallest and largest batch; None where they were not measured."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeasuredMemory:
+    """Memory of measured steps by batch. A larger one never needs less."""
+
+    batches: np.ndarray
+    allocated_bytes: np.ndarray
+    reserved_bytes: np.ndarray
+    context_bytes: float
+    optimizer: str
+    """Whose states are among what was allocated."""
+    elsewhere: Range
+    """Of another kind of GPU: over what was measured."""
+
+    def kept(self, batch: float, states_bytes: float) -> Range:
+        """Activations: all but the states; on a line between two batches, and on from the last, with a band."""
+        batches, sizes = np.append(0, self.batches), np.append(states_bytes, self.allocated_bytes)
+        growth = float((sizes[-1] - sizes[-2]) / (batches[-1] - batches[-2])) * max(0.0, batch - float(batches[-1]))
+        within = max(0.0, float(np.interp(batch, batches, sizes)) - states_bytes)
+        return self.elsewhere * (PAST * growth + within)
+
+    def allocator(self, batch: float) -> Range:
+        """Reserved over allocated, at most as much as of any batch."""
+        reserved = np.interp(batch, self.batches, self.reserved_bytes)
+        share = float(reserved / np.interp(batch, self.batches, self.allocated_bytes))
+        return ranged(share, share, float(np.max(self.reserved_bytes / self.allocated_bytes)))
+
+
+def measured_memory(layout: TrainingLayout, predictor: Predictor) -> MeasuredMemory | None:
+    """Memory of the model's steps on this kind of GPU, else on another; None where nobody measured such a step."""
     model, train = layout.scenario.model, layout.scenario.train
     if model.pixels or model.channels or train.recompute != "none":
         return None
-    sizes = sorted(_activations_by_batch(layout, predictor))
-    if len(sizes) < 2:
-        return None
-    (least, least_bytes), (most, most_bytes) = sizes[0], sizes[-1]
-    return max(0.0, float(most_bytes - least_bytes)) / (most - least) or None
+    return _measured_on(predictor.library, layout.subject.profile, layout.gpu.name, train.precision, train.optimizer)
 
 
-def _activations_by_batch(layout: TrainingLayout, predictor: Predictor) -> Iterator[tuple[int, float]]:
-    """Batches of the model's profile on this kind of GPU, and the bytes of their activations."""
-    name, train = layout.subject.profile, layout.scenario.train
-    profile = predictor.library.get(name, layout.gpu.name, train.precision) if name else None
-    if profile is None:
-        return
-    optimizer = MEASURED_OPTIMIZER.get(train.optimizer)
-    points = predictor.library.measured(profile).get("points", {}).get(f"memory.{optimizer}", {})
-    for batch, point in points.items():
-        if size_bytes := point.get("values", {}).get("activations_bytes"):
-            yield int(batch), size_bytes
+@lru_cache(maxsize=64)
+def _measured_on(library: Library, model: str, gpu: str, precision: str, optimizer: str) -> MeasuredMemory | None:
+    """Of steps with that optimizer, else with another: what it keeps is counted apart."""
+    alike = [profile for profile in library.for_model(model) if profile.precision == precision]
+    for profile in sorted(alike, key=lambda profile: profile.gpu != gpu):
+        points = library.measured(profile).get("points", {})
+        for measured in dict.fromkeys((MEASURED_OPTIMIZER.get(optimizer, "sgd"), *OPTIMIZERS)):
+            of_optimizer = points.get(f"memory.{measured}", {})
+            sizes = {int(batch): point.get("values", {}) for batch, point in of_optimizer.items()}
+            if steps := {batch: sizes[batch] for batch in sorted(sizes) if "reserved_bytes" in sizes[batch]}:
+                return _of_steps(steps, MEASURED_AS[measured], exactly(1.0) if profile.gpu == gpu else ELSEWHERE)
+    return None
+
+
+def _of_steps(steps: Mapping[int, Mapping[str, float]], optimizer: str, elsewhere: Range) -> MeasuredMemory:
+    allocated, on_device = (
+        np.maximum.accumulate([step[key] for step in steps.values()]) for key in ("allocated_bytes", "device_bytes")
+    )
+    context_bytes = min(step["device_bytes"] - step["reserved_bytes"] for step in steps.values())
+    return MeasuredMemory(
+        batches=np.array([*steps]),
+        allocated_bytes=allocated,
+        reserved_bytes=on_device - context_bytes,
+        context_bytes=context_bytes,
+        optimizer=optimizer,
+        elsewhere=elsewhere,
+    )
 
 
 def fixed(layout: TrainingLayout) -> States:
     """Bytes on one GPU that do not grow with the batch."""
     train, subject = layout.scenario.train, layout.subject
     return states(subject.params, train.precision, train.optimizer, layout.split, subject.buffer_bytes)
-
-
-def peak(layout: TrainingLayout, per_sample: Range) -> TrainingMemory:
-    """Memory of a step on one GPU, with so many bytes of activations a sample."""
-    return memory(fixed(layout), per_sample * layout.micro_batch, layout.scenario.context)
 
 
 def accumulation_enough(layout: TrainingLayout, predictor: Predictor) -> int | None:
@@ -121,8 +247,7 @@ def _more_passes(layout: TrainingLayout) -> Iterator[int]:
 
 def _surely_fits(layout: TrainingLayout, passes: int, predictor: Predictor) -> bool:
     tried = _with_passes(layout, passes)
-    memory = peak(tried, activations(tried, predictor))
-    return Fits.of(memory.total, layout.source.memory_bytes) is Fits.YES
+    return Fits.of(peak(tried, predictor).total, layout.source.memory_bytes) is Fits.YES
 
 
 def _with_passes(layout: TrainingLayout, passes: int) -> TrainingLayout:
@@ -133,8 +258,3 @@ def _with_passes(layout: TrainingLayout, passes: int) -> TrainingLayout:
         scenario=replace(scenario, train=replace(scenario.train, accumulation=passes)),
         micro_batch=layout.micro_batch * scenario.train.passes / passes,
     )
-
-
-def largest(layout: TrainingLayout, per_sample: Range) -> int:
-    """Most samples of one pass that fit."""
-    return largest_batch(fixed(layout), per_sample, layout.scenario.context, layout.source.memory_bytes)

@@ -137,10 +137,10 @@ class TrainingMemory:
         return {name: value.mid if isinstance(value, Range) else value for name, value in values.items()}
 
 
-def memory(fixed: States, activations: Range, context_bytes: float) -> TrainingMemory:
+def memory(fixed: States, activations: Range, context_bytes: float, allocator: Range = ALLOCATOR) -> TrainingMemory:
     """A step's peak: everything at once, plus what the allocator wastes."""
     held = activations + fixed.total
-    wasted_share = ALLOCATOR.each(lambda reserved: reserved - 1)
+    wasted_share = allocator.each(lambda reserved: reserved - 1)
     return TrainingMemory(
         **asdict(fixed),
         activations=activations,

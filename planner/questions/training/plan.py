@@ -38,7 +38,7 @@ from planner.questions.training.answer.feeding import A_WORKER, fed, keeping_up,
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.answer.remarks import measured_doubts, no_option, stale_prices, usual_length, warnings
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
-from planner.questions.training.held import accumulation_enough, activations, in_room, largest, peak
+from planner.questions.training.held import accumulation_enough, in_room, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
 from planner.questions.training.memory import Fits, gpus_needed
 from planner.questions.training.reading import SPEEDS, LoadedTraining
@@ -259,8 +259,7 @@ def every_option(
 def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) -> TrainingOption:
     """The option of one layout, where a pass takes so long."""
     scenario, subject, source = layout.scenario, layout.subject, layout.source
-    per_sample = activations(layout, predictor)
-    memory = peak(layout, per_sample)
+    memory = peak(layout, predictor)
     fits = Fits.of(memory.total, source.memory_bytes) is Fits.YES
     times = StepTimes(layout=layout, speed=speed)
     step = times.step
@@ -287,10 +286,10 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         memory=memory.kinds(),
         memory_range_bytes=memory.total,
         memory_limit_bytes=source.memory_bytes,
-        largest_batch=largest(layout, per_sample),
+        largest_batch=largest(layout, predictor),
         accumulation_enough=None if fits else accumulation_enough(layout, predictor),
         gpus_needed=gpus_needed(
-            subject.params, scenario.train.precision, scenario.train.optimizer, source.memory_bytes, scenario.context
+            subject.params, scenario.train.precision, scenario.train.optimizer, source.memory_bytes, memory.context
         ),
         steps=layout.steps().mid,
         step_s=step.time_s.mid,

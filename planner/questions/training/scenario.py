@@ -13,7 +13,7 @@ from planner.model.choices import PriceKind
 from planner.model.parts.fields import Count, Factory, InputShape, ModelName, Name
 from planner.model.parts.machines import BuySpec
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN, FORWARD_SHARE
-from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, Split
+from planner.questions.training.memory import OPTIMIZERS, Split
 from planner.units.reading import (
     ONE,
     Delay,
@@ -356,8 +356,8 @@ class TrainingScenario:
     """Also machines that the catalog has a purchase price of."""
     counts: Annotated[tuple[Count, ...], Field(max_length=100)] = ()
     """Numbers of GPUs to try; powers of two up to `buy.max_gpus` where not given."""
-    context: PositiveBytes = CONTEXT_BYTES
-    """GPU memory that a process holds before any model is loaded."""
+    context: PositiveBytes | None = None
+    """GPU memory that a process holds before any model is loaded; as it was measured, else 800 MB, where not given."""
     deadline: LongDuration | None = None
     """Longest it may take."""
     budget: Usd | None = None

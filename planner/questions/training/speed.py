@@ -27,9 +27,10 @@ from simulator.world.precision import VALUE_BYTES
 from simulator.world.profile import Evidence, Profile, weakest
 
 MEASURED_BAND = 0.1
-"""Share by which a step on another GPU of the same kind may differ from the measured one."""
+"""Share by which a step on another GPU of the same kind may differ from the measured or stated one."""
 PAST_BAND = 0.3
-"""Share by which a step may differ past the measured batches."""
+"""Share by which a step may differ past the measured batches, from one that is stated of other GPUs, and from what a
+stated rate of operations says."""
 FLAT = 0.25
 """Growth of time over growth of the batch below which overhead limits a series."""
 PAST_MOST = 2
@@ -78,7 +79,11 @@ class SpeedRule(StrEnum):
     ROOFLINE = "roofline"
     """From the model's layers, by a share of the vendor's peaks that the scenario states."""
     PEAK = "peak"
-    """Operations over a share of the vendor's peak."""
+    """Operations over the shares of the vendor's peak that long runs reached."""
+
+
+AS_STATED = (SpeedRule.STATED, SpeedRule.ROOFLINE)
+"""Rules that rest on what the scenario states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +161,7 @@ class OnePass:
         per_param_token = stated.flops_per_param_token or self.scenario.flops_per_param_token
         flops = self.subject.step_flops(self.batch, per_param_token)
         return PassSpeed(
-            pass_s=exactly(flops / stated.achieved),
+            pass_s=doubted(exactly(flops / stated.achieved), PAST_BAND),
             limit=Limit.ARITHMETIC,
             rule=SpeedRule.STATED,
             evidence=Evidence.ASSUMED,
@@ -255,7 +260,7 @@ class OnePass:
             bound = Bound.NONE
         return self.again(
             PassSpeed(
-                pass_s=ranged(time_s.low / (1 + away), time_s.mid, time_s.high * (1 + away)),
+                pass_s=doubted(time_s, away),
                 limit=limit_of(bound),
                 rule=series.rule,
                 evidence=evidence,
@@ -272,7 +277,7 @@ class OnePass:
         roofline = self.roofline()
         return self.again(
             PassSpeed(
-                pass_s=exactly(3 * roofline.total_s * self.batch / self.whole_batch / share),
+                pass_s=doubted(exactly(3 * roofline.total_s * self.batch / self.whole_batch / share), PAST_BAND),
                 limit=limit_of(roofline.bound),
                 rule=SpeedRule.ROOFLINE,
                 evidence=Evidence.ASSUMED,
@@ -284,19 +289,22 @@ class OnePass:
         """Operations over a share of the peak, as long runs reach it end to end."""
         if self.subject.shape is None:
             return None
-        ideal_s = self.at_peak_s if self.scenario.utilization else self.held_to_peak_s
-        share = self.share_of_peak(END_TO_END)
+        stated = self.scenario.utilization
+        ideal_s = self.at_peak_s if stated else self.held_to_peak_s
+        share = exactly(stated) if stated else END_TO_END
         computing_s = ranged(ideal_s / share.high, ideal_s / share.mid, ideal_s / share.low)
+        if stated:
+            computing_s = doubted(computing_s, PAST_BAND)
         issued_s = self.issued_s
-        held_as = "" if self.scenario.utilization else OF_LONG_RUNS
+        held_as = "" if stated else OF_LONG_RUNS
         return PassSpeed(
             pass_s=computing_s.joined(max, issued_s),
             limit=Limit.OVERHEAD if issued_s.mid > computing_s.mid else Limit.ARITHMETIC,
-            rule=SpeedRule.PEAK,
+            rule=SpeedRule.STATED if stated else SpeedRule.PEAK,
             evidence=Evidence.ASSUMED,
             source=f"{share_text(share)} of the vendor's peak, end to end{held_as}",
             whole=True,
-            least_s=issued_s.joined(max, computing_s.low),
+            least_s=issued_s.joined(max, computing_s if stated else computing_s.low),
         )
 
     @property
@@ -320,10 +328,6 @@ class OnePass:
     def issued_s(self) -> Range:
         """Least time of a pass: its operators are issued one after another."""
         return self.subject.issued_s * (1 + self.scenario.computed_again)
-
-    def share_of_peak(self, published: Range) -> Range:
-        """The share of the peak that the scenario states, else the published band."""
-        return exactly(self.scenario.utilization) if self.scenario.utilization else published
 
     def again(self, speed: PassSpeed) -> PassSpeed:
         """The speed with what is computed again for activations that are not kept."""
@@ -361,6 +365,11 @@ class Series:
             return False
         growth = float(self.curve(batch)) / float(self.curve(half))
         return growth < 1 + FLAT * (batch / half - 1)
+
+
+def doubted(time_s: Range, share: float) -> Range:
+    """A time that may differ by so much. 10 s by 0.3: 7.7 to 13 s."""
+    return ranged(time_s.low / (1 + share), time_s.mid, time_s.high * (1 + share))
 
 
 def both(one: PassSpeed, other: PassSpeed) -> PassSpeed:

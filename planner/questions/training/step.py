@@ -23,7 +23,7 @@ from planner.questions.training.closed_forms import (
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import STATE_BYTES
 from planner.questions.training.scenario import SpeedSpec
-from planner.questions.training.speed import Limit, PassSpeed, SpeedRule
+from planner.questions.training.speed import MEASURED_BAND, PAST_BAND, Limit, PassSpeed, SpeedRule, doubted
 from planner.questions.training.traffic import Traffic
 from simulator.world.hardware import GPU
 from simulator.world.precision import WEIGHT_BYTES
@@ -150,7 +150,7 @@ class StepTimes:
             time_s = self.over_links(time_s, self.agreed_s)
         launching_s = min(launches_s, step_s.mid)
         taken_s = {Limit.NETWORK: time_s.mid - step_s.mid, Limit.OVERHEAD: launching_s}
-        step = self._with_limit(time_s, taken_s, step_s.mid - launching_s)
+        step = self._with_limit(doubted(time_s, PAST_BAND), taken_s, step_s.mid - launching_s)
         source = f"carried from {spec.gpu_count} GPUs that the scenario states"
         return replace(step, rule=SpeedRule.STATED, evidence=Evidence.ASSUMED, source=source, sources=())
 
@@ -158,7 +158,7 @@ class StepTimes:
         of_run = spec.run is not None
         source = "a run of this training that the scenario states" if of_run else "a step that the scenario states"
         return Step(
-            time_s=exactly(measured_s),
+            time_s=doubted(exactly(measured_s), MEASURED_BAND),
             limit=self.speed.limit,
             rule=SpeedRule.STATED,
             evidence=Evidence.ASSUMED,

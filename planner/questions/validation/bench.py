@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from math import hypot, log1p, sqrt
 from pathlib import Path
@@ -193,7 +193,6 @@ def runs_as(spec: ModelSpec) -> str:
 def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str], kind: str) -> None:
     """Measure models up to the scenario's largest batch. DeploymentError where that does not work."""
     from calibrate.sweep.journal import JournalError
-    from calibrate.sweep.sweep import run
     from calibrate.zoo import zoo
 
     specs = [spec for spec in loaded.scenario.with_stages.models if runs_as(spec) in wanted]
@@ -203,7 +202,7 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str], kin
             raise DeploymentError(f"{spec.known_as}: is no model that can be run. Known are {known}.")
     for request in requests_of(specs, bench, loaded.scenario.validate.batch_size):
         try:
-            code = run(request)
+            code = sweep(request)
         except JournalError as error:
             raise DeploymentError(str(error)) from error
         if code:
@@ -215,7 +214,6 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str], kin
 def probe_host(bench: ValidationBench) -> None:
     """Measure the work of a core on frames. DeploymentError where that does not work."""
     from calibrate.sweep.request import Request
-    from calibrate.sweep.sweep import run
 
     request = Request(
         models=(),
@@ -226,8 +224,16 @@ def probe_host(bench: ValidationBench) -> None:
         out=bench.directories[0],
         resume=True,
     )
-    if code := run(request):
+    if code := sweep(request):
         raise DeploymentError(f"work of the host: could not be measured (exit {code}). The lines above say why.")
+
+
+def sweep(request: "Request") -> int:
+    """Exit code of a calibration. Standard output is for the answer alone, which may be JSON."""
+    from calibrate.sweep.sweep import run
+
+    with redirect_stdout(sys.stderr):
+        return run(request)
 
 
 def requests_of(specs: Sequence[ModelSpec], bench: ValidationBench, batch_size: int) -> Iterator["Request"]:

@@ -90,7 +90,7 @@ def spread(best: Recommendation) -> str:
 def savings(best: Recommendation) -> str:
     """How much cheaper another plan could be at most, or what any costs at least; empty where that is not known."""
     bound = best.lower_bound_usd_per_hour
-    full = f"Nothing under {dollars(bound)}/h can carry this, with every batch full and no waiting"
+    full = f"Nothing under {reasons.least_price(best)} can carry this, with every batch full and no waiting"
     if not best.feasible:
         return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
     if bound != bound:

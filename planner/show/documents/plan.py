@@ -364,7 +364,7 @@ def all_rejections(plan: Plan) -> Section:
         rows.words("why", lambda no: reasons.sentence(rejection_reason(no)), wide=True),
         rows.words("remedy", lambda no: reasons.sentence(rejection_remedy(no)), wide=True),
     ]
-    title = f"All that were rejected: {len(ordered)}"
+    title = f"All that were rejected{', without spares' if plan.policies.survive else ''}: {len(ordered)}"
     return Section(title, [Table(columns, stacked=True)], folded=True, views=PAGE)
 
 

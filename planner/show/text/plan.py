@@ -22,7 +22,7 @@ from planner.model.plan import (
 )
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
-from planner.show.text.reasons import OLD_PRICES, days_old, saving, warnings_of
+from planner.show.text.reasons import OLD_PRICES, days_old, least_price, saving, warnings_of
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
 from simulator.world.profile import Evidence
 
@@ -280,13 +280,12 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
     less = f" Without headroom the bound is {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
     if not saving(answer):
         cheapest = "Proven cheapest" if proven(answer) else "Cheapest"
-        return (
-            f"{cheapest}{basis}{assumed(answer)}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
-        )
+        nothing = f"no placement under {least_price(answer)} can carry this"
+        return f"{cheapest}{basis}{assumed(answer)}, {rules}: {nothing}.{less}"
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return (
-        f"Cheapest found{basis}, {rules}. Nothing under {dollars(bound)}/h can carry this, with every batch full and "
-        f"no waiting; what lies between was not all searched, so at most {most} may still be saved.{less}"
+        f"Cheapest found{basis}, {rules}. Nothing under {least_price(answer)} can carry this, with every batch full"
+        f" and no waiting; what lies between was not all searched, so at most {most} may still be saved.{less}"
     )
 
 

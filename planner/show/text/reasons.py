@@ -93,11 +93,18 @@ def is_fleet(no: Rejection) -> bool:
     return isinstance(no.subject, Candidate) or no.bottleneck in FLEET
 
 
-def rejection_text(no: Rejection) -> str:
+def rejection_text(plan: Plan, no: Rejection) -> str:
     """One rejected candidate in words, with the remedy."""
-    cost = f" at {dollars(no.cost_usd_per_hour)}/h" if no.cost_usd_per_hour is not None else ""
+    alone = " without spares" if plan.policies.survive else ""
+    cost = f" at {dollars(no.cost_usd_per_hour)}/h{alone}" if no.cost_usd_per_hour is not None else ""
     reason, remedy = sentence(rejection_reason(no)), sentence(rejection_remedy(no))
     return f"{subject_name(no.subject)}{cost}: {reason} Remedy: {remedy}"
+
+
+def least_price(answer: Recommendation) -> str:
+    """`$4.07/h`, or `$4.07/h with spares`: the lower bound, beside prices of fleets without spares."""
+    spares = " with spares" if any(one.spares for one in answer.instances) else ""
+    return f"{dollars(answer.lower_bound_usd_per_hour)}/h{spares}"
 
 
 def never_tried(plan: Plan) -> list[str]:
@@ -152,14 +159,14 @@ def without_offer(plan: Plan) -> Iterator[str]:
 def refusals(plan: Plan, after: int = 0) -> list[str]:
     """Why nothing cheaper works: refused fleets, nearest first but for some, then what was never tried."""
     no, best = nearest(plan), plan.recommendation
-    lines = [rejection_text(one) for one in no[after : after + OTHERS_SHOWN]]
+    lines = [rejection_text(plan, one) for one in no[after : after + OTHERS_SHOWN]]
     if len(no) > after + OTHERS_SHOWN:
         more = len(no) - after - OTHERS_SHOWN
         was = "was" if more == 1 else "were"
         lines.append(f"{counted(more, 'more fleet')} {was} rejected; the JSON has them all.")
     if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
         lines.append(
-            f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work with "
+            f"Nothing under {least_price(best)} can carry the work with "
             f"{exact(plan.policies.headroom)} headroom, whatever the placement."
         )
     return [*lines, *never_tried(plan)]

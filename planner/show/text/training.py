@@ -9,10 +9,10 @@ from planner.questions.training.answer.option import TrainingOption, TrainingPla
 from planner.questions.training.answer.remarks import BITS_OF_GBYTE
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.memory import Fits
-from planner.questions.training.speed import Limit, SpeedRule
+from planner.questions.training.speed import AS_STATED, MEASURED_BAND, PAST_BAND, Limit, SpeedRule
 from planner.questions.training.step import RunInterruptions
 from planner.show.text.reasons import sentence
-from planner.units.writing import counted, dollars, gigabytes, names
+from planner.units.writing import counted, dollars, gigabytes, names, share
 from planner.words.statements import warning
 from simulator.world.profile import Evidence
 
@@ -279,10 +279,13 @@ def weak_lines(plan: TrainingPlan) -> Iterator[str]:
     """GPUs on which nobody measured it, and those of which the scenario states a speed."""
     weak = [o for o in plan.options if o.evidence.rank > Evidence.FITTED.rank]
     measured = {o.gpu for o in plan.options if o.rule is SpeedRule.TRAINING_STEPS}
-    if kinds := sorted({o.gpu for o in weak if o.rule is not SpeedRule.STATED} - measured):
+    if kinds := sorted({o.gpu for o in weak if o.rule not in AS_STATED} - measured):
         yield f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err."
-    if kinds := sorted({o.gpu for o in weak if o.rule is SpeedRule.STATED}):
-        yield f"The speed of {names(kinds)} is what the scenario states, carried over to other numbers of GPUs."
+    if kinds := sorted({o.gpu for o in weak if o.rule in AS_STATED}):
+        yield (
+            f"The speed of {names(kinds)} is what the scenario states. Taken to differ by {share(MEASURED_BAND)}; by"
+            f" {share(PAST_BAND)} where it is carried over to other numbers of GPUs, or a rate of operations."
+        )
 
 
 def band_lines(plan: TrainingPlan) -> Iterator[str]:

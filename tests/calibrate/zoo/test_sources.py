@@ -6,6 +6,7 @@ import resource
 import sys
 
 import pytest
+from support import commands
 
 from calibrate.layers import facts as layer_facts
 from calibrate.layers.facts import facts, full_name, has_layers, named
@@ -17,8 +18,9 @@ TINY = {"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 2, "num_at
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch, torchvision_in_workers):
+def cache(tmp_path, monkeypatch):
     """The user's cache, empty; what is traced in this process is forgotten too."""
+    monkeypatch.setattr("subprocess.run", commands.tracing)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     layer_facts.sourced.cache_clear()
@@ -252,10 +254,12 @@ def test_a_broken_torchvision_is_named(monkeypatch):
         packages.entry_of("timm:resnet10t", None)
 
 
-def test_timm_is_traced_beside_a_torchvision_made_for_another_torch(cache, monkeypatch):
-    """As it is for users: nothing declares the operators that torchvision lacks there. 5.44 million by timm's table."""
+def test_timm_is_traced_beside_a_torchvision_made_for_another_torch(tmp_path, monkeypatch):
+    """In a process, as it is for users: nothing declares the operators that torchvision lacks there. 5.44 million by
+    timm's table."""
     pytest.importorskip("timm")
-    monkeypatch.delenv("PYTHONPATH")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     assert facts("timm:resnet10t.c3_in1k", (3, 32, 32)).params == pytest.approx(5.44e6, abs=5e3)
 
 

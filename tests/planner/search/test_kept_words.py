@@ -219,6 +219,7 @@ buy:
   own:
     - {name: one, gpu: V100, memory: 6 GB, price: $1.56/h, count: 4}
     - {name: two, gpu: V100, gpu_count: 2, memory: 6 GB, price: $2.96/h, count: 2}
+horizon: 15 s
 predict: never
 """,
         {

@@ -48,7 +48,7 @@ def document(plan: Plan) -> Document:
         "How the SLO is split": budget_lines(answer),
         FULLEST: resource_lines(answer),
         "Swap, merge or buy": reasons(plan),
-        "Nearest miss, and the smallest change that makes it work": [rejection_text(no) for no in near[:1]],
+        "Nearest miss, and the smallest change that makes it work": [rejection_text(plan, no) for no in near[:1]],
         refusals_title(plan): refusals(plan, after=1),
         "What would change the answer": sensitivity(plan, answer) if answer.feasible else [],
         "Evidence": evidence(answer),

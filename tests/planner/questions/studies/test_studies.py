@@ -192,12 +192,6 @@ def test_a_study_killed_at_any_moment_loses_nothing(small: Path, whole: dict[str
         assert content(out) == whole
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_processes_give_the_same_bytes(workers: int, small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
-    keep(run_study(load_study(small), CONTEXT, LocalEngine(CONTEXT, workers), tmp_path), tmp_path)
-    assert content(tmp_path) == whole
-
-
 def test_a_killed_worker_loses_no_point(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
     engine = LocalEngine(CONTEXT, 1)
     killed = []
@@ -825,8 +819,9 @@ def test_other_files_stay_alone(small: Path, tmp_path: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["notes.txt"]
 
 
-def test_resuming_what_is_another_study_is_said(small: Path, tmp_path: Path) -> None:
-    words = ["study", str(small), "-o", str(tmp_path / "out"), "--workers", "1", "--resume"]
+def test_resuming_what_is_another_study_is_said(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planner.questions.studies.local_engine.LocalEngine", lambda *_: Here())
+    words = ["study", str(small), "-o", str(tmp_path / "out"), "--resume"]
     assert "found nothing to go on with" in CliRunner().invoke(app, words).stderr
     assert "found nothing to go on with" not in CliRunner().invoke(app, words).stderr
     assert "found nothing to go on with" in CliRunner().invoke(app, [*words, "--set", "warmup=0.5 s"]).stderr

@@ -38,12 +38,16 @@ TOKENS = {"RAY_AUTH_MODE": "token"}
 SOON_S = 180.0
 """For what takes a second or three on an idle machine."""
 BASE = """
-models: [{name: watch, profile: resnet50_v2, slo: {latency: 100 ms, attainment: 95 %}}]
-streams: [{model: watch, count: 4, rate: 10 fps}]
+models:
+  - {name: watch, profile: resnet50_v2, layers: resnet50, slo: {latency: 100 ms, attainment: 95 %}}
+  - {name: look, profile: resnet50_v2, layers: resnet50, slo: {latency: 100 ms, attainment: 95 %}}
+streams: [{model: watch, count: 4, rate: 10 fps}, {model: look, rate: 10 fps}]
 buy: {own: [{name: box, gpu: V100, price: $1/h, count: 1}]}
-horizon: 20 s
+horizon: 3 s
 replications: 2
 confidence: 50 %
+merging: layers
+sharing: {table: costs.csv}
 """
 STUDY = """
 base: base.yaml
@@ -51,6 +55,7 @@ on: {gpu: V100, count: 1}
 axes:
   load: {from: 1, to: 4, steps: 5}
   streams[0].count: [4, 6, 8, 10, 12, 14]
+outputs: [cost_usd_per_hour, accuracy]
 """
 POINTS = 30
 FILES = ["points.jsonl", "results.csv", "results.parquet", "study.json"]
@@ -211,6 +216,7 @@ def finished(running: subprocess.Popen[str]) -> tuple[str, str]:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     (folder / "base.yaml").write_text(BASE, encoding="utf-8")
+    (folder / "costs.csv").write_text("model,shared_fraction,accuracy\n*,0,1\n*,1,0.5\n", encoding="utf-8")
     (folder / "study.yaml").write_text(STUDY, encoding="utf-8")
     return folder / "study.yaml"
 
@@ -221,6 +227,8 @@ def local(study: Path) -> dict[str, bytes]:
     out = study.parent / "local"
     assert planner("study", study, "-o", out, "-q")[0] == 0
     assert sorted(content(out)) == FILES
+    points = json.loads((out / "study.json").read_text(encoding="utf-8"))["points"]
+    assert all(0.9 < point["values"]["accuracy"] < 1 for point in points)  # so the table was read
     return content(out)
 
 
@@ -231,6 +239,7 @@ DEATHS = 3
 def test_nothing_is_lost_with_studies_and_workers_killed(
     cluster: OwnCluster, study: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
+    """The study's files are named from the folder of the command, which is not the workers'."""
     moments, wanted = random.Random(8), 0
     command = ["study", study.name, "-o", str(tmp_path), "--resume"]
     for life in range(DEATHS):
@@ -265,37 +274,6 @@ def test_nothing_is_lost_with_studies_and_workers_killed(
     _, err = finished(running)
     assert f"{POINTS - len(keys)} points worked out, {len(keys)} taken from before" in err
     assert content(tmp_path) == local
-
-
-MERGED = """
-models:
-  - {name: watch, profile: resnet50_v2, layers: resnet50, slo: {latency: 100 ms, attainment: 95 %}}
-  - {name: look, profile: resnet50_v2, layers: resnet50, slo: {latency: 100 ms, attainment: 95 %}}
-streams: [{model: watch, rate: 10 fps}, {model: look, rate: 10 fps}]
-buy: {own: [{name: box, gpu: V100, price: $1/h, count: 1}]}
-horizon: 3 s
-replications: 2
-confidence: 50 %
-merging: layers
-sharing: {table: costs.csv}
-"""
-
-
-def test_files_of_a_scenario_need_not_be_where_workers_are(
-    cluster: OwnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are named from the folder of the command, which is not the workers'."""
-    (tmp_path / "base.yaml").write_text(MERGED, encoding="utf-8")
-    (tmp_path / "costs.csv").write_text("model,shared_fraction,accuracy\n*,0,1\n*,1,0.5\n", encoding="utf-8")
-    text = "base: base.yaml\naxes: {load: [1, 2]}\noutputs: [accuracy]\n"
-    (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
-    finished(cluster.start("study", "study.yaml", "-o", "there", cwd=tmp_path))
-    monkeypatch.chdir(tmp_path)
-    assert planner("study", "study.yaml", "-o", "here", "-q")[0] == 0
-    assert content(tmp_path / "there") == content(tmp_path / "here")
-    points = json.loads((tmp_path / "there" / "study.json").read_text(encoding="utf-8"))["points"]
-    assert not any(point["failed"] for point in points)
-    assert all(0.9 < point["values"]["accuracy"] < 1 for point in points)  # so the table was read
 
 
 def test_a_cluster_that_is_not_there_or_wants_another_token_is_one_line(

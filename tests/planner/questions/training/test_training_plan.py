@@ -34,7 +34,7 @@ from planner.questions.training.answer.choosing import Nearest, fastest_of, is_a
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
-from planner.questions.training.memory import ALLOCATOR
+from planner.questions.training.memory import ALLOCATOR, states
 from planner.questions.training.plan import facts_of, train, worker_rate
 from planner.questions.training.reading import load_training
 from planner.questions.training.scenario import TrainingScenario
@@ -782,9 +782,14 @@ def test_measured_steps_never_fall() -> None:
 
 
 def test_measured_memory_and_steps_go_before_all(tmp_path: Path) -> None:
-    """A profile as calibration writes it: a slope of 30 MB a sample, a step of 0.4 s for 64."""
+    """A profile as calibration writes it: 30 MB a sample, of which a tenth more is reserved; a step of 0.4 s for 64."""
     raw = json.loads((SHIPPED / "V100" / "nvidia_resnet50.json").read_text()) | {"model": "mine"}
-    points = {str(b): {"values": {"activations_bytes": 1e7 + 3e7 * b}} for b in (1, 8, 64)}
+    always = states(25_557_032, "fp32", "momentum").total
+    held = {b: always + 3e7 * b for b in (1, 8, 64)}
+    points = {
+        str(b): {"values": {"allocated_bytes": size, "reserved_bytes": 1.1 * size, "device_bytes": 1.1 * size + 1e9}}
+        for b, size in held.items()
+    }
     raw["measured"] = {
         "training": {"sgd": {"1": {"step_s": 0.03}, "64": {"step_s": 0.4}}},
         "points": {"memory.sgd": points},
@@ -793,10 +798,27 @@ def test_measured_memory_and_steps_go_before_all(tmp_path: Path) -> None:
     library = find_profiles((tmp_path,), CATALOG.gpus)
     changes = [*SMALL, "train.global_batch=64", "train.precision=fp32", "model.profile=mine", "data.loader=null"]
     o = train(load_training(SCENARIOS / "resnet50.yaml", changes), CATALOG, library).options[0]
-    assert o.memory["activations"] == pytest.approx(64 * 3e7)
+    assert o.memory["activations"] == pytest.approx(64 * 3e7, rel=1e-3)  # but for buffers
+    assert o.memory_bytes == pytest.approx(1.1 * held[64] + 1e9)
     assert o.step_s == pytest.approx(0.4, rel=0.01)
     assert o.evidence is Evidence.MEASURED
     assert o.source == "training steps measured on it"
+
+
+def test_memory_is_never_below_what_was_measured_of_the_same() -> None:
+    """An H100 held 14.9 GB at 256: 13.2 GB were predicted, of what was allocated alone."""
+    raw = json.loads((SHIPPED / "H100" / "resnet50.amp.json").read_text())
+    points = raw["measured"]["points"]["memory.sgd"]
+    held = {int(b): point["values"]["device_bytes"] for b, point in points.items() if point["values"]}
+    assert len(held) > 4
+    on_h100 = ["buy={gpus: [H100], max_gpus: 1}", "counts=[1]", "prices=[]", "deadline=null", "data.loader=null"]
+    for batch in {b + more for b in held for more in (0, b // 2)}:
+        loaded = load_training(SCENARIOS / "resnet50.yaml", [*on_h100, f"train.global_batch={batch}"])
+        o = train(loaded, CATALOG, LIBRARY).options[0]
+        assert o.memory_range_bytes.low > max((size for b, size in held.items() if b <= batch), default=0) * (1 - 1e-9)
+        if batch in held:
+            assert o.memory_range_bytes.mid == pytest.approx(held[batch])
+    assert max(held) < o.largest_batch < 2048  # which did not fit
 
 
 def test_a_loader_without_a_rate_is_as_fast_as_it_was_probed(tmp_path: Path) -> None:
@@ -1232,3 +1254,13 @@ def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() ->
     lines = {line.partition(":")[0]: line for line in answers(replace(plan, options=(quick, steady)))[1:]}
     assert length(quick.time_s.mid) in lines["Fastest"]
     assert length(steady.time_s.high) in lines["Earliest at worst"]
+
+
+@pytest.mark.parametrize("change", ["speed=[]", "goodput=1"])
+def test_what_the_scenario_states_has_a_doubt(change: str) -> None:
+    """A deadline that a stated share of the peak, or rate of operations, just kept was 100 % likely to be kept."""
+    asked = ("counts=[1024]", "utilization=40 %", change)
+    (option,) = answer("gpt3", *asked).options
+    (late,) = answer("gpt3", *asked, f"deadline={option.time_s.mid + 1:.0f} s").options
+    assert late.deadline_probability == pytest.approx(0.5, abs=0.01)
+    assert late.within_deadline is False
