@@ -10,8 +10,7 @@ from pathlib import Path
 
 from calibrate.io.tables import csv_text, table
 from calibrate.published import names
-from planner.catalog.catalog import SHIPPED
-from planner.catalog.files import SaleStatus
+from planner.catalog.files import SHIPPED, SaleStatus
 from planner.catalog.price_table import COLUMNS
 from planner.catalog.sold import ANY_REGION
 from planner.model.choices import PriceKind

@@ -97,6 +97,9 @@ def _known_flops(model: str) -> float:
     return 2 * (known.macs or 0.0) if known else 0.0
 
 
+ROOMIER = "Where its layers need more workspace than is taken here, what they need counts."
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
     """All profiles found, at most one for each model, GPU and precision, and beside them what was published."""
@@ -186,7 +189,8 @@ class Library:
         room = room_of_counts(counts, self.gpus[profile.gpu], profile.precision, known, self.gpus)
         x, y = profile.workspace.x, profile.workspace.y
         workspace = Interpolated(x, tuple(max(size, room(batch).reserved) for batch, size in zip(x, y, strict=True)))
-        return replace(profile, workspace=workspace, memory_evidence=held_evidence(architecture(profile.model)))
+        held = replace(profile, workspace=workspace, memory_evidence=held_evidence(architecture(profile.model)))
+        return held if workspace.y == y else replace(held, assumptions=(*held.assumptions, ROOMIER))
 
     def published_of(self, model: str, gpus: Collection[str] | None = None) -> tuple[Profile, ...]:
         """All that was published of a model's architecture, by GPU, precision and runtime; on some GPUs, or on any."""

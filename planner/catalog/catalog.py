@@ -8,10 +8,20 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from planner.catalog.files import CatalogFile, GpuEntry, GpuFile, Place, PriceEntry, PriceFile, SaleStatus, read_all
+from planner.catalog.files import (
+    SHIPPED,
+    CatalogFile,
+    GpuEntry,
+    GpuFile,
+    Place,
+    PriceEntry,
+    PriceFile,
+    SaleStatus,
+    read_all,
+)
 from planner.catalog.mig import slices
 from planner.catalog.price_table import Key, read_table
-from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase, stale, usual_days
+from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase, is_to_come, not_yet, stale, usual_days
 from planner.model.choices import PriceKind
 from planner.model.statement import Code, Statement
 from planner.units.reading import HOURS_PER_YEAR, perhaps
@@ -21,7 +31,6 @@ from simulator.world.hardware import GPU
 K = TypeVar("K")
 V = TypeVar("V")
 
-SHIPPED = Path(__file__).parent / "data"
 TERM_HOURS = {PriceKind.RESERVED_1Y: HOURS_PER_YEAR, PriceKind.RESERVED_3Y: 3 * HOURS_PER_YEAR}
 
 
@@ -61,6 +70,7 @@ def _read_catalog(places: Sequence[Path]) -> Catalog:
     for file in price_files:
         file.expect_gpus(gpus)
     _expect_chips(gpu_files)
+    _expect_days(price_files)
     instances = _first_wins([_layer(place, price_files, gpus, errors) for place in places])
     purchases = _first_wins([_purchases(file) for file in price_files])
     demand_none(errors)
@@ -166,7 +176,9 @@ def load_prices(path: Path) -> tuple[Instance, ...]:
     found = _price_files(path)
     errors = [] if found else [f"{path}: {_no_prices(path)}"]
     tables = [file for file in found if file.suffix.lower() == ".csv"]
-    known = [_instances(read) for read in read_all([file for file in found if file not in tables], PriceFile, errors)]
+    files = read_all([file for file in found if file not in tables], PriceFile, errors)
+    _expect_days(files)
+    known = [_instances(file) for file in files]
     listed = [read_table(table, None, errors) for table in tables]
     demand_none(errors)
     return tuple(_with_newer(_first_wins(known), _first_wins(listed)).values())
@@ -194,6 +206,14 @@ def _expect_chips(files: Sequence[CatalogFile]) -> None:
         if chip and known[chip] == 1 and file.path.parent != SHIPPED:
             hint = perhaps(chip, known.keys() - {chip, ""}) or " Name a kind that has it, or leave it out."
             file.say(("gpus", name, "chip"), f"`{chip}` is neither a kind nor the chip of another.{hint}")
+
+
+def _expect_days(files: Sequence[CatalogFile]) -> None:
+    """Notes an error for each source that is yet to come: its prices would never grow old."""
+    for file in files:
+        for name, source in file.entries.sources.items():
+            if is_to_come(source.as_of) and file.path.parent != SHIPPED:
+                file.say(("sources", name, "as_of"), not_yet(source.as_of))
 
 
 def _gpus(file: CatalogFile) -> dict[str, GPU]:

@@ -45,6 +45,7 @@ def _iso(value: object) -> str:
     return str(value)
 
 
+SHIPPED = Path(__file__).parent / "data"
 FORBID = {"extra": "forbid"}
 IsoDate = Annotated[str, BeforeValidator(_iso)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]

@@ -7,8 +7,8 @@ from datetime import date
 from pathlib import Path
 
 from calibrate.io.files import FileError, read_text
-from planner.catalog.files import SaleStatus
-from planner.catalog.sold import Instance, Price
+from planner.catalog.files import SHIPPED, SaleStatus
+from planner.catalog.sold import Instance, Price, is_to_come, not_yet
 from planner.model.choices import PriceKind
 
 COLUMNS = (
@@ -34,11 +34,12 @@ Key = tuple[str, str, str]
 def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> dict[Key, Instance]:
     """Instances of a file of prices by name; `errors` takes a line for each row that is wrong.
 
-    `gpus`: the kinds that there are; None: any will do.
+    `gpus`: the kinds that there are; None: any will do. Dates of what is shipped are believed, whatever the clock says.
     """
     found: dict[Key, list[Row]] = {}
+    is_shipped = path.parent == SHIPPED
     for number, row in _rows(path, errors):
-        if wrong := _wrong(row, gpus):
+        if wrong := _wrong(row, gpus) or (not is_shipped and _day_wrong(row)):
             errors.append(f"{path}:{number}: {wrong}")
         else:
             found.setdefault((row["provider"], row["region"], row["instance"]), []).append(row)
@@ -74,6 +75,10 @@ def _wrong(row: Row, gpus: Collection[str] | None) -> str:
     if not (count >= 1 and memory > 0 and 0 < low <= high < float("inf")):
         return "needs 1 GPU or more and prices above 0, the low one first. Write what the provider lists."
     return ""
+
+
+def _day_wrong(row: Row) -> str:
+    return f"as_of: {not_yet(row['as_of'])}" if is_to_come(row["as_of"]) else ""
 
 
 def _instance(rows: Sequence[Row]) -> Instance:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 from planner.catalog.files import SaleStatus
 from planner.model.candidate import MachineType
@@ -71,6 +71,16 @@ class Purchase:
     status: SaleStatus
     as_of: str
     source: str
+
+
+def is_to_come(as_of: str) -> bool:
+    """True of an ISO date that no place on earth has reached: there it is tomorrow already."""
+    return date.fromisoformat(as_of) > datetime.now(UTC).date() + timedelta(days=1)
+
+
+def not_yet(as_of: str) -> str:
+    """What is wrong with such a date of a price."""
+    return f"{as_of} is in the future. Write the day on which the prices were seen."
 
 
 def stale(as_of: str, today: date, days: int = STALE_DAYS) -> bool:

@@ -59,7 +59,7 @@ def profiles_show(
         one_kind = "" if gpu else ", or --gpu KIND for those of one kind"
         emit(f"\nAll of each: -v{one_kind}.\n")
         return
-    emit("\n".join(profile_show(profile, screen, library.measured(profile)) for profile in found))
+    emit("\n".join(profile_show(library.roomy(profile), screen, library.measured(profile)) for profile in found))
 
 
 @app.command("table")

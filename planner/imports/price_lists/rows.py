@@ -3,12 +3,12 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 
 from calibrate.io.files import quoted
 from calibrate.published import names
 from planner.catalog.files import SaleStatus
-from planner.catalog.sold import Instance
+from planner.catalog.sold import Instance, is_to_come
 from planner.imports.measurements.record import plain_name
 from planner.imports.texts import Row, TextFile
 from planner.model.choices import PriceKind
@@ -113,7 +113,7 @@ class ListFile(TextFile):
             day = date.fromisoformat(written)
         except ValueError:
             raise self.refuse(f"`{written[:40]}` is no date", remedy, line) from None
-        if day > datetime.now(UTC).date() + timedelta(days=1):  # it is tomorrow already where some lists are written
+        if is_to_come(day.isoformat()):
             raise self.refuse(f"`{written}` is in the future", "Write the day on which the prices were seen", line)
         return day.isoformat()
 

@@ -21,7 +21,11 @@ def document(answer: WhatIf) -> Document:
             Section("Cases", cases(answer, missed), id="cases"),
             Section(title, [models(worst)], id="models"),
             Section("Why", [Items(list(prose.obstacles(answer)))], id="why", tone=Tone.WARN),
-            Section("What would mend it", [Items(list(map(prose.mend, answer.mends)))], id="mends"),
+            Section(
+                "What would mend it",
+                [Items(list(map(prose.mend, answer.mends))), Text(prose.planned_anew(answer))],
+                id="mends",
+            ),
         ],
     )
 

@@ -91,7 +91,7 @@ def _answer(seen: Anatomy) -> str:
     prediction = seen.prediction
     basis = f"{prediction.evidence}, by {_rule(prediction)}"
     return (
-        f"On {seen.gpu.name}{_too_small(seen.gpu, prediction.memory_bytes)}:"
+        f"On {seen.gpu.name}{_too_small(seen.gpu, prediction)}:"
         f" {_range(prediction.latency_s, seconds)} a batch ({basis});"
         f" {_bytes(prediction.memory_bytes)} of weights and tensors, {_bytes(prediction.reserved_bytes)} reserved"
         f" ({prediction.memory_evidence})."
@@ -99,10 +99,14 @@ def _answer(seen: Anatomy) -> str:
     )
 
 
-def _too_small(gpu: GPU, memory_bytes: int) -> str:
-    """`, whose 16 GB do not hold it`; empty where they may. The framework's context comes on top."""
-    cannot_run = memory_bytes + CONTEXT_BYTES > gpu.memory_bytes
-    return f", whose {_bytes(gpu.memory_bytes)} do not hold it" if cannot_run else ""
+def _too_small(gpu: GPU, prediction: Prediction) -> str:
+    """`, whose 16 GB do not hold it`; empty where they do. The framework's context comes on top."""
+    room_bytes = gpu.memory_bytes - CONTEXT_BYTES
+    if prediction.memory_bytes > room_bytes:
+        return f", whose {_bytes(gpu.memory_bytes)} do not hold it"
+    if prediction.reserved_bytes > room_bytes:
+        return f", whose {_bytes(gpu.memory_bytes)} may not hold it, so that no plan runs it there"
+    return ""
 
 
 def _beyond(seen: Anatomy, time_s: float) -> str:
@@ -110,10 +114,11 @@ def _beyond(seen: Anatomy, time_s: float) -> str:
     left_s = time_s - seen.roofline.total_s
     if left_s < BEYOND_SEEN * time_s:
         return ""
-    each_us = time_s / seen.facts.kernels * 1e6
+    each_s = time_s / seen.facts.kernels
+    each = seconds(each_s) if each_s >= 1e-3 else f"{each_s * 1e6:.3g} us"
     return (
         f" The other {seconds(left_s)}: kernels reach less than those ceilings, or the launch of"
-        f" {seen.facts.kernels:,} operators takes {each_us:.3g} us each; then smaller batches take as long."
+        f" {seen.facts.kernels:,} operators takes {each} each; then smaller batches take as long."
     )
 
 

@@ -1,6 +1,7 @@
 """What a plan would do, in words: the circumstances, each case, and what would mend it."""
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from planner.model.plan import ModelAnswer
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
@@ -147,6 +148,16 @@ def mend(one: Mend) -> str:
     more = one.cost_added_usd_per_hour
     change = f"{dollars(abs(more))}/h {'more' if more >= 0 else 'less'}"
     return f"{what}: {dollars(one.cost_usd_per_hour)}/h in all, {change}."
+
+
+def planned_anew(answer: WhatIf) -> str:
+    """The plan that may cost less than these mends; empty where there are none."""
+    if not answer.mends:
+        return ""
+    survive = [f"survive={answer.lose}"] if answer.lose > answer.survive else []
+    changes = "".join(f" --set {quote(change)}" for change in (*answer.overrides, *survive))
+    rates = f" with {answer.load:g} times its rates" if answer.load != 1 else ""
+    return f"These keep the plan's types of machines. Others may cost less: `planner plan SCENARIO{changes}`{rates}."
 
 
 def served_by(one: Mend) -> str:

@@ -14,8 +14,8 @@ from support.paths import PUBLIC
 from benchmarks.making.prices import collect, day
 from calibrate.io.tables import csv_text, table
 from calibrate.published import names as identity
-from planner.catalog.catalog import SHIPPED, CatalogError, load_catalog
-from planner.catalog.files import SaleStatus
+from planner.catalog.catalog import CatalogError, load_catalog
+from planner.catalog.files import SHIPPED, SaleStatus
 from planner.catalog.offers import Offer, offers, own_left_out
 from planner.catalog.price_table import COLUMNS
 from planner.catalog.sold import stale, usual_days
@@ -387,9 +387,16 @@ def test_any_value_is_read_or_refused_in_lines_that_name_the_file(tmp_path_facto
     assert all(line.startswith(f"{path}/prices.yaml:") for line in lines)
 
 
-def test_bad_date(tmp_path):
-    (line,) = errors(directory(tmp_path, prices="sources: {mine: {title: t, as_of: 1 Sept}}"))
-    assert line.endswith(":1:35: sources.mine.as_of: must be a date, got `1 Sept`. Write it as 2026-07-20.")
+@pytest.mark.parametrize(
+    ("day", "wrong"),
+    [
+        ("1 Sept", "must be a date, got `1 Sept`. Write it as 2026-07-20."),
+        ("2099-01-01", "2099-01-01 is in the future. Write the day on which the prices were seen."),
+    ],
+)
+def test_bad_date(tmp_path, day, wrong):
+    (line,) = errors(directory(tmp_path, prices=f"sources: {{mine: {{title: t, as_of: {day}}}}}"))
+    assert line.endswith(f":1:35: sources.mine.as_of: {wrong}")
 
 
 BAD_GPUS = {

@@ -82,11 +82,17 @@ def test_a_table_for_people(planner):
         assert words in out
 
 
-@pytest.mark.parametrize(("batch", "held"), [("4", True), ("100000", False)])
+@pytest.mark.parametrize(
+    ("batch", "held"),
+    [
+        ("4", ""),
+        ("1024", ", whose 16 GB may not hold it, so that no plan runs it there"),
+        ("100000", ", whose 16 GB do not hold it"),
+    ],
+)
 def test_a_batch_that_memory_does_not_hold_is_said_so_first(planner, batch, held):
     said = " ".join(planner("profile", "resnet50", "--gpu", "T4", "--batch", batch)[1].split())
-    assert ("On T4, whose 16 GB do not hold it: " not in said) == held
-    assert ("On T4: " in said) == held
+    assert f"On T4{held}: " in said
 
 
 def test_markdown(planner):

@@ -8,7 +8,8 @@ from support.answers import BEST, DEARER, ONE_GPU, PLAN
 from typer.testing import CliRunner
 
 from planner import cli
-from planner.catalog.catalog import SHIPPED, CatalogError
+from planner.catalog.catalog import CatalogError
+from planner.catalog.files import SHIPPED
 from planner.catalog.price_table import COLUMNS
 from planner.compare.price_list import RepriceError, read_prices
 from planner.compare.report import reprice_notes

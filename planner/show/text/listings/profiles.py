@@ -95,7 +95,8 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
     """All figures of one profile and where they come from; `measured` is what its file holds besides."""
     raw = measured or {}
     facts = [
-        f"Memory: {size_text(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
+        f"Memory: {size_text(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}. A plan"
+        " reserves them and the workspace.",
         f"Loading: {_loading(profile, raw)}; {profile.load_evidence}.",
         *_beside_loading(profile, raw),
         f"Besides, a process holds {_context(profile)}.",
