@@ -71,10 +71,16 @@ def full_name(model: str) -> str:
 
 
 def _of_other_numbers(model: str) -> str:
-    """` Known: vit_b_16.` of `vit_b_17`; nothing where none is called so but for numbers."""
+    """` Known: vit_b_16.` of `vit_b_17`, the nearest number first; nothing where none is called so but for numbers."""
     letters, *alike = (re.sub(r"\d+", "", name.lower()) for name in (model, *known()))
+    asked = _numbers(model)
     found = [name for name, others in zip(known(), alike, strict=True) if others == letters]
+    found.sort(key=lambda name: [abs(one - other) for one, other in zip(_numbers(name), asked, strict=False)])
     return f" Known: {', '.join(found)}." if found else ""
+
+
+def _numbers(model: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", model)]
 
 
 def meant(model: str) -> list[str]:

@@ -233,7 +233,11 @@ def read_all(paths: Sequence[Path], schema: type, errors: list[str]) -> list[Cat
 
 def _read(path: Path, schema: type, errors: list[str]) -> CatalogFile | None:
     try:
-        document = parse(read_text(path))
+        text = read_text(path)
+        if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+            errors.append(f"{path}: is empty. Write it like {WRITTEN[schema]}, or leave it out.")
+            return None
+        document = parse(text)
     except YamlError as error:
         errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in error.problems)
         return None

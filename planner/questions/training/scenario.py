@@ -77,6 +77,7 @@ FlopRate = Annotated[float, BeforeValidator(flop_rate), WithJsonSchema(flop_rate
 ByteRate = Annotated[float, BeforeValidator(byte_rate), WithJsonSchema(byte_rate.json_schema)]
 Usd = Annotated[float, BeforeValidator(dollars), WithJsonSchema(dollars.json_schema)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Epochs = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 PositiveFraction = Annotated[Fraction, Field(gt=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Precision = Annotated[str, Field(json_schema_extra={"enum": list(PRECISIONS)})]
@@ -187,7 +188,7 @@ class EpochPoint:
     __pydantic_config__ = STRICT
     global_batch: Count
     """Samples of one step on all GPUs."""
-    epochs: Positive
+    epochs: Epochs
     """Until the target was reached."""
 
 
@@ -196,7 +197,7 @@ class TrainSpec:
     """The training: `epochs` or `epochs_to_target`; `global_batch` or `micro_batch`."""
 
     __pydantic_config__ = STRICT
-    epochs: Positive | None = None
+    epochs: Epochs | None = None
     """Passes over the data; may be less than one."""
     epochs_to_target: tuple[EpochPoint, ...] = ()
     """Instead: runs that reached the accuracy wanted. Several of one batch show how far seeds differ."""

@@ -399,6 +399,11 @@ def test_bad_date(tmp_path, day, wrong):
     assert line.endswith(f":1:35: sources.mine.as_of: {wrong}")
 
 
+def test_a_file_without_entries_is_said_so(tmp_path):
+    (line,) = errors(directory(tmp_path, gpus="# mine\n"))
+    assert line == f"{tmp_path}/gpus.yaml: is empty. Write it like the shipped gpus.yaml, or leave it out."
+
+
 BAD_GPUS = {
     "megabytes": (GPU_ROW.replace("10", "16000000") + ", idle_w: 1}", "gpus.X1.memory_gb: must be at most 100000"),
     "no idle power": (GPU_ROW + "}", "has no idle_w. Write it, or assumed_idle_share_of_tdp for the whole file."),

@@ -877,6 +877,7 @@ BAD = {
         ("global_batch: 64", "global_batch: 63"), ("[1, 2, 4]", "[2, 4]"),
         "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs. Write a batch"),
     "zero epochs": (("epochs: 2", "epochs: 0"), "s.yaml:3:17: train.epochs: must be above 0, got 0."),
+    "epochs without end": (("epochs: 2", "epochs: 1e99"), "train.epochs: must be at most 1e+06, got 1e+99."),
     "a loader rate of 0": (("100 /s", "0"), "s.yaml:2:50: data.loader.rate: must be above 0, got 0. Write e.g."),
     "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
     "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs` or `epochs_to_target`?"),
@@ -885,7 +886,7 @@ BAD = {
     "pixels that a model does not read": (("zoo: resnet50", "zoo: vit_b_16, pixels: 384"), "model.pixels: vit_b_16: "),
     "pixels of a text": (("zoo: resnet50", "zoo: bert_base, pixels: 16"), "model.pixels: bert_base reads no pictures"),
     "a model of two digits swapped": (("resnet50", "vit_b_61"), "Did you mean vit_b_16?"),
-    "a model of other numbers": (("resnet50", "resnet77"), "its layers are not known. Known: resnet101, "),
+    "a model of other numbers": (("resnet50", "resnet77"), "its layers are not known. Known: resnet101, resnet50, "),
     "no time at all": (("counts", "deadline: 0\ncounts"), "deadline: must be above 0, got 0. Write e.g. `24 h`"),
     "a step of no time": (
         ("counts", "speed: [{gpu: T4, step: 0 s}]\ncounts"), "step: must be above 0, got 0 s. Write e.g. `100 ms`"),
