@@ -206,7 +206,7 @@ def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
     if not plan.by_gpu:
         return []
-    return [Table(kind_columns(plan)), *(Text(line) for line in kind_notes(plan))]
+    return [Table(kind_columns(plan), stacked=True), *(Text(line) for line in kind_notes(plan))]
 
 
 def kind_notes(plan: Plan) -> list[str]:
@@ -325,7 +325,7 @@ def others(plan: Plan) -> list[Block]:
         rows.figures("power", lambda o: f"{o.power_w:.0f} W", "power_w", page_only=True),
     ]
     rest = f"... and {len(plan.alternatives) - reasons.OTHERS_SHOWN} more in the JSON."
-    return [Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest)]
+    return [Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest, stacked=True)]
 
 
 def slowest(answer: Recommendation) -> Cell:

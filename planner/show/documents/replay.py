@@ -84,7 +84,7 @@ def sections(
     gpu_note = Text(GPUS_NOTE if gpus else "", Tone.NOTE, views=PAGE)
     return (
         Section("Models", [bars, table, notes, *more], id="models"),
-        Section("GPUs", [Table(gpu_columns(gpus, at), shown=GPUS_SHOWN, rest=rest), gpu_note], id="gpus"),
+        Section("GPUs", [Table(gpu_columns(gpus, at), shown=GPUS_SHOWN, rest=rest, stacked=True), gpu_note], id="gpus"),
     )
 
 
