@@ -457,6 +457,8 @@ class Replayed:
     """Draws that come by in the time over which an SLO counts; 1: phases stay."""
     draws: int | None = None
     """Draws of which shares are told; None where nothing is drawn."""
+    draws_clear: int = 0
+    """Draws of which a replay of some seconds left no doubt, and which were not replayed to the horizon."""
     draws_kept: Interval | None
     """Share of the draws in which every SLO is met in the long run."""
     swap: SwapPolicy | None

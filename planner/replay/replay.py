@@ -59,6 +59,8 @@ class WideLook:
     broken: Mapping[str, int]
     """By model, the draws that break its SLO."""
     requests: int
+    clear: int = 0
+    """Draws of which a short replay left no doubt."""
 
     @classmethod
     def of(cls, first: "Replay") -> "WideLook":
@@ -76,13 +78,14 @@ class WideLook:
         """Draws that break any SLO."""
         return int(np.count_nonzero(~self.kept))
 
-    def and_more(self, first: "Replay", shares: Shares) -> "WideLook":
-        """With further draws, in the long run as those of the first look tell it."""
+    def and_more(self, first: "Replay", shares: Shares, clear: int) -> "WideLook":
+        """With further draws, in the long run as those of the first look tell it; so many are clear now."""
         kept = first.kept_in(shares)
         return WideLook(
             np.concatenate([self.kept, np.logical_and.reduce(list(kept.values()))]),
             {model: self.broken[model] + int(np.count_nonzero(~one)) for model, one in kept.items()},
             self.requests + shares.requests,
+            clear,
         )
 
 

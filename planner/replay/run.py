@@ -94,7 +94,7 @@ def replay(
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
-    short_s = short_horizon_s(workload, needs, deployment, stretched)
+    short_s = short_horizon_s(workload, needs, deployment, stretched) if scenario.horizon is None else None
     draws = Replications(scenario, worlds, seed_at, ShortLook.of(worlds, so_far.needs, short_s) if short_s else None)
     if not _is_counted(so_far):
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
@@ -142,6 +142,8 @@ class Replications:
         self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], short: ShortLook | None
     ) -> None:
         self.worlds, self.seed_at, self.short = worlds, seed_at, short
+        self.clear = 0
+        """Of which a short replay left no doubt."""
         self.accuracy = {spec.name: spec.accuracy for spec in scenario.asked}
         self.half_life_s = scenario.accuracy.half_life
 
@@ -160,6 +162,7 @@ class Replications:
             return self.worlds.shares(seeds)
         found = self.short.worlds.shares(seeds)
         is_open = np.flatnonzero(~self.short.is_clear(found) & np.array([not one for one in found.growing]))
+        self.clear += len(seeds) - len(is_open)
         return found.with_others(is_open, self.worlds.shares([seeds[i] for i in is_open])) if len(is_open) else found
 
     def seeds(self, begin: int, end: int) -> list[int]:
@@ -238,7 +241,8 @@ def _with_more_draws(so_far: Replay, first: Replay, draws: Replications, look: i
     """A wide look that goes a little further, to a look at most."""
     assert so_far.wide is not None
     seen = so_far.replications
-    wide = so_far.wide.and_more(first, draws.shares(seen, min(look, seen + COUNTED_AT_ONCE)))
+    shares = draws.shares(seen, min(look, seen + COUNTED_AT_ONCE))
+    wide = so_far.wide.and_more(first, shares, draws.clear)
     return replace(first, wide=wide, requests=wide.requests)
 
 

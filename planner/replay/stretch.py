@@ -1,6 +1,6 @@
 """Length: how long one replication of a deployment must be for its queues to show what they do in the long run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -12,7 +12,8 @@ from planner.placing.sizing import Need, judged
 from simulator.clock.run import stages
 from simulator.clock.stability import longest_round_s
 from simulator.world.deployment import Deployment, Replica, Service
-from simulator.world.workload import FixedRate, Workload
+from simulator.world.pipelines import RECORDS
+from simulator.world.workload import FixedRate, Poisson, Workload
 
 REPEATS_S = 5.0
 """Shortest judged time of cameras that repeat themselves."""
@@ -80,17 +81,27 @@ def short_horizon_s(
 ) -> float | None:
     """Horizon of a short replay, which shows of most draws of speeds clearly that they keep every SLO.
 
-    It brings so many requests that `CLEAR_MISSES` of each model may be late, and queues forget often enough meanwhile.
-    None where that saves little, or where one minute is not like another: recordings, failures, turns in memory.
+    It brings so many requests that `CLEAR_MISSES` of each model may be late; queues forget, and cameras come round,
+    often enough meanwhile. None where that saves little, or where one second is not like another: recordings, bursts,
+    failures, turns in memory.
     """
-    missed_rps = min(need.rate_rps * (1 - need.slo.attainment) for need in judged(needs).values())
-    if not missed_rps or workload.longest_recording_s or deployment.failures or _swapping(deployment):
+    asked = judged(needs).values()
+    missed_rps = min(need.rate_rps * (1 - need.slo.attainment) for need in asked)
+    if not missed_rps or deployment.failures or _swapping(deployment) or not _is_even(workload, deployment):
         return None
-    slo_s = max(need.slo.latency_s for need in judged(needs).values())
+    slo_s = max(need.slo.latency_s for need in asked)
+    rounds_s = _common_s({s.arrivals.rate_rps for s in workload.streams if isinstance(s.arrivals, FixedRate)})
     settles_s = settling_s(deployment, needs, CALM_LOAD)
-    lasts_s = max(CLEAR_MISSES / missed_rps, SETTLES * settles_s, CLEAR_SLOS * slo_s)
+    lasts_s = max(CLEAR_MISSES / missed_rps, SETTLES * max(settles_s, rounds_s), CLEAR_SLOS * slo_s)
     horizon = ceil(length.warmup_s + lasts_s + slo_s)
     return float(horizon) if SHORT_SAVES * horizon <= length.horizon_s else None
+
+
+def _is_even(workload: Workload, deployment: Deployment) -> bool:
+    """Whether all that comes, comes evenly or at random: no recording, no bursts, and no stage that counts frames."""
+    edges = [edge for pipeline in deployment.pipelines for stage in pipeline.stages for edge in stage.after]
+    counted = any(edge.every > 1 or edge.fan_out.kind in RECORDS for edge in edges)
+    return not counted and all(isinstance(stream.arrivals, FixedRate | Poisson) for stream in workload.streams)
 
 
 def doubled(usual_s: float, wanted_s: float) -> float:
@@ -108,10 +119,14 @@ def repeat_s(workload: Workload) -> float | None:
     steady = [s.arrivals for s in workload.streams if isinstance(s.arrivals, FixedRate) and not s.arrivals.jitter_s]
     if len(steady) < len(workload.streams):
         return None
-    rates_rps = {arrivals.rate_rps for arrivals in steady}
+    common_s = _common_s({arrivals.rate_rps for arrivals in steady})
+    return common_s if common_s <= REPEAT_MAX_S else None
+
+
+def _common_s(rates_rps: Set[float]) -> float:
+    """Time after which cameras of all these rates come round; 0 without any."""
     periods = [1 / Fraction(rate_rps).limit_denominator(1000) for rate_rps in sorted(rates_rps)]
-    common = reduce(_least_common, periods)
-    return float(common) if common <= REPEAT_MAX_S else None
+    return float(reduce(_least_common, periods)) if periods else 0.0
 
 
 def _least_common(a: Fraction, b: Fraction) -> Fraction:

@@ -15,7 +15,7 @@ from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
 from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
-from simulator.clock.run import ITEMS, Compiled, replicate
+from simulator.clock.run import ITEMS, Compiled, no_search_for_cycles, replicate
 from simulator.clock.serving import ROUNDING
 from simulator.clock.stability import compute_load, drain
 from simulator.machine_code import cores
@@ -54,7 +54,7 @@ class Shares(NamedTuple):
     growing: tuple[tuple[str, ...], ...]
     """As of `WorldFigures`, by replication."""
     load: Floats
-    """Share of its time that the busiest GPU computes in full batches, by replication."""
+    """Share of its time that the busiest GPU computes in full batches, or the busiest stations work, by replication."""
     requests: int
     """That came in all."""
 
@@ -123,8 +123,9 @@ class Worlds:
 
     def _each(self, seeds: Sequence[int], look: Callable[[SimulationResult], Seen]) -> Iterator[Seen]:
         """What is seen of each world: of pipelines in machine code, several are replayed side by side."""
-        threads = min(len(seeds), THREADS_MAX, cores()) if self.deployment.pipelines and ITEMS.pays else 1
-        if threads == 1:
+        requests = len(seeds) * self.duration_s * sum(self.workload.rates_rps().values())
+        runs_compiled = self.deployment.pipelines and not self.deployment.failures and ITEMS.pays
+        if not runs_compiled or requests < REQUESTS_FOR_THREADS:
             yield from (look(self.result(seed)) for seed in seeds)
             return
         demands = [ARRIVALS.of(self.workload, self.duration_s, seed) for seed in seeds]
@@ -132,8 +133,9 @@ class Worlds:
         def replay(seed: int, demand: Mapping[str, Demand]) -> Seen:
             return look(replicate(self.deployment, demand, self.duration_s, seed))
 
-        with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(replay, seeds, demands)
+        with no_search_for_cycles(), ThreadPoolExecutor(min(len(seeds), THREADS_MAX, cores())) as pool:
+            found = list(pool.map(replay, seeds, demands))
+        yield from found
 
     def _pays(self, replications: int) -> bool:
         """Whether so many are worth fetching machine code."""

@@ -230,6 +230,8 @@ def replayed_line(answer: Recommendation | Simulation) -> list[str]:
         return []
     what = "draw" if seen.draws_asked is not None else "replication"
     line = f"Replayed: {counted(answer.replications, what)} of {span(seen.horizon_s)}"
+    if seen.draws_clear:
+        line += f", {seen.draws_clear:,} of them only until they left no doubt"
     if seen.repeat_s:
         line += f"; all cameras come round every {span(seen.repeat_s)}"
     elif seen.settling_s:

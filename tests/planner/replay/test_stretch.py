@@ -1,5 +1,6 @@
 """How long one replication lasts: by formulas worked by hand, as asked, or as long as queues need."""
 
+import numpy as np
 import pytest
 from support import worlds
 from support.planning import demand, model, scenario
@@ -17,7 +18,7 @@ from planner.replay.stretch import (
     stretch,
 )
 from simulator.world.deployment import Deployment
-from simulator.world.workload import SLO, Arrivals, FixedRate, Poisson, Stream, Workload
+from simulator.world.workload import SLO, Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 
 def need(arrivals: Arrivals, dispersion: float) -> dict[str, Need]:
@@ -118,3 +119,22 @@ def test_a_short_replay_may_show_what_few_miss(
     needs = {"m": Need("m", rate_rps, SLO(latency_s, attainment), 0.0, True, (stream,), 11.0)}
     length = ReplayLength(horizon_s=61.0, warmup_s=1.0, settling_s=0.0, repeat_s=None)
     assert short_horizon_s(Workload((stream,)), needs, one_gpu(0.0005), length) == horizon_s
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "is_short"),
+    [
+        ((FixedRate(500), FixedRate(500, jitter_s=0.001)), True),
+        ((FixedRate(500), Poisson(500)), True),
+        ((FixedRate(500), FixedRate(499.5)), False),  # their phases come round in 2 s, twenty times in 40
+        ((Gamma(1000, cv=3.0),), False),
+        ((Trace(np.arange(0.0, 60.0, 0.001), 60.0),), False),
+    ],
+)
+def test_a_short_replay_shows_nothing_where_one_second_is_not_like_another(
+    arrivals: tuple[Arrivals, ...], is_short: bool
+) -> None:
+    streams = tuple(Stream("m", one) for one in arrivals)
+    needs = {"m": Need("m", 1000.0, SLO(0.1), 0.0, True, streams, 0.0)}
+    length = ReplayLength(horizon_s=61.0, warmup_s=1.0, settling_s=0.0, repeat_s=None)
+    assert (short_horizon_s(Workload(streams), needs, one_gpu(0.0005), length) is not None) == is_short
