@@ -101,6 +101,8 @@ class WhatIf:
     """Rates over those of the scenario."""
     overrides: tuple[str, ...]
     """Changes of the scenario by `--set`."""
+    plan_overrides: tuple[str, ...] = ()
+    """Those with which the plan was made."""
     candidate: Candidate
     """What the plan bought, but for its spares."""
     cost_usd_per_hour: float

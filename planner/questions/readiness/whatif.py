@@ -66,6 +66,7 @@ def whatif(
         survive=survive,
         load=load,
         overrides=tuple(overrides),
+        plan_overrides=tuple(kept.scenario_overrides),
         candidate=best.candidate,
         cost_usd_per_hour=best.cost_usd_per_hour,
         spares=machines_of(planned.offers, planned.spares),

@@ -155,7 +155,7 @@ def planned_anew(answer: WhatIf) -> str:
     if not answer.mends:
         return ""
     survive = [f"survive={answer.lose}"] if answer.lose > answer.survive else []
-    changes = "".join(f" --set {quote(change)}" for change in (*answer.overrides, *survive))
+    changes = "".join(f" --set {quote(one)}" for one in (*answer.plan_overrides, *answer.overrides, *survive))
     rates = f" with {answer.load:g} times its rates" if answer.load != 1 else ""
     return f"These keep the plan's types of machines. Others may cost less: `planner plan SCENARIO{changes}`{rates}."
 

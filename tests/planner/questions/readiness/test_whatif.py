@@ -18,7 +18,7 @@ from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
-from planner.show.text.readiness import about_anew, headline, mend, obstacles, taken_over
+from planner.show.text.readiness import about_anew, headline, mend, obstacles, planned_anew, taken_over
 from planner.words.statements import rejection_line
 from simulator.errors import InputError
 from simulator.world.curves import Interpolated
@@ -75,6 +75,13 @@ def test_a_spare_that_ones_own_count_does_not_have_is_called_beyond_it(count, sa
     (one,) = answer(few, planned(few, LIBRARY), lose=1).mends
     assert sum(machines.count for machines in one.beyond_count) == 4 - count
     assert said in mend(one)
+
+
+def test_the_plan_that_may_cost_less_than_mends_is_asked_with_all_changes():
+    asked = replace(answer(lose=1), plan_overrides=("headroom=30 %",), overrides=("seed=2",), load=1.5)
+    said = planned_anew(asked)
+    assert "`planner plan SCENARIO --set 'headroom=30 %' --set seed=2 --set survive=1` with 1.5 times its rates" in said
+    assert not planned_anew(answer())
 
 
 def test_a_plan_with_a_spare_survives_and_is_what_was_advised():
