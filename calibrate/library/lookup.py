@@ -97,7 +97,7 @@ def _known_flops(model: str) -> float:
     return 2 * (known.macs or 0.0) if known else 0.0
 
 
-ROOMIER = "Where its layers need more workspace than is taken here, what they need counts."
+ROOMIER = "Its layers need more workspace than was assumed: what they need counts."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

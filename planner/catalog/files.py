@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from calibrate.io.files import printable
 from planner.io.schemas import kind_of
-from planner.io.strict_yaml import YamlDocument, YamlError, parse, read_text
+from planner.io.strict_yaml import EmptyYaml, YamlDocument, YamlError, parse, read_text
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Name
 from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
@@ -233,11 +233,12 @@ def read_all(paths: Sequence[Path], schema: type, errors: list[str]) -> list[Cat
 
 def _read(path: Path, schema: type, errors: list[str]) -> CatalogFile | None:
     try:
-        text = read_text(path)
-        if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
-            errors.append(f"{path}: is empty. Write it like {WRITTEN[schema]}, or leave it out.")
-            return None
-        document = parse(text)
+        document = parse(read_text(path))
+        if document.data is None:
+            raise EmptyYaml
+    except EmptyYaml:
+        errors.append(f"{path}: is empty. Write it like {WRITTEN[schema]}, or leave it out.")
+        return None
     except YamlError as error:
         errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in error.problems)
         return None

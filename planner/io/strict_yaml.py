@@ -65,12 +65,19 @@ class Problem:
     """The `key=value` that brought it; empty where the text did."""
 
 
+EMPTY = Problem(0, 0, "is empty. `planner init FILE` writes a scenario to start from, with --training one of training.")
+
+
 class YamlError(ValueError):
     """A text that is no YAML of ours, with all that is wrong."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
         self.problems = problems
+
+
+class EmptyYaml(YamlError):
+    """A text in which nothing is written."""
 
 
 @dataclass(slots=True)
@@ -162,13 +169,7 @@ class YamlReader:
         """The only document of the text."""
         self.next()
         if isinstance(self.next(), yaml.StreamEndEvent):
-            raise YamlError(
-                Problem(
-                    0,
-                    0,
-                    "is empty. `planner init FILE` writes a scenario to start from, with --training one of training.",
-                )
-            )
+            raise EmptyYaml(EMPTY)
         root = self.node(self.next(), 0)
         self.next()
         if not isinstance(event := self.next(), yaml.StreamEndEvent):

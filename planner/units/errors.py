@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from calibrate.io.files import printable, quoted
-from planner.units.reading import did_you_mean
+from planner.units.reading import did_you_mean, rounded
 
 Steps = tuple[str | int, ...]
 """The way to a value inside a document: keys of mappings, numbers of list items."""
@@ -80,7 +80,7 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
     got, context = shown(detail["input"]), detail.get("ctx", {})
     if kind in LIMITS:
         name, side = LIMITS[kind]
-        return f"must be {side} {context[name]:g}, got {got}."
+        return f"must be {side} {rounded(context[name])}, got {got}."
     match kind:
         case "value_error":
             return str(context["error"])

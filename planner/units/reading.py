@@ -23,6 +23,11 @@ MACHINES_AWAY_MAX = 3
 """Machines that a plan may be asked to do without."""
 
 
+def rounded(number: float) -> str:
+    """`0.999`; `1 million`, which nobody reads in `1e+06`."""
+    return f"{number / 1e6:g} million" if 1e6 <= number < 1e9 else f"{number:g}"
+
+
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """` Did you mean `rate`?`, all that the word begins where these are few, or nothing when no known word is near."""
     asked, lower = word.lower(), [k.lower() for k in known]
@@ -148,7 +153,8 @@ class Quantity:
         if si < 0:
             raise ValueError(f"must not be negative, got {given}. {self.hint}")
         if si > self.most:
-            raise ValueError(f"must be at most {self.most:g} {next(iter(self.si), '')}, got {given}. {self.hint}")
+            most = f"{rounded(self.most)} {next(iter(self.si), '')}"
+            raise ValueError(f"must be at most {most}, got {given}. {self.hint}")
         if si == 0 and not self.zero:
             raise ValueError(f"must be above 0, got {given}. {self.hint}")
         return si

@@ -143,7 +143,7 @@ TABLE = {
     "no cameras": (changed("count: 2", "count: 0"), ["streams[0].count: must be at least 1, got 0."]),
     "a million and one": (
         changed("count: 2", "count: 1000001"),
-        ["streams[0].count: must be at most 1e+06, got 1000001."],
+        ["streams[0].count: must be at most 1 million, got 1000001."],
     ),
     "yes is no truth": (GOOD + "padded: yes\n", ["s.yaml:12:9: padded: must be `true` or `false`, got `yes`."]),
     "a number as name": (changed("name: good", "name: 5"), ["s.yaml:1:7: name: must be a text, got 5."]),

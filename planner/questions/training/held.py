@@ -17,6 +17,7 @@ from planner.prediction.predict import Predictor
 from planner.prediction.trainings import PLAIN, published_steps
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import (
+    ALLOCATOR,
     CONTEXT_BYTES,
     Fits,
     States,
@@ -29,13 +30,15 @@ from planner.questions.training.memory import (
 from planner.questions.training.speed import MEASURED_OPTIMIZER
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES
+from simulator.world.profile import Profile
 
 ELSEWHERE = ranged(0.9, 1.0, 1.3)
 """What a step keeps over what was measured on another kind of GPU, whose libraries choose other kernels. 1.3 is the
 margin of inference; between an H100 and an H200 nothing differs."""
 
 PAST = ranged(0.9, 1.0, 1.1)
-"""Growth past the last measured batch over the line: that of an H200, from 128 to 256, was 0.97 on an H100."""
+"""Growth past the last measured batch over that of the line: from 128 samples to 256 an H100 allocated 0.997 of what
+its line from 32 to 128 says."""
 MEASURED_AS = {"sgd": "momentum", "adam": "adam"}
 """The optimizer of a plan that keeps as much as each that calibration measures."""
 BATCH_MAX = 1_000_000
@@ -47,7 +50,7 @@ def peak(layout: TrainingLayout, predictor: Predictor) -> TrainingMemory:
 
 
 def largest(layout: TrainingLayout, predictor: Predictor) -> int:
-    """Most samples of one pass that fit, at the middle of the band."""
+    """Most samples of one pass that surely fit: at the upper end of the band."""
     return _largest(_memory_by_batch(layout, predictor), layout.source.memory_bytes)
 
 
@@ -63,6 +66,10 @@ class MemoryBySample:
         """Of a step of so many samples."""
         return memory(self.fixed, self.sample_bytes * batch, self.context_bytes)
 
+    def largest(self, limit_bytes: float) -> int:
+        """Most samples that surely fit."""
+        return largest_batch(self.fixed, self.sample_bytes.high, self.context_bytes, limit_bytes, ALLOCATOR.high)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAsMeasured:
@@ -74,25 +81,27 @@ class MemoryAsMeasured:
     """Those that the measured steps had."""
     share: float
     """Share of the activations that one GPU keeps."""
+    sample_bytes: Range
+    """What each sample keeps, by layers."""
     sample_most_bytes: float
     context_bytes: float
 
     def of(self, batch: float) -> TrainingMemory:
         """Of a step of so many samples."""
-        kept = self.measured.kept(batch, self.states_bytes)
+        kept = self.measured.kept(batch, self.states_bytes, self.sample_bytes)
         most = max(kept.mid, self.sample_most_bytes * batch)
         held = kept.each(lambda end: min(end, most)) * self.share
         return memory(self.fixed, held, self.context_bytes, self.measured.allocator(batch))
 
+    def largest(self, limit_bytes: float) -> int:
+        """Most samples that surely fit."""
+        above = bisect_right(range(BATCH_MAX), limit_bytes, key=lambda batch: self.of(batch).total.high)
+        return max(0, above - 1)
+
 
 @lru_cache(maxsize=256)
 def _largest(by_batch: MemoryBySample | MemoryAsMeasured, limit_bytes: float) -> int:
-    if isinstance(by_batch, MemoryBySample):
-        return largest_batch(by_batch.fixed, by_batch.sample_bytes, by_batch.context_bytes, limit_bytes)
-    return max(
-        0,
-        bisect_right(range(BATCH_MAX), math.floor(limit_bytes), key=lambda n: math.ceil(by_batch.of(n).total.mid)) - 1,
-    )
+    return by_batch.largest(limit_bytes)
 
 
 def _memory_by_batch(layout: TrainingLayout, predictor: Predictor) -> MemoryBySample | MemoryAsMeasured:
@@ -110,6 +119,7 @@ def _memory_by_batch(layout: TrainingLayout, predictor: Predictor) -> MemoryBySa
         measured=measured,
         states_bytes=states(subject.params, precision, measured.optimizer, buffer_bytes=subject.buffer_bytes).total,
         share=_under_way(layout) / layout.split.tensor,
+        sample_bytes=vision_activation_bytes(subject.facts, precision),
         sample_most_bytes=trained_bytes(subject.facts, precision, predictor.gpus),
         context_bytes=scenario.context or measured.context_bytes,
     )
@@ -160,13 +170,28 @@ class MeasuredMemory:
     """Whose states are among what was allocated."""
     elsewhere: Range
     """Of another kind of GPU: over what was measured."""
+    longer: "MeasuredMemory | None" = None
+    """Steps of larger batches on another kind, which tell how memory grows from the last batch on."""
 
-    def kept(self, batch: float, states_bytes: float) -> Range:
-        """Activations: all but the states; on a line between two batches, and on from the last, with a band."""
-        batches, sizes = np.append(0, self.batches), np.append(states_bytes, self.allocated_bytes)
-        growth = float((sizes[-1] - sizes[-2]) / (batches[-1] - batches[-2])) * max(0.0, batch - float(batches[-1]))
-        within = max(0.0, float(np.interp(batch, batches, sizes)) - states_bytes)
-        return self.elsewhere * (PAST * growth + within)
+    def kept(self, batch: float, states_bytes: float, sample_bytes: Range) -> Range:
+        """Activations: all but the states, and past the last batch what they grow by."""
+        return self.elsewhere * self._within(batch, states_bytes) + self._past(batch, states_bytes, sample_bytes)
+
+    def _within(self, batch: float, states_bytes: float) -> float:
+        """Activations on a line between two batches, the first from none; of a larger batch those of the last."""
+        sizes = np.maximum(0.0, self.allocated_bytes - states_bytes)
+        return float(np.interp(batch, np.append(0, self.batches), np.append(0.0, sizes)))
+
+    def _past(self, batch: float, states_bytes: float, sample_bytes: Range) -> Range:
+        """Growth past the last batch: as longer steps grew, else on a line; by layers where one batch tells of none."""
+        last = float(self.batches[-1])
+        if self.longer:
+            grown = self.longer._within(max(batch, last), states_bytes) - self.longer._within(last, states_bytes)
+            return self.longer.elsewhere * grown + self.longer._past(batch, states_bytes, sample_bytes)
+        more = max(0.0, batch - last)
+        slopes = np.diff(self.allocated_bytes) / np.diff(self.batches)
+        slope = float(slopes[-1]) if slopes.size else 0.0
+        return self.elsewhere * PAST * (slope * more) if slope else sample_bytes * more
 
     def allocator(self, batch: float) -> Range:
         """Reserved over allocated, at most as much as of any batch."""
@@ -177,27 +202,39 @@ class MeasuredMemory:
 
 def measured_memory(layout: TrainingLayout, predictor: Predictor) -> MeasuredMemory | None:
     """Memory of the model's steps on this kind of GPU, else on another; None where nobody measured such a step."""
-    model, train = layout.scenario.model, layout.scenario.train
-    if model.pixels or model.channels or train.recompute != "none":
+    subject, train = layout.subject, layout.scenario.train
+    if subject.facts is None or subject.own is None or train.recompute != "none":
         return None
-    return _measured_on(predictor.library, layout.subject.profile, layout.gpu.name, train.precision, train.optimizer)
+    if subject.facts.input_shape != subject.own.input_shape:
+        return None
+    return _measured_on(predictor.library, subject.profile, layout.gpu.name, train.precision, train.optimizer)
 
 
 @lru_cache(maxsize=64)
 def _measured_on(library: Library, model: str, gpu: str, precision: str, optimizer: str) -> MeasuredMemory | None:
-    """Of steps with that optimizer, else with another: what it keeps is counted apart."""
+    """Steps on that kind of GPU, past which longer ones on another tell more; else the longest on any."""
     alike = [profile for profile in library.for_model(model) if profile.precision == precision]
-    for profile in sorted(alike, key=lambda profile: profile.gpu != gpu):
-        points = library.measured(profile).get("points", {})
-        for measured in dict.fromkeys((MEASURED_OPTIMIZER.get(optimizer, "sgd"), *OPTIMIZERS)):
-            of_optimizer = points.get(f"memory.{measured}", {})
-            sizes = {int(batch): point.get("values", {}) for batch, point in of_optimizer.items()}
-            if steps := {batch: sizes[batch] for batch in sorted(sizes) if "reserved_bytes" in sizes[batch]}:
-                return _of_steps(steps, MEASURED_AS[measured], exactly(1.0) if profile.gpu == gpu else ELSEWHERE)
+    found = [(profile.gpu, steps) for profile in alike if (steps := _steps(library, profile, optimizer))]
+    own = next((steps for kind, steps in found if kind == gpu), None)
+    others = [replace(steps, elsewhere=ELSEWHERE) for kind, steps in found if kind != gpu]
+    longest = max(others, key=lambda steps: steps.batches[-1], default=None)
+    if own is None or longest is None:
+        return own or longest
+    return replace(own, longer=longest) if longest.batches[-1] > own.batches[-1] else own
+
+
+def _steps(library: Library, profile: Profile, optimizer: str) -> MeasuredMemory | None:
+    """A profile's steps with that optimizer, else with another: what it keeps is counted apart."""
+    points = library.measured(profile).get("points", {})
+    for measured in dict.fromkeys((MEASURED_OPTIMIZER.get(optimizer, "sgd"), *OPTIMIZERS)):
+        of_optimizer = points.get(f"memory.{measured}", {})
+        sizes = {int(batch): point.get("values", {}) for batch, point in of_optimizer.items()}
+        if steps := {batch: sizes[batch] for batch in sorted(sizes) if "reserved_bytes" in sizes[batch]}:
+            return _of_steps(steps, MEASURED_AS[measured])
     return None
 
 
-def _of_steps(steps: Mapping[int, Mapping[str, float]], optimizer: str, elsewhere: Range) -> MeasuredMemory:
+def _of_steps(steps: Mapping[int, Mapping[str, float]], optimizer: str) -> MeasuredMemory:
     allocated, on_device = (
         np.maximum.accumulate([step[key] for step in steps.values()]) for key in ("allocated_bytes", "device_bytes")
     )
@@ -208,7 +245,7 @@ def _of_steps(steps: Mapping[int, Mapping[str, float]], optimizer: str, elsewher
         reserved_bytes=on_device - context_bytes,
         context_bytes=context_bytes,
         optimizer=optimizer,
-        elsewhere=elsewhere,
+        elsewhere=exactly(1.0),
     )
 
 

@@ -169,21 +169,26 @@ class Fits(StrEnum):
         return cls.UNLIKELY if needed.low <= limit_bytes else cls.NO
 
 
-def largest_batch(fixed: States, per_sample: Range, context_bytes: float, memory_bytes: float) -> int:
-    """Most samples on one GPU at the middle of the band, 0 where none fits.
+def largest_batch(
+    fixed: States, sample_bytes: float, context_bytes: float, memory_bytes: float, reserved: float
+) -> int:
+    """Most samples on one GPU whose allocator reserves so many times what is allocated, 0 where none fits.
 
-    24 GB with 0.8 GB of context and 0.4 GB of states, 90 MB a sample: 241.
+    24 GB with 0.8 GB of context and 0.4 GB of states, 90 MB a sample, 1.05 reserved: 241.
     """
-    if not per_sample.mid:
+    if not sample_bytes:
         return 0
-    room = (memory_bytes - context_bytes) / ALLOCATOR.mid - fixed.total
-    return max(0, math.floor(room / per_sample.mid))
+    room = (memory_bytes - context_bytes) / reserved - fixed.total
+    return max(0, math.floor(room / sample_bytes))
 
 
-def gpus_needed(params: float, precision: str, optimizer: str, memory_bytes: float, context_bytes: float) -> int:
-    """Fewest GPUs among which the states of a model can be divided at all, activations left aside.
+def gpus_needed(params: float, precision: str, optimizer: str, memory_bytes: float, context_bytes: float) -> int | None:
+    """Fewest GPUs among which the states of a model can be divided at all, activations left aside; None where the
+    context alone takes all of a GPU.
 
     175e9 parameters, Adam with 2-byte weights, 80 GB: 36.
     """
+    if context_bytes >= memory_bytes:
+        return None
     whole = states(params, precision, optimizer).total * ALLOCATOR.low
     return math.ceil(whole / (memory_bytes - context_bytes))

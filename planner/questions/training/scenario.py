@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from calibrate.io.points import PRECISIONS
 from planner.model.checked import STRICT
@@ -24,6 +24,7 @@ from planner.units.reading import (
     PositiveBytes,
     Quantity,
     Rate,
+    rounded,
 )
 
 RECOMPUTE = ("none", "selective", "full")
@@ -74,10 +75,24 @@ class Dollars(Quantity):
 
 dollars = Dollars("an amount of money", ("$500",), {"$": ONE, "USD": ONE}, zero=False, prefix=r"\$?\s*")
 FlopRate = Annotated[float, BeforeValidator(flop_rate), WithJsonSchema(flop_rate.json_schema)]
+EPOCHS_MAX = 1e6
+
+
+def _within_reach(epochs: float) -> float:
+    """Epochs that a run can have."""
+    if epochs > EPOCHS_MAX:
+        raise ValueError(f"must be at most {rounded(EPOCHS_MAX)}, got {epochs:g}. Write e.g. `epochs: 90`.")
+    return epochs
+
+
 ByteRate = Annotated[float, BeforeValidator(byte_rate), WithJsonSchema(byte_rate.json_schema)]
 Usd = Annotated[float, BeforeValidator(dollars), WithJsonSchema(dollars.json_schema)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Epochs = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Epochs = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False, json_schema_extra={"maximum": EPOCHS_MAX}),
+    AfterValidator(_within_reach),
+]
 PositiveFraction = Annotated[Fraction, Field(gt=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Precision = Annotated[str, Field(json_schema_extra={"enum": list(PRECISIONS)})]

@@ -23,9 +23,11 @@ SCHEMA = "planner.anatomy/v1"
 SHOWN = 12
 """Layers in the table; JSON has all."""
 PROBES_SHOWN = 5
+"""Probes named; JSON names all."""
 BEYOND_SEEN = 0.25
 """Share of the time that the roofline must leave open to be worth a word."""
-"""Probes named; JSON names all."""
+LAUNCH_MOST_S = 1e-4
+"""Longest launch of an operator that a host may need; PyTorch's take 5 to 20 us."""
 
 FOLLOWS = 0.8
 """Exponent of time against data from which time follows the data."""
@@ -114,11 +116,13 @@ def _beyond(seen: Anatomy, time_s: float) -> str:
     left_s = time_s - seen.roofline.total_s
     if left_s < BEYOND_SEEN * time_s:
         return ""
+    slow = f" The other {seconds(left_s)}: kernels reach less than those ceilings"
     each_s = time_s / seen.facts.kernels
-    each = seconds(each_s) if each_s >= 1e-3 else f"{each_s * 1e6:.3g} us"
+    if each_s > LAUNCH_MOST_S:
+        return f"{slow}."
     return (
-        f" The other {seconds(left_s)}: kernels reach less than those ceilings, or the launch of"
-        f" {seen.facts.kernels:,} operators takes {each} each; then smaller batches take as long."
+        f"{slow}, or the launch of {seen.facts.kernels:,} operators takes {each_s * 1e6:.3g} us each; then smaller"
+        " batches take as long."
     )
 
 

@@ -214,6 +214,8 @@ def nothing_fits(plan: TrainingPlan) -> str:
     hint = "Divide it (`parallel`), or take a smaller batch"
     if least.largest_batch:
         hint = f"Take at most {least.largest_batch} samples a pass, with `train.accumulation` for the rest"
+    elif least.gpus_needed is None:
+        hint = "`context` alone takes all of it: write less"
     return f"None fits in memory. Nearest: {who(least)}, {need} on each GPU. {hint}."
 
 
@@ -339,17 +341,17 @@ def interruption_line(o: TrainingOption, cause: RunInterruptions) -> str:
 
 def huge_line(shown: Sequence[TrainingOption]) -> list[str]:
     """How many GPUs the states alone need, where not one sample fits."""
-    needed = [o.gpus_needed for o in shown if not o.may_fit and not o.largest_batch]
+    needed = [o.gpus_needed for o in shown if o.gpus_needed and not o.may_fit and not o.largest_batch]
     if not needed:
         return []
-    return [f"Where not even one sample fits, the states alone need {counted(min(needed), 'GPU')} or more."]
+    return [f"Where not even one sample surely fits, the states alone need {counted(min(needed), 'GPU')} or more."]
 
 
 def memory_line(o: TrainingOption) -> str:
     """The memory on each GPU of an option by kind, and how many samples would fit."""
     kinds = ", ".join(f"{name} {gigabytes(size)}" for name, size in o.memory.items())
-    fits = f"at most {counted(o.largest_batch, 'sample')} a pass" if o.largest_batch else "no sample fits"
-    return f"Memory of {who(o)}: {kinds}; in all {memory_band(o)}, {fits}."
+    most = f"at most {counted(o.largest_batch, 'sample')} a pass" if o.largest_batch else "not one sample"
+    return f"Memory of {who(o)}: {kinds}; in all {memory_band(o)}; {most} surely fits."
 
 
 def speed_lines(shown: Sequence[TrainingOption]) -> list[str]:

@@ -399,8 +399,9 @@ def test_bad_date(tmp_path, day, wrong):
     assert line.endswith(f":1:35: sources.mine.as_of: {wrong}")
 
 
-def test_a_file_without_entries_is_said_so(tmp_path):
-    (line,) = errors(directory(tmp_path, gpus="# mine\n"))
+@pytest.mark.parametrize("text", ["", "# mine\n", "# nothing\n---\n"])
+def test_a_file_without_entries_is_said_so(tmp_path, text):
+    (line,) = errors(directory(tmp_path, gpus=text))
     assert line == f"{tmp_path}/gpus.yaml: is empty. Write it like the shipped gpus.yaml, or leave it out."
 
 

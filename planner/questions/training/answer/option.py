@@ -47,7 +47,7 @@ class TrainingOption:
     """Most samples of one pass that fit on one GPU or pipeline, at the middle; 0 where none fits."""
     accumulation_enough: int | None = None
     """Fewest passes a step with which it surely fits; None where it does already, or with none."""
-    gpus_needed: int
+    gpus_needed: int | None
     """Fewest GPUs that could hold weights, gradients and optimizer states divided among them."""
     steps: float
     step_s: float

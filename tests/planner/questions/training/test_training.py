@@ -36,6 +36,7 @@ from planner.questions.training.closed_forms import (
     workers_enough,
 )
 from planner.questions.training.memory import (
+    ALLOCATOR,
     Split,
     gpus_needed,
     largest_batch,
@@ -280,7 +281,7 @@ def test_alexnet_was_at_the_edge_of_one_gpu() -> None:
     assert one.total.low < 3e9 < one.total.high
     assert half.total.high < 3e9
     fixed = states(known.params, "fp32", "momentum")
-    assert 64 < largest_batch(fixed, kept, 0.1e9, 3e9) < 512
+    assert 64 < largest_batch(fixed, kept.mid, 0.1e9, 3e9, ALLOCATOR.mid) < 512
 
 
 def test_amp_halves_activations_and_keeps_weights() -> None:

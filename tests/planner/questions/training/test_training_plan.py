@@ -44,7 +44,7 @@ from planner.show.documents.training import brief, document, in_brief
 from planner.show.kept import render
 from planner.show.terminal import terminal
 from planner.show.text.explained.training import document as explained
-from planner.show.text.training import answers, doubts, in_short, length, nearest, who
+from planner.show.text.training import answers, doubts, in_short, length, nearest, nothing_fits, who
 from planner.units.writing import Format, Screen
 from simulator.world.profile import Evidence
 
@@ -811,14 +811,58 @@ def test_memory_is_never_below_what_was_measured_of_the_same() -> None:
     points = raw["measured"]["points"]["memory.sgd"]
     held = {int(b): point["values"]["device_bytes"] for b, point in points.items() if point["values"]}
     assert len(held) > 4
-    on_h100 = ["buy={gpus: [H100], max_gpus: 1}", "counts=[1]", "prices=[]", "deadline=null", "data.loader=null"]
     for batch in {b + more for b in held for more in (0, b // 2)}:
-        loaded = load_training(SCENARIOS / "resnet50.yaml", [*on_h100, f"train.global_batch={batch}"])
-        o = train(loaded, CATALOG, LIBRARY).options[0]
+        o = on_one("H100", batch)
         assert o.memory_range_bytes.low > max((size for b, size in held.items() if b <= batch), default=0) * (1 - 1e-9)
         if batch in held:
             assert o.memory_range_bytes.mid == pytest.approx(held[batch])
     assert max(held) < o.largest_batch < 2048  # which did not fit
+    assert on_one("H100", o.largest_batch).fits
+    assert not on_one("H100", o.largest_batch + 1).fits
+
+
+def on_one(gpu: str, batch: int, *changes: str, library: Library = LIBRARY) -> TrainingOption:
+    """ResNet-50 at amp on one GPU."""
+    buy = f"buy={{own: [{{name: mine, gpu: {gpu}, price: $1/h, count: 1}}]}}"
+    small = ["counts=[1]", "prices=[]", "deadline=null", "data.loader=null", buy, f"train.global_batch={batch}"]
+    return train(load_training(SCENARIOS / "resnet50.yaml", [*small, *changes]), CATALOG, library).options[0]
+
+
+def test_memory_grows_as_the_longest_steps_did() -> None:
+    """An H100 was measured to 1,024 samples, an H200 to 128; an A100 was not."""
+    known, shorter, other = (on_one(gpu, 512) for gpu in ("H100", "H200", "A100-80GB"))
+    kept = known.memory["activations"]
+    assert shorter.memory["activations"] == pytest.approx(kept)
+    assert other.memory["activations"] == pytest.approx(kept)
+    widths = [o.memory_range_bytes.high - o.memory_range_bytes.low for o in (known, shorter, other)]
+    assert widths == sorted(set(widths))
+
+
+def test_measured_memory_is_of_one_size_of_picture() -> None:
+    usual, same, smaller = (on_one("H100", 256, f"model.pixels={n}") for n in ("null", 224, 160))
+    assert same.memory_range_bytes == usual.memory_range_bytes
+    assert smaller.memory_bytes < 0.7 * usual.memory_bytes
+
+
+def test_one_measured_batch_does_not_tell_how_memory_grows(tmp_path: Path) -> None:
+    """VGG-16 at amp holds less at batch 1 than its states and the copies that autocast makes."""
+    raw = json.loads((SHIPPED / "H100" / "resnet50.amp.json").read_text()) | {"model": "mine"}
+    size = {"allocated_bytes": 1.8e9, "reserved_bytes": 1.9e9, "device_bytes": 2.7e9}
+    raw["measured"] = {"points": {"memory.sgd": {"1": {"values": size}}}}
+    (tmp_path / "mine.amp.json").write_text(json.dumps(raw))
+    library = find_profiles((tmp_path,), CATALOG.gpus)
+    vgg = ("model={zoo: vgg16, profile: mine}",)
+    found = [on_one("H100", batch, *vgg, library=library) for batch in (1, 64, 1024)]
+    assert 1.8e9 < found[0].memory_bytes < found[1].memory_bytes < found[2].memory_bytes
+    assert all(o.memory_range_bytes.ends == tuple(sorted(o.memory_range_bytes.ends)) for o in found)
+    assert 512 < found[0].largest_batch < 2048
+
+
+def test_a_context_that_fills_the_gpu_leaves_no_room() -> None:
+    changes = [*SMALL, "context=900GB", "train.global_batch=64"]
+    plan = train(load_training(SCENARIOS / "resnet50.yaml", changes), CATALOG, LIBRARY)
+    assert {(o.fits, o.largest_batch, o.gpus_needed) for o in plan.options} == {(False, 0, None)}
+    assert "`context` alone takes all of it" in nothing_fits(plan)
 
 
 def test_a_loader_without_a_rate_is_as_fast_as_it_was_probed(tmp_path: Path) -> None:
@@ -877,7 +921,8 @@ BAD = {
         ("global_batch: 64", "global_batch: 63"), ("[1, 2, 4]", "[2, 4]"),
         "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs. Write a batch"),
     "zero epochs": (("epochs: 2", "epochs: 0"), "s.yaml:3:17: train.epochs: must be above 0, got 0."),
-    "epochs without end": (("epochs: 2", "epochs: 1e99"), "train.epochs: must be at most 1e+06, got 1e+99."),
+    "epochs without end": (
+        ("epochs: 2", "epochs: 1e99"), "train.epochs: must be at most 1 million, got 1e+99. Write e.g."),
     "a loader rate of 0": (("100 /s", "0"), "s.yaml:2:50: data.loader.rate: must be above 0, got 0. Write e.g."),
     "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
     "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs` or `epochs_to_target`?"),
