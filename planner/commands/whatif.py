@@ -50,4 +50,6 @@ def whatif(
         )
     emit(render(answer, form, stdout_screen()))
     keep(answer, out, quiet)
+    if answer.interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
     raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

@@ -116,6 +116,8 @@ class WhatIf:
     """The worst first, as far as shares of replicas tell."""
     ways_left_out: int
     """Sets of hosts that were not replayed: those that leave the models the larger shares of their replicas."""
+    interrupted: bool = False
+    """Whether Ctrl-C left out cases, or what would mend them."""
     mends: tuple[Mend, ...]
     """Changes that help, the cheapest first; none where every SLO is met, or nothing was found."""
     schema: str = field(default=SCHEMA)

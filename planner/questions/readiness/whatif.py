@@ -44,7 +44,10 @@ def whatif(
     created_at: str,
     progress: Progress = silent,
 ) -> WhatIf:
-    """What a plan does with `lose` machines away, at `load` times the rates; `loaded` has the overrides already."""
+    """What a plan does with `lose` machines away, at `load` times the rates; `loaded` has the overrides already.
+
+    Ctrl-C after the first case leaves the answer with the cases so far, and no mends.
+    """
     if not 0 < load < inf:
         raise InputError(f"--load {load:g}: must be above 0. Write e.g. 2.")
     if not kept.recommendation.models:
@@ -54,7 +57,7 @@ def whatif(
         raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan that serve.")
     found = losses(planned, lose)
     search = FleetSearch(planned.question, progress)
-    asked = [_with_anew(planned, _case(planned, one, progress), search) for one in found[:CASES_MAX]]
+    asked, interrupted = _until_interrupted(planned, found[:CASES_MAX], search, progress)
     survive = planned.question.scenario.survive
     best = kept.recommendation
     answer = WhatIf(
@@ -72,10 +75,32 @@ def whatif(
         spares=machines_of(planned.offers, planned.spares),
         feasible=all(case.survived if lose <= survive else case.feasible for case in asked),
         cases=tuple(asked),
-        ways_left_out=sum(one.ways for one in found[CASES_MAX:]),
+        ways_left_out=sum(one.ways for one in found[len(asked) :]),
+        interrupted=interrupted,
         mends=(),
     )
-    return answer if answer.feasible else _mended(answer, tuple(_mends(planned, answer, search, progress)))
+    if answer.feasible or interrupted:
+        return answer
+    try:
+        return _mended(answer, tuple(_mends(planned, answer, search, progress)))
+    except KeyboardInterrupt:
+        return replace(answer, interrupted=True)
+
+
+def _until_interrupted(
+    planned: AsPlanned, losses: Sequence[Loss], search: FleetSearch, progress: Progress
+) -> tuple[list[LossCase], bool]:
+    """The cases that were worked out, and whether Ctrl-C left others out. Raises KeyboardInterrupt before the first."""
+    asked: list[LossCase] = []
+    try:
+        for one in losses:
+            asked.append(_case(planned, one, progress))
+            asked[-1] = _with_anew(planned, asked[-1], search)
+    except KeyboardInterrupt:
+        if not asked:
+            raise
+        return asked, True
+    return asked, False
 
 
 def _unserved(planned: AsPlanned, served: Collection[str]) -> tuple[str, ...]:

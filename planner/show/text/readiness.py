@@ -14,7 +14,8 @@ from planner.words.statements import rejection_reason, rejection_remedy
 
 def headline(answer: WhatIf) -> str:
     """`3 x g4dn.xlarge (T4) with 1 machine away: as it stands 2 of 3 cases miss an SLO; placed anew, none does.`"""
-    return f"{machines_name(answer.candidate.machines)} {circumstances(answer)}: {verdict(answer)}."
+    found = f"{machines_name(answer.candidate.machines)} {circumstances(answer)}: {verdict(answer)}."
+    return f"Interrupted; so far: {found}" if answer.interrupted else found
 
 
 def verdict(answer: WhatIf) -> str:
@@ -61,6 +62,8 @@ def left_out(answer: WhatIf) -> str:
     if not answer.ways_left_out:
         return ""
     others = counted(answer.ways_left_out, "other set")
+    if answer.interrupted:
+        return f"Not replayed: {others} of machines."
     return f"Not replayed: {others} of machines, which leave each model more of its replicas."
 
 

@@ -13,6 +13,7 @@ from support.planning import CATALOG, T4, loaded, model, planned, profile, scena
 from planner.io.demand import with_load
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.streams import StreamSpec
+from planner.model.progress import silent
 from planner.model.statement import Code
 from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
@@ -35,10 +36,17 @@ def the_plan():
     return planned(ASKED, LIBRARY)
 
 
-def answer(asked=ASKED, kept=None, lose=0, load=1.0):
-    kept = kept or the_plan()
+def answer(asked=ASKED, kept=None, lose=0, load=1.0, progress=silent):
     return whatif(
-        loaded(asked), CATALOG, LIBRARY, kept, lose=lose, load=load, overrides=(), created_at="2026-07-25T00:00:00"
+        loaded(asked),
+        CATALOG,
+        LIBRARY,
+        kept or the_plan(),
+        lose=lose,
+        load=load,
+        overrides=(),
+        created_at="2026-07-25T00:00:00",
+        progress=progress,
     )
 
 
@@ -289,3 +297,18 @@ def test_what_cannot_be_is_said_in_a_line(asked, text):
         answer(**asked)
     assert str(error.value).startswith(text)
     assert "\n" not in str(error.value)
+
+
+def test_ctrl_c_leaves_the_cases_that_were_worked_out():
+    def stop_at(part):
+        def progress(activity, share):
+            if activity.startswith(part):
+                raise KeyboardInterrupt
+
+        return progress
+
+    with pytest.raises(KeyboardInterrupt):
+        answer(lose=1, progress=stop_at("replaying the plan without"))
+    cut = answer(lose=1, progress=stop_at("trying"))
+    assert (cut.interrupted, len(cut.cases), cut.mends) == (True, 1, ())
+    assert headline(cut).startswith("Interrupted; so far: 3 x box (T4) with 1 machine away: ")
