@@ -1,6 +1,6 @@
 """What if: a plan replayed as it stands with machines away, at another load, with the scenario changed; and mended."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -92,9 +92,10 @@ def _until_interrupted(
 ) -> tuple[list[LossCase], bool]:
     """The cases that were worked out, and whether Ctrl-C left others out. Raises KeyboardInterrupt before the first."""
     asked: list[LossCase] = []
+    trials: dict[frozenset[str], Trial] = {}
     try:
         for one in losses:
-            asked.append(_case(planned, one, progress))
+            asked.append(_case(planned, one, progress, trials))
             asked[-1] = _with_anew(planned, asked[-1], search)
     except KeyboardInterrupt:
         if not asked:
@@ -114,14 +115,21 @@ def _answers(planned: AsPlanned, served: Collection[str]) -> bool:
     return bool(served)
 
 
-def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
-    """What is left after a loss, replayed where its streams can come; models without a replica are served no more."""
+def _case(
+    planned: AsPlanned, loss: Loss, progress: Progress, trials: MutableMapping[frozenset[str], Trial]
+) -> LossCase:
+    """What is left after a loss, replayed where its streams can come; models without a replica are served no more.
+
+    `trials`: by the hosts that are missing, what was replayed already; where spares take over, none are.
+    """
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
     unserved = _unserved(planned, served)
     answers = _answers(planned, served)
     refusal = left.refusal if answers else None
-    trial = _replayed(left, served, progress, loss) if answers and not refusal else None
+    if answers and not refusal and loss.missing not in trials:
+        trials[loss.missing] = _replayed(left, served, progress, loss)
+    trial = trials.get(loss.missing)
     return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),

@@ -299,6 +299,20 @@ def test_what_cannot_be_is_said_in_a_line(asked, text):
     assert "\n" not in str(error.value)
 
 
+def test_where_spares_take_over_the_plan_is_replayed_once():
+    two = replace(
+        ASKED,
+        models=(*ASKED.models, model("b")),
+        streams=(*ASKED.streams, StreamSpec(model="b", count=40, rate=10.0)),
+        survive=1,
+    )
+    replayed = set()
+    away = answer(two, planned(two, LIBRARY), lose=1, progress=lambda activity, share: replayed.add(activity))
+    assert len(away.cases) > 1
+    assert all(case.taken_over == case.lost and case.feasible for case in away.cases)
+    assert len(replayed) == 1
+
+
 def test_ctrl_c_leaves_the_cases_that_were_worked_out():
     def stop_at(part):
         def progress(activity, share):
