@@ -28,16 +28,20 @@ from simulator.world.profile import Evidence
 
 
 def fleet(instances: Sequence[Instances]) -> str:
-    """`3 x NC6s_v3 (V100, azure eastus) + 1 x p3.8xlarge (4 x V100, aws us-east-1) and 1 spare p3.8xlarge`."""
+    """`3 x NC6s_v3 (V100, azure) + 1 x p3.8xlarge (4 x V100, aws) and 1 spare p3.8xlarge for $12.24/h`."""
     serving = " + ".join(f"{one.count} x {machine(one)}" for one in instances)
     return f"{serving}{spares(instances)}"
 
 
 def spares(instances: Sequence[Instances]) -> str:
-    """` and 1 spare`, of a fleet of several types ` and 1 spare t4-box and 1 spare l4-box`; empty where none are."""
-    if len(instances) == 1:
-        return "".join(f" and {counted(one.spares, 'spare')}" for one in instances if one.spares)
-    return "".join(f" and {one.spares} spare {one.instance}" for one in instances if one.spares)
+    """` and 1 spare for $0.300/h`, of several types ` and 1 spare t4-box and 1 spare l4-box for $0.850/h`; or empty."""
+    ready = [one for one in instances if one.spares]
+    if not ready:
+        return ""
+    alone = len(instances) == 1
+    named = [counted(one.spares, "spare") if alone else f"{one.spares} spare {one.instance}" for one in ready]
+    cost = sum(one.spares * one.usd_per_hour for one in ready)
+    return f" and {' and '.join(named)} for {dollars(cost)}/h"
 
 
 def machine(one: Instances) -> str:

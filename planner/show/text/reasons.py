@@ -95,10 +95,14 @@ def is_fleet(no: Rejection) -> bool:
 
 def rejection_text(plan: Plan, no: Rejection) -> str:
     """One rejected candidate in words, with the remedy."""
-    alone = " without spares" if plan.policies.survive else ""
-    cost = f" at {dollars(no.cost_usd_per_hour)}/h{alone}" if no.cost_usd_per_hour is not None else ""
+    cost = f" at {rejected_price(plan, no.cost_usd_per_hour)}" if no.cost_usd_per_hour is not None else ""
     reason, remedy = sentence(rejection_reason(no)), sentence(rejection_remedy(no))
     return f"{subject_name(no.subject)}{cost}: {reason} Remedy: {remedy}"
+
+
+def rejected_price(plan: Plan, usd_per_hour: float) -> str:
+    """`$4.02/h`, or `$4.02/h without spares`, of a fleet that was rejected."""
+    return f"{dollars(usd_per_hour)}/h{' without spares' if plan.policies.survive else ''}"
 
 
 def least_price(answer: Recommendation) -> str:
@@ -277,13 +281,14 @@ def saved_by(one: Measurement) -> str:
 
 def less_sure(plan: Plan) -> list[str]:
     """The cheapest fleet that was tried, is much cheaper, and keeps every SLO in most draws, though not in enough."""
-    most = MUCH_CHEAPER * plan.recommendation.cost_usd_per_hour
+    without_spares = sum(one.count * one.usd_per_hour for one in plan.recommendation.instances)
+    most = MUCH_CHEAPER * without_spares
     by_draws = [no for no in plan.rejections if no.why.code is Code.DRAWS_BREAK and no.observed >= MOST_DRAWS]
     much_cheaper = [(no.cost_usd_per_hour, no) for no in by_draws if (no.cost_usd_per_hour or math.inf) <= most]
     if not plan.recommendation.feasible or not much_cheaper:
         return []
     cost, no = min(much_cheaper, key=lambda one: one[0] or math.inf)
-    fleet = f"{subject_name(no.subject)} at {dollars(cost or 0)}/h"
+    fleet = f"{subject_name(no.subject)} at {rejected_price(plan, cost or 0)}"
     return [f"Or less surely: {fleet} keeps every SLO in {draws_seen(no)}. `confidence` asks for fewer."]
 
 

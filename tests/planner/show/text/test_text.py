@@ -47,11 +47,11 @@ FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 @pytest.mark.parametrize(
     ("instances", "text"),
     [
-        ((OF_ONE_TYPE,), "2 x NC6s_v3 (V100, azure eastus) and 1 spare"),
+        ((OF_ONE_TYPE,), "2 x NC6s_v3 (V100, azure eastus) and 1 spare for $3.06/h"),
         (TWO_TYPES, "1 x NC6s_v3 (V100, azure eastus) + 1 x NC12s_v3 (2 x V100, azure eastus)"),
         (
             ONE_OF_TWO_SPARED,
-            "1 x NC6s_v3 (V100, azure eastus) + 1 x NC12s_v3 (2 x V100, azure eastus) and 1 spare NC12s_v3",
+            "1 x NC6s_v3 (V100, azure eastus) + 1 x NC12s_v3 (2 x V100, azure eastus) and 1 spare NC12s_v3 for $3.06/h",
         ),
     ],
 )
