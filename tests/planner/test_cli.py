@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -175,20 +174,6 @@ def test_open_hands_the_page_to_the_browser(browser, here):
     page = Path(opened.stdout.strip())
     assert browser.read_text().split() == [page.as_uri()]
     assert page.read_text().startswith("<!doctype html>")
-
-
-def test_help_is_quick_and_light():
-    words = [sys.executable, "-X", "importtime", "-c", "import planner.cli"]
-    loaded = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stderr
-    modules = {line.rsplit("|", 1)[1].strip() for line in loaded.splitlines() if line.startswith("import time:")}
-    assert not modules & {"numpy", "scipy", "simpy", "pydantic", "yaml", "rich"}
-    times_s = []
-    for _ in range(3):  # of the processor, which does not count what others run
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert apart("--help", cwd=ROOT).returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times_s) < 0.3
 
 
 def test_help_says_what_exit_codes_mean(planner):
