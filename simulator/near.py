@@ -1,12 +1,14 @@
 """Near names: what a misspelt word may have meant. Nothing, where it is more likely the name of another."""
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable
+from difflib import SequenceMatcher, get_close_matches
 
 SURE = 0.75
 """Likeness from which a name may be a misspelt one: `A2000` and `H200` have 0.67, `bert_large` and `bert_base` 0.71."""
 SHOWN_MAX = 4
+LISTED_MAX = 8
+"""Names that an error lists of many."""
 DIGITS = str.maketrans("ol", "01")
 """Letters that look like digits, between digits."""
 
@@ -34,6 +36,14 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
         return []
     near = [asked] if asked in plain else _begun_by(asked, plain) or _misspelt(asked, plain)
     return [plain[key] for key in near]
+
+
+def known_ones(word: str, known: Collection[str], listing: str) -> str:
+    """` Known: T4, V100.`; of many those most like the word, how many more there are, and what lists all."""
+    if len(known) <= LISTED_MAX:
+        return f" Known: {', '.join(known)}."
+    alike = sorted(known, key=lambda name: -SequenceMatcher(None, word.lower(), name.lower()).ratio())
+    return f" Known: {', '.join(alike[:LISTED_MAX])} and {len(known) - LISTED_MAX} more: {listing}."
 
 
 def _begun_by(asked: str, known: Iterable[str]) -> list[str]:

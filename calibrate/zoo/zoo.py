@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from calibrate.zoo import packages
 from calibrate.zoo.built import SEED, Built, Entry, Hooks, ZooTask, refuse
 from calibrate.zoo.sources import LECTURE, ZooError, how_to_name, is_sourced, sourced_meant
-from simulator.near import near_names
+from simulator.near import known_ones, near_names
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,9 +52,9 @@ def _entry(name: str, input_shape: tuple[int, ...] | None) -> Entry:
     if name in MODELS:
         return MODELS[name]
     close = near_names(name, MODELS)
-    known = f"Known are {', '.join(MODELS)}. {how_to_name(name)}"
-    hint = f"Did you mean {' or '.join(close)}?" if close else known
-    raise ZooError(f"{name}: no such model. {hint}")
+    known = f"{known_ones(name, MODELS, 'docs/models.md')} {how_to_name(name)}"
+    hint = f" Did you mean {' or '.join(close)}?" if close else known
+    raise ZooError(f"{name}: no such model.{hint}")
 
 
 def _made(entry: Entry, place: str) -> "nn.Module":

@@ -14,6 +14,7 @@ from planner.catalog.offers import near_gpu
 from planner.catalog.sold import Instance, Purchase
 from planner.units.reading import perhaps
 from simulator.errors import InputError
+from simulator.near import known_ones
 from simulator.world.profile import Profile
 
 
@@ -29,8 +30,8 @@ def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: st
     gpu = gpu and gpu_named(gpu, {p.gpu for p in of_model})
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
     if not chosen:
-        known = ", ".join(sorted({p.gpu for p in of_model}))
-        raise InputError(f"no profile of `{model}` on `{gpu}`. Known: {known}.{folders_near(library, model, gpu)}")
+        known = known_ones(str(gpu), sorted({p.gpu for p in of_model}), f"`planner profiles show {model}`")
+        raise InputError(f"no profile of `{model}` on `{gpu}`.{known}{folders_near(library, model, gpu)}")
     return chosen
 
 
@@ -81,5 +82,5 @@ def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> InputEr
     kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
     providers = sorted({i.provider for i in catalog.instances})
     asked = " ".join(filter(None, (gpu, provider)))
-    hint = near_gpu(gpu, catalog.gpus) if gpu else ""
-    return InputError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")
+    known = known_ones(gpu or provider or "", kinds if gpu else providers, "`planner prices show`")
+    return InputError(f"no price of `{asked}`.{near_gpu(gpu, catalog.gpus) if gpu else ''}{known}")

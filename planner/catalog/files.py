@@ -18,6 +18,7 @@ from planner.model.choices import PriceKind
 from planner.model.parts.fields import Name
 from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
 from planner.units.reading import did_you_mean
+from simulator.near import known_ones
 from simulator.world.hardware import GPU
 
 Place = tuple[str | int, ...]
@@ -46,6 +47,8 @@ def _iso(value: object) -> str:
 
 
 SHIPPED = Path(__file__).parent / "data"
+KINDS_LISTED = "`planner gpus show`"
+"""What lists all kinds of GPU."""
 FORBID = {"extra": "forbid"}
 IsoDate = Annotated[str, BeforeValidator(_iso)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -209,7 +212,7 @@ class CatalogFile:
     def expect(self, where: Place, name: str, known: set[str]) -> None:
         """Notes an error where a name is none of those known."""
         if name not in known:
-            self.say(where, f"`{name}` is not known.{instead(name, known)}")
+            self.say(where, f"`{name}` is not known.{instead(name, known, 'name one of them')}")
 
     def expect_gpus(self, gpus: Mapping[str, GPU]) -> None:
         """Notes an error for each machine whose kind of GPU is not known; whole kinds are hinted at."""
@@ -217,7 +220,7 @@ class CatalogFile:
         for part in ("instances", "purchases"):
             for i, entry in enumerate(getattr(self.entries, part)):
                 if entry.gpu not in gpus:
-                    self.say((part, i, "gpu"), f"`{entry.gpu}` is not known.{instead(entry.gpu, whole)}")
+                    self.say((part, i, "gpu"), f"`{entry.gpu}` is not known.{instead(entry.gpu, whole, KINDS_LISTED)}")
 
     def source(self, where: Place, name: str) -> SourceEntry | None:
         """The source of that name; where there is none an error is noted."""
@@ -296,8 +299,8 @@ def _explain(path: Path, document: YamlDocument, problem: Any, schema: type) -> 
     return _line(path, document, where, f"unknown key.{hint}", at_key=True)
 
 
-def instead(name: str, known: set[str]) -> str:
-    """A hint at what was meant; `A100` may be the beginning of two names."""
+def instead(name: str, known: set[str], listing: str) -> str:
+    """A hint at what was meant, or at what is known; `A100` may be the beginning of two names."""
     if longer := [f"`{word}`" for word in sorted(known) if word.startswith(name)]:
         return f" Did you mean {' or '.join(longer[:4])}?"
-    return did_you_mean(name, sorted(known)) or f" Known: {', '.join(sorted(known))}."
+    return did_you_mean(name, sorted(known)) or known_ones(name, sorted(known), listing)

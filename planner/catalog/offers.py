@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from calibrate.published.names import gpus_meant
 from planner.catalog.catalog import Catalog, CatalogError, demand_none
-from planner.catalog.files import SaleStatus, instead
+from planner.catalog.files import KINDS_LISTED, SaleStatus, instead
 from planner.catalog.hosts import host_cores, host_network
 from planner.catalog.mig import SLICE
 from planner.catalog.sold import Instance, Purchase
@@ -16,7 +16,7 @@ from planner.model.plan import Bottleneck, PlanWarning, Rejection
 from planner.model.statement import Code, Statement
 from planner.units.errors import Steps, dotted
 from planner.units.reading import perhaps
-from simulator.near import near_names
+from simulator.near import known_ones, near_names
 from simulator.world.hardware import GPU, device_option
 
 OWN = "own"
@@ -281,7 +281,8 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
     for place, kind, name in _names_in(buy):
         if name not in known[kind]:
             meant = COMPANIES.get(name.lower(), name) if kind == "providers" else name
-            hint = which_gpu(name, catalog.gpus) if kind == "gpus" else instead(meant, known[kind])
+            priced = instead(meant, known[kind], "`planner prices show`")
+            hint = which_gpu(name, catalog.gpus) if kind == "gpus" else priced
             yield place, f"`{name}` is not in the catalog.{hint}"
 
 
@@ -307,8 +308,8 @@ def which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
     if device_option(name) == "cpu":
         known = [kind for kind in known if device_option(kind) == "cpu"]
         measured = " If `planner calibrate` measured it, name the folder with `--profiles DIR`."
-        return f"{near_gpu(name, known)}{measured} Known processors: {', '.join(sorted(known))}."
-    listed = f" Known: {', '.join(sorted(known))}. Others go into gpus.yaml of a --catalog directory."
+        return f"{near_gpu(name, known)}{measured}{known_ones(name, sorted(known), KINDS_LISTED)}"
+    listed = f"{known_ones(name, sorted(known), KINDS_LISTED)} Others go into gpus.yaml of a --catalog directory."
     return near_gpu(name, known) or listed
 
 

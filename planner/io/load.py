@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from calibrate.io.files import printable
-from planner.io.overrides import child, item, place, read_override, words_of
+from planner.io.overrides import child, item, place, read_override, take_away, words_of
 from planner.io.references import structure
 from planner.io.schemas import document_of, kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
@@ -21,7 +21,18 @@ from planner.model.parts.pipelines import FanOutSpec
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.model.scenario import Scenario
-from planner.units.errors import UNKNOWN_KEY, Steps, Wrong, dotted, keys_of, message, mistakes, shown
+from planner.units.errors import (
+    UNKNOWN_KEY,
+    Steps,
+    Wrong,
+    dotted,
+    first_unknown,
+    keys_of,
+    message,
+    mistakes,
+    shown,
+    unknown_key,
+)
 from planner.units.reading import written_duration
 from simulator.errors import InputError
 from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
@@ -223,6 +234,7 @@ class ScenarioReader:
         self.document = document
         self.problems = document.problems
         self.overridden: dict[Steps, str] = {}
+        self.taken_away: list[Steps] = []
 
     def report(self, path: Steps, message: str, keys: Sequence[str] = (), at_key: bool = False) -> None:
         """Notes a problem with the value at `path`, at its place or the nearest one that is known; or one of its
@@ -262,7 +274,11 @@ class ScenarioReader:
     def assign(self, name: str, value: Any, cause: str) -> None:
         """Sets the value at a path, which `cause` asked for; ValueError where there is no such path."""
         path = self.steps(name)
-        place(self.document.data, path, value)
+        if value is None:
+            take_away(self.document.data, path)
+            self.taken_away.append(path)
+        else:
+            place(self.document.data, path, value)
         self.overridden[path] = cause
 
     def steps(self, name: str) -> Steps:
@@ -284,6 +300,9 @@ class ScenarioReader:
         if (other := document_of(data)) and not data.keys() & set(wanted):
             self.report((), f"is {other}. Name a file with {listed(wanted)}.")
             return None
+        for path in self.taken_away:
+            if (unknown := first_unknown(path, kind)) and unknown not in self.document.places:
+                self.report(unknown, unknown_key(unknown, kind))
         refused: set[Steps] = set()
         for path, text, *keys in rules(data):
             self.report(path, text, keys)
@@ -392,7 +411,8 @@ def waits(scenario: Scenario) -> Iterator[tuple[Steps, float, float]]:
 
 
 def as_written(data: Any, path: Steps) -> Steps:
-    """The path in the document: the item of a list that has only one may be written without the list."""
+    """The path in the document: the item of a list that has only one may be written without the list, and a mapping
+    that a plain value stands for, `fan_out: 3`, without its key."""
     steps: list[str | int] = []
     for step in path:
         if isinstance(data, dict) and isinstance(step, int):
@@ -405,6 +425,8 @@ def as_written(data: Any, path: Steps) -> Steps:
                 data = data[step]
             case _:
                 data = None
+        if isinstance(data, str | int | float):
+            break
     return tuple(steps)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from planner.io.strict_yaml import parse
 from planner.units.errors import Steps, shown
 from planner.units.reading import did_you_mean
+from simulator.near import known_ones
 
 
 def read_override(text: str) -> tuple[str, Any]:
@@ -32,7 +33,9 @@ def item(items: list[Any], word: str, where: str) -> int:
     if word.isdecimal() and int(word) < len(items):
         return int(word)
     known = [name for name in names if isinstance(name, str)]
-    hint = did_you_mean(word, known) or f" Known: {', '.join([*known[:20], f'0 to {len(items) - 1}'])}."
+    last = len(items) - 1
+    numbers = f"0 to {last}" if last > 0 else "0"
+    hint = did_you_mean(word, known) or known_ones(word, [*known, numbers], "their names and numbers in the file")
     raise ValueError(f"`{where}` has no item `{word}`.{hint}")
 
 
@@ -49,15 +52,24 @@ def child(target: Any, step: str | int) -> Any:
 
 
 def place(data: Any, path: Steps, value: Any) -> None:
-    """Sets the value at `path`, making the mappings that lead there; none takes away what stands there."""
+    """Sets the value at `path`, making the mappings that lead there."""
     *steps, last = path
     for step in steps:
         below = child(data, step)
         if below is None:
             below = data[step] = {}
         data = below
-    if value is None and isinstance(data, dict) and last in data:
-        del data[last]
-        return
     child(data, last)
     data[last] = value
+
+
+def take_away(data: Any, path: Steps) -> None:
+    """Leaves out what stands at `path`; nothing changes where nothing does."""
+    *steps, last = path
+    for step in steps:
+        data = child(data, step)
+    child(data, last)
+    if isinstance(data, list):
+        data[int(last)] = None  # the others keep their numbers
+    elif data and last in data:
+        del data[last]

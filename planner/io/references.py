@@ -10,6 +10,7 @@ from planner.model.parts.rules import reuse
 from planner.model.parts.streams import sending
 from planner.units.errors import Steps, Wrong
 from planner.units.reading import did_you_mean
+from simulator.near import known_ones
 
 Entries = Sequence[tuple[int, dict[str, Any]]]
 """Items of a list, with their numbers."""
@@ -51,12 +52,12 @@ def names_apart(models: Entries, pipelines: Entries, asked: Set[str], unknown: S
 
 def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str], unknown: Set[str]) -> Iterator[Wrong]:
     """Names of models or pipelines that are `taken` before, and those that no stream asks: unless one asks for an
-    `unknown` name that is nearly theirs, which is told at the stream."""
+    `unknown` name, which is told at the stream."""
     kind, others, remedy = NAMED[key]
     for i, name in named(entries):
         if name in taken:
             yield (key, i, "name"), f"`{name}` is the name of another {others}. Name them apart{remedy}."
-        elif asked and name not in asked and not any(did_you_mean(one, [name]) for one in unknown):
+        elif asked and name not in asked and not unknown:
             unasked = f"no stream asks `{name}`. Add a stream with `model: {name}` or leave the {kind} out."
             yield (key, i, "name"), unasked
         taken.add(name)
@@ -92,7 +93,7 @@ def names_in_streams(streams: Entries, names: Sequence[str]) -> Iterator[Wrong]:
     for i, entry in streams:
         model = entry.get("model")
         if names and isinstance(model, str) and model not in names:
-            hint = did_you_mean(model, names) or f" Known: {', '.join(names[:20])}."
+            hint = did_you_mean(model, names) or known_ones(model, names, "those of `models` and `pipelines`")
             yield ("streams", i, "model"), f"no model is called `{model}`.{hint}"
 
 

@@ -110,6 +110,7 @@ class Code(StrEnum):
     WINDOWS = "windows"
     FEW_OUTAGES = "few-outages"
     UNPROVEN = "unproven"
+    SLO_OF_ALL = "slo-of-all"
     CUT_OFF = "cut-off"
     INTERRUPTED = "interrupted"
     INTERRUPTED_BEFORE = "interrupted-before"

@@ -424,7 +424,7 @@ def size_one(
     feasible = feasible_latency_s(profile, slo_s, room_bytes, stages_max)
     latency_s = max(feasible, key=len)
     if not latency_s:
-        return _too_slow(spec, profile, kind)
+        return _too_slow(spec, need, profile, kind)
     least = least_work(need, latency_s, noisy=profile.varies)
     design = design_work(need, feasible[fewest - 1])
     return Sized(need, profile, latency_s, tuple(map(len, feasible)), least, max(least, design), context_bytes)
@@ -475,10 +475,10 @@ def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int
     )
 
 
-def _too_slow(spec: ModelSpec, profile: Profile, kind: Kind) -> Rejection:
+def _too_slow(spec: ModelSpec, need: Need, profile: Profile, kind: Kind) -> Rejection:
     run_s, slo_s = profile.latency(1), spec.slo.latency
     enough = {"run_s": run_s, "two_s": 2 * run_s}
-    remedies = [Statement(code=Code.RAISE_LATENCY_WITH_WAITING, subjects=(spec.name,), figures=enough)]
+    remedies = [Statement(code=Code.RAISE_LATENCY_WITH_WAITING, subjects=(need.judged.model,), figures=enough)]
     why = Statement(code=Code.SAMPLE_TOO_SLOW, figures={"run_s": run_s, "slo_s": slo_s})
     mid_s = run_s if profile.doubt is None else run_s * exp(-profile.doubt.quantile * profile.doubt.error_sd(1))
     if mid_s < run_s:

@@ -1,6 +1,5 @@
 """Running: a deployment is replayed until every SLO is decided."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.model.progress import Tell, silent
 from planner.model.replications import draws_asked, looks_at
 from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
@@ -70,7 +70,7 @@ def replay(
     *,
     screen: bool,
     seed: int = PLANNING,
-    tell: Callable[[float], None] = lambda _: None,
+    tell: Tell = silent,
     verdict_only: bool = False,
     ranked: bool = False,
     missed: Sequence[Replay] = (),
@@ -83,7 +83,7 @@ def replay(
     where 40 would not decide, or where more draws break an SLO than chance has it of one that does; one that keeps all
     after a few is left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict
     falls at one of a few looks, whose intervals are wider for it (Bonferroni): at the first that leaves no doubt.
-    `tell` hears how much of the way to the last look is done.
+    `tell` hears how many are done, and how many there may be.
     Where a verdict counts draws of speeds, later looks are at many more draws, of which it is only counted how many
     keep every SLO. `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
     `ranked`: it is only set beside others, by what the first look sees. `missed`: replays of other deployments in the
@@ -189,9 +189,7 @@ def _is_counted(so_far: Replay) -> bool:
     return so_far.draws is not None and not so_far.draws.surely and not so_far.screened
 
 
-def _in_turn(
-    so_far: Replay, draws: Replications, most: int, tell: Callable[[float], None], verdict_only: bool = False
-) -> Replay:
+def _in_turn(so_far: Replay, draws: Replications, most: int, tell: Tell, verdict_only: bool = False) -> Replay:
     """So many replications at most, until more are not worth their time."""
     for one in draws.in_turn(_ends(so_far, most)):
         so_far = _with_one_more(so_far, one)
@@ -199,7 +197,7 @@ def _in_turn(
         if count == 1 and not so_far.screened:
             worlds, first_seed = draws.worlds.apart, draws.seed_at(0)
             so_far = replace(so_far, first=partial(_window, worlds, first_seed, one.figures.summary))
-        tell(_way(count, so_far.looks))
+        tell(count, so_far.looks[-1])
         if _is_enough(so_far) or (verdict_only and count % LOST_EVERY == 0 and so_far.far_off):
             break
     return so_far
@@ -208,7 +206,7 @@ def _in_turn(
 def _counted(
     so_far: Replay,
     draws: Replications,
-    tell: Callable[[float], None],
+    tell: Tell,
     verdict_only: bool,
     missed: Sequence[Replay],
 ) -> Replay:
@@ -218,9 +216,7 @@ def _counted(
     return _looked_wider(first, draws, tell, missed) if is_open else first
 
 
-def _looked_wider(
-    first: Replay, draws: Replications, tell: Callable[[float], None], missed: Sequence[Replay]
-) -> Replay:
+def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequence[Replay]) -> Replay:
     """The first look at draws of speeds, and others at more and more draws until they decide.
 
     A look ends where it will give the fleet up whatever the rest of its draws show.
@@ -231,7 +227,7 @@ def _looked_wider(
             if any(map(so_far.is_hardly_better, missed)):
                 return so_far
             so_far = _with_more_draws(so_far, first, draws, look)
-            tell(_way(so_far.replications, first.looks))
+            tell(so_far.replications, first.looks[-1])
         if so_far.decided or so_far.gives_up(look):
             break
     return so_far
@@ -244,13 +240,6 @@ def _with_more_draws(so_far: Replay, first: Replay, draws: Replications, look: i
     shares = draws.shares(seen, min(look, seen + COUNTED_AT_ONCE))
     wide = so_far.wide.and_more(first, shares, draws.clear)
     return replace(first, wide=wide, requests=wide.requests)
-
-
-def _way(count: int, looks: Sequence[int]) -> float:
-    """Share of the way that so many replications are, each look as long as another: 50 of (100, 400) are a quarter."""
-    done = bisect_left(looks, count)
-    begin = looks[done - 1] if done else 0
-    return (done + (count - begin) / (looks[done] - begin)) / len(looks)
 
 
 def _ends(so_far: Replay, most: int) -> list[int]:

@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement
 from math import inf
 
 from planner.catalog.offers import Offer
+from planner.model.parts.machines import BuySpec
 from planner.model.scenario import Scenario
 from planner.placing.fleets import Fleet, cost_usd_per_hour, gpu_count
 from planner.replay.trial import Trial
@@ -51,28 +52,32 @@ class SpareSearch:
         """
         away = self.scenario.survive
         for spares in ways_to_spare(trial.offers, trial.fleet, away):
-            if self._is_allowed(trial, spares) and self.survives(trial.offers, trial.fleet, spares, away):
+            if may_be_bought(self.scenario.buy, trial.offers, trial.fleet, spares) and self.survives(
+                trial.offers, trial.fleet, spares, away
+            ):
                 return replace(trial, spares=spares)
         return replace(trial, unready=True)
 
     def certain(self, trial: Trial) -> Trial:
         """The trial with as many spares of each type as may be away, which always do: no replay is needed."""
         spares = of_each_type(trial.fleet, self.scenario.survive)
-        return replace(trial, spares=spares) if self._is_allowed(trial, spares) else replace(trial, unready=True)
-
-    def _is_allowed(self, trial: Trial, spares: Fleet) -> bool:
-        """Whether so many machines may be bought, spares included."""
-        fleet, buy = together(trial.fleet, spares), self.scenario.buy
-        return (
-            gpu_count(trial.offers, fleet) <= buy.max_gpus
-            and cost_usd_per_hour(trial.offers, fleet) <= (buy.max_cost or inf) * (1 + 1e-9)
-            and all(o.count_max is None or n <= o.count_max for o, n in zip(trial.offers, fleet, strict=True))
-        )
+        allowed = may_be_bought(self.scenario.buy, trial.offers, trial.fleet, spares)
+        return replace(trial, spares=spares) if allowed else replace(trial, unready=True)
 
     def survives(self, offered: tuple[Offer, ...], fleet: Fleet, spares: Fleet, away: int) -> bool:
         """Whether every SLO is met on what is left of a fleet and its spares, whichever machines are away."""
         left = ways_left(together(fleet, spares), away)
         return all(covers(one, fleet) or (any(one) and self.is_met(offered, one)) for one in left)
+
+
+def may_be_bought(buy: BuySpec, offered: Sequence[Offer], fleet: Fleet, spares: Fleet) -> bool:
+    """Whether there may be so many machines, spares included."""
+    bought = together(fleet, spares)
+    return (
+        gpu_count(offered, bought) <= buy.max_gpus
+        and cost_usd_per_hour(offered, bought) <= (buy.max_cost or inf) * (1 + 1e-9)
+        and all(o.count_max is None or n <= o.count_max for o, n in zip(offered, bought, strict=True))
+    )
 
 
 def ways_to_spare(offered: Sequence[Offer], fleet: Fleet, away: int) -> list[Fleet]:

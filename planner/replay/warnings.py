@@ -266,6 +266,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
         *_unproven(trial.replay),
+        *_of_all(trial.replay),
     )
 
 
@@ -413,6 +414,13 @@ def _unproven(seen: Replay) -> Iterator[PlanWarning]:
             few = of_draws if seen.draws else f"requests of {model}"
             what = Statement(code=Code.UNPROVEN, subjects=(few, model))
             yield PlanWarning(what=what, remedies=remedies_unproven(seen, model))
+
+
+def _of_all(seen: Replay) -> Iterator[PlanWarning]:
+    """SLOs of 100 %, which no finite number of random requests proves."""
+    of_all = tuple(model for model, kept in seen.kept.items() if kept and seen.needs[model].slo.attainment >= 1)
+    if of_all and (seen.noisy or seen.draws):
+        yield PlanWarning(what=Statement(code=Code.SLO_OF_ALL, subjects=of_all))
 
 
 def remedies_unproven(seen: Replay, model: str) -> tuple[Statement, ...]:

@@ -11,7 +11,7 @@ from itertools import chain
 
 from planner.catalog.offers import Offer
 from planner.model.plan import Rejection
-from planner.model.progress import Progress, silent
+from planner.model.progress import Progress, counting, silent
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import offered_load
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
@@ -240,6 +240,6 @@ def _as_packed(
     """A packing replayed as often as an answer would be, too busy or not."""
     scenario, demand, needs = question.scenario, question.workload, question.needs
     deployment = deploy(scenario, needs, devices, packing.placed)
-    tell = partial(progress, f"replaying {machines_name(machines_of(offered, fleet, question.offers))}")
+    tell = counting(progress, f"replaying {machines_name(machines_of(offered, fleet, question.offers))}")
     seen = replay(scenario, demand, needs, deployment, screen=False, seed=seed, tell=tell)
     return Trial(offered, fleet, tuple(devices), packing, deployment, seen, question.offers)

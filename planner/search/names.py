@@ -1,6 +1,6 @@
 """Names: models and GPUs of a scenario that nothing is known of, each with its place, before anything is planned."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from calibrate.io.points import FRAME_SIZES
@@ -11,8 +11,8 @@ from calibrate.library.lookup import Library, profile_name
 from calibrate.published import runtimes
 from calibrate.published.names import architecture, gpu_named, runtime
 from calibrate.zoo.sources import how_to_name
-from planner.catalog.catalog import Catalog, CatalogError
-from planner.catalog.offers import Offer, offers, wrong_offers
+from planner.catalog.catalog import Catalog
+from planner.catalog.offers import wrong_offers
 from planner.io.load import Loaded, refused
 from planner.model.choices import HostWork
 from planner.model.parts.coding import FULL_HD
@@ -22,12 +22,9 @@ from planner.model.parts.pipelines import StageSpec
 from planner.model.scenario import Predict, Scenario
 from planner.placing.sizing import Profiles
 from planner.prediction.learnt import learnt
-from planner.search.question import predictor_of
 from planner.units.errors import Steps
 from planner.units.reading import perhaps, perhaps_of
-
-OTHERS_SHOWN = 8
-"""Models of which an error says where they could be planned."""
+from simulator.near import known_ones
 
 
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
@@ -46,11 +43,7 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
         wrong += _unknown_runtimes(
             [one for i, one in enumerate(scenario.models) if i not in unknown], scenario, library
         )
-        others = [model for i, model in enumerate(scenario.models) if i not in unknown]
-        only_unknown = bool(unknown) and not wrong
         wrong += unknown.values()
-        if only_unknown:
-            wrong += _others(others, loaded, catalog, library)
     if wrong:
         raise refused(loaded, wrong)
     return loaded
@@ -129,13 +122,19 @@ def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: 
         own = {profile.runtime for profile in library.for_model(model.known_as)}
         unserved = {one: why for one in model.runtimes if one not in own and (why := unserved_network(model, one))}
         known = _known_runtimes(model, library, own, predicted=scenario.predict is not Predict.NEVER)
-        listed = f" Known: {', '.join(sorted(known))}. Or measure it" if known else " Measure it"
         place = (*scenario.place(model.name), "runtime")
         for asked in sorted(set(model.runtimes) - known - unserved.keys()):
             wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}"
-            yield place, f"{wrong}{listed}, and name the folder with `--profiles DIR`."
+            yield place, f"{wrong}{or_measured(model.known_as, asked, known)}"
         if model.runtimes and unserved.keys() == set(model.runtimes):
-            yield place, f"{'; '.join(unserved.values())}.{listed}, and name the folder with `--profiles DIR`."
+            one, *_ = model.runtimes
+            yield place, f"{'; '.join(unserved.values())}.{or_measured(model.known_as, one, known)}"
+
+
+def or_measured(model: str, asked: str, known: set[str]) -> str:
+    """The runtimes that are known of a model, and how another becomes known."""
+    listed = f"{known_ones(asked, sorted(known), f'`planner profiles show {model}`')} Or m" if known else " M"
+    return f"{listed}easure it, and name the folder with `--profiles DIR`."
 
 
 def _known_runtimes(model: ModelSpec, library: Library, own: set[str], *, predicted: bool) -> set[str]:
@@ -184,34 +183,5 @@ def _unknown_model(model: ModelSpec, stands: Steps, known: set[str]) -> tuple[St
     wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."
     near = perhaps(model.known_as, known) or perhaps_of(meant(model.known_as))
     beside = " Write it as its `model`." if ":" in near else ""
-    remedy = f"{near}{beside}" if near else f" With `model`: {how_to_name(model.known_as)}"
+    remedy = f"{near}{beside}" if near else f" {how_to_name(model.known_as)}"
     return place, f"{wrong}{remedy} Or measure it with `planner calibrate` and name the folder with `--profiles DIR`."
-
-
-def _others(
-    models: Sequence[ModelSpec], loaded: Loaded, catalog: Catalog, library: Library
-) -> Iterator[tuple[Steps, str]]:
-    """Where the other models could be planned, so that one name does not hide them."""
-    try:
-        offered, _ = offers(catalog, loaded.scenario.buy)
-    except CatalogError:  # nothing is on offer: said once all names are known
-        return
-    places = {model.name: _where(model, loaded, offered, catalog, library) for model in models}
-    shown = [f"{name} ({where})" for name, where in places.items() if where]
-    if shown:
-        more = f" and {len(shown) - OTHERS_SHOWN} more" if len(shown) > OTHERS_SHOWN else ""
-        yield ("models",), f"the others can be planned: {', '.join(shown[:OTHERS_SHOWN])}{more}."
-
-
-def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: Catalog, library: Library) -> str:
-    """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
-    kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
-    predictor = predictor_of(loaded.scenario, catalog, library)
-
-    def known_on(get: Callable[..., object | None]) -> list[str]:
-        return [kind for kind in kinds if any(get(model.known_as, kind, *one) for one in model.variants)]
-
-    measured = known_on(library.get)
-    predicted = [kind for kind in known_on(predictor.predicted_pair) if kind not in measured] if predictor else []
-    parts = {"measured": measured, "predicted": predicted}
-    return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

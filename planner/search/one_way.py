@@ -213,7 +213,11 @@ def _answered(
         warnings=(
             *interruptions,
             *plan.warnings,
-            *search.warnings_of(shown, today),
+            *(
+                one
+                for one in search.warnings_of(shown, today)
+                if not (found.interrupted and one.what.code is Code.UNPROVEN)
+            ),
         ),
         latency=histograms(slo_s, shown.replay.latencies),
         timeline=shown.replay.timeline,

@@ -19,7 +19,7 @@ from planner.placing.packing.packed import Placed
 from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
 from planner.prediction.predict import Predictor
 from planner.prediction.rules.bands import End
-from planner.replay.spares import of_each_type, together
+from planner.replay.spares import may_be_bought, of_each_type, together
 from planner.replay.trial import Trial, evidence
 from planner.replay.warnings import of_precisions
 from planner.search.question import Question, ask
@@ -255,13 +255,15 @@ def _cheapest(low: _Fleet, value: _Fleet, high: _Fleet) -> tuple[Candidate, Esti
 
 def _fleet(question: Question) -> _Fleet:
     """The cheapest fleet that carries the work with room to gather batches, and what it costs with spares of each type;
-    NaN dollars where none is allowed."""
+    NaN dollars where none is allowed, or no such spares are."""
     solution = question.program().propose(Objective.COST, design=1.0) if question.served else None
     if solution is None or solution.fleet is None:
         return _Fleet(Candidate(machines=()), nan)
-    machines = machines_of(question.offers, solution.fleet)
-    paid = together(solution.fleet, of_each_type(solution.fleet, question.scenario.survive))
-    return _Fleet(Candidate(machines=machines), cost_usd_per_hour(question.offers, paid))
+    candidate = Candidate(machines=machines_of(question.offers, solution.fleet))
+    spares = of_each_type(solution.fleet, question.scenario.survive)
+    if not may_be_bought(question.scenario.buy, question.offers, solution.fleet, spares):
+        return _Fleet(candidate, nan)
+    return _Fleet(candidate, cost_usd_per_hour(question.offers, together(solution.fleet, spares)))
 
 
 def _on_kind(question: Question, catalog: Catalog, kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:

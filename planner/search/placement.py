@@ -7,6 +7,7 @@ from math import sqrt
 
 from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck, Rejection
+from planner.model.progress import Tell
 from planner.model.statement import Code
 from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
@@ -73,7 +74,7 @@ class Miss:
     """Whether it failed only for want of requests, so that no other fleet would do better."""
 
 
-Tell = Callable[[str], Callable[[float], None]]
+TellOf = Callable[[str], Tell]
 """Says what is going on, and hears how much of it is done."""
 
 
@@ -86,7 +87,7 @@ class OnFleet:
     fleet: Fleet
     swap: bool
     """Whether models may take turns in memory."""
-    tell: Tell
+    tell: TellOf
     verdict_only: bool = True
     """Whether of a fleet that does not do no figures are wanted but what it keeps at best."""
     ranked: bool = False

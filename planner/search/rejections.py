@@ -154,7 +154,7 @@ def too_strained(
     else:
         bottleneck, unit, observed, limit = Bottleneck.LATENCY, "s", worst_s, slo_s
         why = Statement(code=Code.LONG_WAIT, subjects=(model,), figures={"worst_s": worst_s})
-        change = _more_time(model, worst_s)
+        change = _more_time(need, worst_s)
     return Rejection(
         subject=candidate,
         bottleneck=bottleneck,
@@ -210,7 +210,7 @@ def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -
     worst_s = max(p.worst_s for p in trial.placed(model))
     changes: list[Statement] = []
     if worst_s > need.slo.latency_s:
-        changes.append(_more_time(model, worst_s))
+        changes.append(_more_time(need, worst_s))
     if trial.deployment.doubted and trial.replay.counted:
         changes.append(Statement(code=Code.MEASURING_DECIDES))
     elif bottleneck is not Bottleneck.LATENCY:
@@ -374,8 +374,11 @@ def too_dear(candidate: Candidate, cost_usd_per_hour: float, most_usd_per_hour: 
     )
 
 
-def _more_time(model: str, latency_s: float) -> Statement:
-    return Statement(code=Code.RAISE_LATENCY, subjects=(model,), figures={"latency_s": latency_s})
+def _more_time(need: Need, latency_s: float) -> Statement:
+    """An SLO that leaves so much time: of a stage that of its pipeline, longer by what the stage lacks."""
+    asked, lacking_s = need.judged, latency_s - need.slo.latency_s
+    figures = {"latency_s": asked.slo.latency_s + lacking_s}
+    return Statement(code=Code.RAISE_LATENCY, subjects=(asked.model,), figures=figures)
 
 
 def _less_load(need: Need, factor: float) -> Statement:

@@ -6,7 +6,7 @@ each once; `OnFleet` (`planner.search.placement`) for a placement on it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -21,7 +21,7 @@ from planner.model.plan import (
     PlanWarning,
     Rejection,
 )
-from planner.model.progress import Progress
+from planner.model.progress import Progress, Tell, counting
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import too_large
@@ -327,8 +327,8 @@ class FleetSearch:
     def _on_fleet(self, trial: Trial) -> OnFleet:
         return next(self._on(trial.offers, trial.fleet, swap=True))
 
-    def _tell(self, doing: str, name: str) -> Callable[[float], None]:
-        return partial(self.progress, f"{doing} {name}")
+    def _tell(self, doing: str, name: str) -> Tell:
+        return counting(self.progress, f"{doing} {name}")
 
     def out_of_fleets(self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float) -> None:
         """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""

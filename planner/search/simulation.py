@@ -27,7 +27,7 @@ from planner.model.plan import (
     ReplicaAnswer,
     StageAnswer,
 )
-from planner.model.progress import Progress, silent
+from planner.model.progress import Progress, Tell, counting, silent
 from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.simulation import Simulation
 from planner.model.statement import Code, Statement
@@ -254,7 +254,7 @@ class AsPlanned:
         cost = cost_usd_per_hour(self.offers, self.fleet)
         return streams_refused(candidate, q.scenario, q.needs, self.devices, cost, self.placed)
 
-    def replayed(self, tell: Callable[[float], None], *, ranked: bool = False) -> Trial:
+    def replayed(self, tell: Tell, *, ranked: bool = False) -> Trial:
         """A replay of it, SLOs met or not; `ranked`: by the first look at draws of speeds."""
         q = self.question
         placed = tuple(self._beside_streams())
@@ -284,7 +284,7 @@ def simulate_plan(
         check_batch(one)
     if no := planned.refusal:
         raise NothingToPlanError(rejection_line(no))
-    trial = planned.replayed(partial(progress, "replaying the plan"))
+    trial = planned.replayed(counting(progress, "replaying the plan"))
     return simulation(planned.loaded, catalog, planned.question, trial, today, planned.way, priced=True)
 
 

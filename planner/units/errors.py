@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from calibrate.io.files import printable, quoted
 from planner.units.reading import did_you_mean, rounded
+from simulator.near import known_ones
 
 Steps = tuple[str | int, ...]
 """The way to a value inside a document: keys of mappings, numbers of list items."""
@@ -35,6 +36,8 @@ LIMITS = {
     "less_than_equal": ("le", "at most"),
 }
 """By pydantic's kind of error: its name of the limit, and the words for it."""
+KEYS_LISTED = "docs/scenario.md"
+"""What lists all keys."""
 LISTED_MAX = 40
 """Words that an error lists; of more, such as the codes of what an answer says, nobody finds theirs."""
 WANTED = {
@@ -85,7 +88,7 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "value_error":
             return str(context["error"])
         case kind if kind == UNKNOWN_KEY:
-            return _unknown_key(path, root)
+            return unknown_key(path, root)
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return "is missing. Add it."
         case "enum" | "literal_error":
@@ -93,7 +96,7 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "too_short":
             return "must not be empty. Add at least one item."
         case "too_long":
-            return f"must have at most {context['max_length']} items, got {context['actual_length']}."
+            return f"must have at most {context['max_length']:,} items, got {context['actual_length']:,}."
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
             return rule + _as_model(path, str(detail["input"]))
@@ -114,11 +117,12 @@ def _to_write(kind: str, written: object) -> str:
     return ""
 
 
-def _unknown_key(path: Steps, root: type) -> str:
+def unknown_key(path: Steps, root: type) -> str:
+    """What is wrong with a key that `root` does not have there, and those that it has."""
     known = keys_beside(path, root)
     if lacking := not_modelled(str(path[-1]), root):
         return f"unknown key. {lacking}"
-    return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
+    return f"unknown key.{did_you_mean(str(path[-1]), known)}{known_ones('', known, KEYS_LISTED)}"
 
 
 def _none_of(words: Sequence[str], written: object) -> str:
@@ -163,6 +167,18 @@ def keys_beside(path: Steps, root: type) -> list[str]:
         if isinstance(step, str):
             kind = part(typing.get_type_hints(kind)[step])
     return [item.name for item in fields(kind)]
+
+
+def first_unknown(path: Steps, root: type) -> Steps:
+    """The way to the first key on a path that `root` does not have there; empty where it has all."""
+    kind: Any = root
+    for number, step in enumerate(path):
+        if isinstance(step, str) and kind:
+            hints = typing.get_type_hints(kind)
+            if step not in hints:
+                return path[: number + 1]
+            kind = part(hints[step])
+    return ()
 
 
 def part(hint: Any) -> Any:

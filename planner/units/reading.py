@@ -17,6 +17,8 @@ from simulator.world.precision import OTHER_WORDS
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760
+LIKE = 0.66
+"""Likeness from which a word may be a misspelt one: `asw` and `aws` have 0.67, `nowhere` and `answer` 0.62."""
 BEGUN_MAX = 3
 """Known words that one may begin and still mean."""
 MACHINES_AWAY_MAX = 3
@@ -37,7 +39,7 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     begun = [k for k in known if word and k.lower().startswith(asked)]
     if 1 < len(begun) <= BEGUN_MAX and asked not in lower:
         return perhaps_of(begun)
-    near = get_close_matches(asked, lower, n=1)
+    near = get_close_matches(asked, lower, n=1, cutoff=LIKE)
     return perhaps_of(get_close_matches(word, [k for k in known if k.lower() in near], n=1, cutoff=0))
 
 

@@ -203,7 +203,7 @@ def computes_in(at: Statement) -> str:
         setting = IN_TORCH.get(precision, f"at {precision} PyTorch computes in it, weights included")
         return setting.format(on=on if with_tf32 else " where a GPU has it")
     if not with_tf32:
-        return "at fp32 all is fp32: these GPUs have no TF32"
+        return "at fp32 PyTorch computes in fp32: these GPUs have no TF32"
     return f"at fp32 TF32 is off; as PyTorch comes (`precision: torch`) it is on for convolutions{on}"
 
 

@@ -7,6 +7,7 @@ from planner.model.parts.models import own_model
 from planner.units.errors import Wrong
 from planner.units.reading import did_you_mean, fraction, latency
 from planner.units.writing import seconds as written
+from simulator.near import known_ones
 from simulator.world.pipelines import cycle_in
 
 MODEL_KEYS = ("model", "profile", "factory")
@@ -78,6 +79,7 @@ def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors in the stages of a pipeline, and in how they follow one another."""
     places: dict[str, int] = {}
     before: dict[str, list[str]] = {}
+    doubled = False
     for i, stage in _listed(pipeline.get("stages")):
         for path, text, *keys in (*work(stage), *spreads(stage)):
             yield ("stages", i, *path), text, *keys
@@ -85,14 +87,17 @@ def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
         if not isinstance(name, str):
             continue
         if name in places:
+            doubled = True
             yield ("stages", i, "name"), f"`{name}` is the name of another stage. Name them apart."
         else:
             places[name] = i
             before[name] = names_before(stage)
+    yield from slow_stages(pipeline)
+    if doubled:
+        return  # which of them `after` means is not known
     for name, earlier in before.items():
         for text in ways_wrong(earlier, list(before)):
             yield ("stages", places[name], "after"), text
-    yield from slow_stages(pipeline)
     yield from beside_decoders(pipeline, {one for each in before.values() for one in each})
     yield from circles(places, {name: [one for one in each if one in before] for name, each in before.items()})
 
@@ -134,7 +139,7 @@ def ways_wrong(earlier: Sequence[str], known: Sequence[str]) -> Iterator[str]:
     """Stages before one that are not there, or that are named twice."""
     for number, one in enumerate(earlier):
         if one not in known:
-            hint = did_you_mean(one, known) or f" Known: {', '.join(known[:20])}."
+            hint = did_you_mean(one, known) or known_ones(one, known, "those of `stages`")
             yield f"no stage is called `{one}`.{hint}"
         elif one in earlier[:number]:
             yield f"names `{one}` twice. Keep one."

@@ -13,7 +13,7 @@ from planner.io.demand import with_load
 from planner.io.load import Loaded
 from planner.model.candidate import Machines
 from planner.model.plan import ModelAnswer, Plan
-from planner.model.progress import Progress, silent
+from planner.model.progress import Progress, counting, silent
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
@@ -162,7 +162,7 @@ def _with_anew(planned: AsPlanned, case: LossCase, search: FleetSearch) -> LossC
 def _replayed(left: AsPlanned, served: set[str], progress: Progress, loss: Loss) -> Trial:
     """The models that are served, on the machines that are left."""
     away = f" without {', '.join(loss.hosts)}" if loss.hosts else ""
-    return left.of_models(served).replayed(partial(progress, f"replaying the plan{away}"))
+    return left.of_models(served).replayed(counting(progress, f"replaying the plan{away}"))
 
 
 def _types(planned: AsPlanned, hosts: Sequence[str]) -> tuple[Machines, ...]:
@@ -206,7 +206,7 @@ def _stands(planned: AsPlanned, progress: Progress) -> bool:
     """Whether SLOs are met with no machine away, as other mends are judged: by the first look at draws of speeds."""
     if planned.refusal:
         return False
-    return planned.replayed(partial(progress, "replaying the plan"), ranked=True).met
+    return planned.replayed(counting(progress, "replaying the plan"), ranked=True).met
 
 
 def _in_places(offers: Sequence[Offer], trial: Trial) -> Fleet:

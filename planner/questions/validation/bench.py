@@ -31,6 +31,7 @@ from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted
 from simulator.errors import DeploymentError
 from simulator.machine_code import cores
+from simulator.near import known_ones
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
 from simulator.world.workload import Demand, draw
@@ -198,8 +199,8 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str], kin
     specs = [spec for spec in loaded.scenario.with_stages.models if runs_as(spec) in wanted]
     for spec in specs:
         if not spec.factory and zoo.expand(runs_as(spec)) is None:
-            known = ", ".join(zoo.MODELS)
-            raise DeploymentError(f"{spec.known_as}: is no model that can be run. Known are {known}.")
+            known = known_ones(spec.known_as, zoo.MODELS, "docs/models.md")
+            raise DeploymentError(f"{spec.known_as}: is no model that can be run.{known}")
     for request in requests_of(specs, bench, loaded.scenario.validate.batch_size):
         try:
             code = sweep(request)

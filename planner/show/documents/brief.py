@@ -41,7 +41,7 @@ def document(plan: Plan) -> Document:
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),
-        lead=lead(plan) if best.models else [Text(savings(best))],
+        lead=lead(plan) if best.models else [Text(savings(plan))],
         sections=[
             Section("", models(best, plan.assumptions)),
             Section(FULLEST, [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
@@ -63,7 +63,7 @@ def lead(plan: Plan) -> list[Block]:
     sure = Tone.WARN if prose.weak_line(best.models) else Tone.GOOD
     tone = sure if best.feasible else Tone.BAD
     none_needed = NO_GPU_NEEDED if without_gpu(plan) else ""
-    return [Text(verdict(best), tone), Text(none_needed), Text(savings(best)), Text(spread(best))]
+    return [Text(verdict(best), tone), Text(none_needed), Text(savings(plan)), Text(spread(best))]
 
 
 def verdict(best: Recommendation) -> str:
@@ -87,10 +87,12 @@ def spread(best: Recommendation) -> str:
     return f"Rented from {names(providers)}: `--set 'buy.providers=[{providers[0]}]'` asks for one alone."
 
 
-def savings(best: Recommendation) -> str:
+def savings(plan: Plan) -> str:
     """How much cheaper another plan could be at most, or what any costs at least; empty where that is not known."""
+    best = plan.recommendation
     bound = best.lower_bound_usd_per_hour
-    full = f"Nothing under {reasons.least_price(best)} can carry this, with every batch full and no waiting"
+    least = reasons.least_price(best, plan.policies.survive)
+    full = f"Nothing under {least} can carry this, with every batch full and no waiting"
     if not best.feasible:
         return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
     if bound != bound:

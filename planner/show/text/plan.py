@@ -175,7 +175,7 @@ def doubt(answer: Recommendation | Simulation) -> str:
     return (
         ""
         if answer.feasible
-        else "SLO NOT SURE: replays keep it, but the load leaves no headroom, or machines fail too often"
+        else "SLO NOT SURE: replays keep it, but the offered load leaves no headroom, or machines fail too often"
     )
 
 
@@ -275,7 +275,7 @@ def failures(policies: Policies) -> str:
     return f"failures every {span(often.mean_time_between_s)} for {span(often.recovery_s)}"
 
 
-def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom: float) -> str:
+def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom: float, survive: int = 0) -> str:
     """How much could still be saved at most, and for which plans that is proven."""
     bound = answer.lower_bound_usd_per_hour
     if math.isnan(bound):
@@ -283,14 +283,15 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
     basis = bound_basis(answer, rejections)
     rules = f"with {exact(headroom)} headroom, in batches that profiles have, one at a time on a GPU"
     free = answer.lower_bound_full_usd_per_hour
+    least = least_price(answer, survive)
     less = f" Without headroom the bound is {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
     if not saving(answer):
         cheapest = "Proven cheapest" if proven(answer) else "Cheapest"
-        nothing = f"no placement under {least_price(answer)} can carry this"
+        nothing = f"no placement under {least} can carry this"
         return f"{cheapest}{basis}{assumed(answer)}, {rules}: {nothing}.{less}"
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return (
-        f"Cheapest found{basis}, {rules}. Nothing under {least_price(answer)} can carry this, with every batch full"
+        f"Cheapest found{basis}, {rules}. Nothing under {least} can carry this, with every batch full"
         f" and no waiting; what lies between was not all searched, so at most {most} may still be saved.{less}"
     )
 
@@ -333,7 +334,8 @@ def certainty(answer: Recommendation, plan: Plan) -> list[str]:
         sure_line(answer.replications, answer.requests),
         rules_line(plan.policies, answer.models),
     ]
-    bound = [bound_line(answer, plan.rejections, plan.policies.headroom)] if answer.feasible else []
+    rules = plan.policies
+    bound = [bound_line(answer, plan.rejections, rules.headroom, rules.survive)] if answer.feasible else []
     return [*costs_line(answer), *bound, *sure]
 
 

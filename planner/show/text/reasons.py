@@ -105,10 +105,9 @@ def rejected_price(plan: Plan, usd_per_hour: float) -> str:
     return f"{dollars(usd_per_hour)}/h{' without spares' if plan.policies.survive else ''}"
 
 
-def least_price(answer: Recommendation) -> str:
-    """`$4.07/h`, or `$4.07/h with spares`: the lower bound, beside prices of fleets without spares."""
-    spares = " with spares" if any(one.spares for one in answer.instances) else ""
-    return f"{dollars(answer.lower_bound_usd_per_hour)}/h{spares}"
+def least_price(answer: Recommendation, survive: int) -> str:
+    """`$4.07/h`, or `$4.07/h with spares` where so many machines may be away: the lower bound."""
+    return f"{dollars(answer.lower_bound_usd_per_hour)}/h{' with spares' if survive else ''}"
 
 
 def never_tried(plan: Plan) -> list[str]:
@@ -170,7 +169,7 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
         lines.append(f"{counted(more, 'more fleet')} {was} rejected; the JSON has them all.")
     if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
         lines.append(
-            f"Nothing under {least_price(best)} can carry the work with "
+            f"Nothing under {least_price(best, plan.policies.survive)} can carry the work with "
             f"{exact(plan.policies.headroom)} headroom, whatever the placement."
         )
     return [*lines, *never_tried(plan)]

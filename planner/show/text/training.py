@@ -213,7 +213,7 @@ def nothing_fits(plan: TrainingPlan) -> str:
     need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
     hint = "Divide it (`parallel`), or take a smaller batch"
     if least.largest_batch:
-        hint = f"Take at most {least.largest_batch} samples a pass, with `train.accumulation` for the rest"
+        hint = f"Take at most {least.largest_batch:,} samples a pass, with `train.accumulation` for the rest"
     elif least.gpus_needed is None:
         hint = "`context` alone takes all of it: write less"
     return f"None fits in memory. Nearest: {who(least)}, {need} on each GPU. {hint}."

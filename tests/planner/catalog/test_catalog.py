@@ -26,6 +26,7 @@ from planner.model.plan import Bottleneck
 from planner.model.statement import Code, Statement
 from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy, warning_line
+from simulator.near import known_ones
 from simulator.world.hardware import GPU
 
 CATALOG = load_catalog()
@@ -614,10 +615,10 @@ def test_with_providers_both_are_on_offer():
     assert {"NC6s_v3", "NC24s_v3"} < names(found)
 
 
-PROVIDERS = ", ".join(sorted({instance.provider for instance in CATALOG.instances}))
+KNOWN_PROVIDERS = known_ones("ibmz", sorted({i.provider for i in CATALOG.instances}), "`planner prices show`")
 BAD_WISHES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "provider": ({"providers": ("asw",)}, ["buy.providers[0]: `asw` is not in the catalog. Did you mean `aws`?"]),
-    "no idea": ({"providers": ("ibmz",)}, [f"buy.providers[0]: `ibmz` is not in the catalog. Known: {PROVIDERS}."]),
+    "no idea": ({"providers": ("ibmz",)}, [f"buy.providers[0]: `ibmz` is not in the catalog.{KNOWN_PROVIDERS}"]),
     "region": ({"regions": ("eastus3",)}, ["buy.regions[0]: `eastus3` is not in the catalog. Did you mean `eastus`?"]),
     "gpu": (
         {"gpus": ("T4", "A100")},
@@ -643,7 +644,7 @@ BAD_WISHES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "two at once": (
         {"providers": ("ibmz",), "own": (BOX, BOX)},
         [
-            f"buy.providers[0]: `ibmz` is not in the catalog. Known: {PROVIDERS}.",
+            f"buy.providers[0]: `ibmz` is not in the catalog.{KNOWN_PROVIDERS}",
             "buy.own[1].name: `box` is taken by buy.own[0]. Write another, or `count` there.",
         ],
     ),

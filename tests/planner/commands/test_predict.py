@@ -43,7 +43,7 @@ def test_what_plans_have_a_profile_of_is_answered_as_they_have_it(tmp_path, gpu,
         ("T4,resnet50\n", "", 0),
         ("T4,resnet50\nT4,nosuchnet\n", "1 of 2 rows have no figures", 0),
         ("T4,nosuchnet\nT5,resnet50\n", "2 of 2 rows have no figures", 2),
-        ("T4,resnet50\nT5,resnet50\n", "says why. Row 2: GPU T5 is not known. Known: A10, ", 0),
+        ("T4,resnet50\nT5,resnet50\n", "says why. Row 2: GPU T5 is not known. Known: GTX580, T4, ", 0),
         ("", "has no rows below its first line. Write one", 2),
     ],
 )

@@ -135,6 +135,7 @@ def test_overrides_by_number_and_by_name(tmp_path):
 def test_null_takes_a_key_away(tmp_path):
     usual = load(tmp_path, SMALL).scenario.headroom
     assert load(tmp_path, f"{SMALL}\nheadroom: 30 %\n", "headroom=null").scenario.headroom == usual != 0.3
+    assert load(tmp_path, SMALL, "survive=null", "swap.eviction=null").scenario == load(tmp_path).scenario
 
 
 def test_overrides_change_the_checksum(tmp_path):
@@ -155,6 +156,8 @@ def test_overrides_change_the_checksum(tmp_path):
         ("seed=[1", "--set seed=[1: the value is not YAML: while parsing a flow sequence, did not find expected"),
         ("failures.recovery=1 s", "s.yaml:1:1: failures.mean_time_between: is missing. Add it."),
         ("hedroom=1", "--set hedroom=1: hedroom: unknown key. Did you mean `headroom`? Known: name, models,"),
+        ("hedroom=null", "--set hedroom=null: hedroom: unknown key. Did you mean `headroom`? Known: name, models,"),
+        ("swap.evict.by=null", "--set swap.evict.by=null: swap.evict: unknown key. Did you mean `eviction`?"),
         ("policies.routing=first", "--set policies.routing=first: policies: unknown key."),
         (
             "models.0.slo.late.by=3",

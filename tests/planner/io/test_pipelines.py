@@ -113,13 +113,18 @@ def test_a_part_can_be_changed_by_its_name() -> None:
         ),
         (
             "after: decode}",
+            "after: nowhere}",
+            "made.yaml:7:64: pipelines[0].stages[1].after: no stage is called `nowhere`. Known: decode, ",
+        ),
+        (
+            "after: decode}",
             "after: decoder}",
             "made.yaml:7:64: pipelines[0].stages[1].after: no stage is called `decoder`. Did you mean `decode`?",
         ),
         (
             "fan_out: 2}",
             "fan_out: -2}",
-            "made.yaml:10:87: pipelines[0].stages[4].after[0].fan_out.mean: must be above 0, got -2.",
+            "made.yaml:10:87: pipelines[0].stages[4].after[0].fan_out: must be above 0, got -2.",
         ),
         (
             "{mean: 3.2, poisson: true}",

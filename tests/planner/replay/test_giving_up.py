@@ -7,6 +7,7 @@ import pytest
 from support.planning import T4, demand, model, offer, profile, question, scenario, shelf
 
 from planner.model.parts.streams import StreamSpec
+from planner.model.progress import silent
 from planner.placing.packing.packed import Packing
 from planner.replay.replay import Replay
 from planner.replay.run import COUNTED_AT_ONCE, replay
@@ -38,7 +39,7 @@ def asked(latency_s: float, is_random: bool = False) -> Question:
 
 def screened(of: Question) -> Trial:
     """All of it on one GPU, as it would be packed."""
-    trial = OnFleet(of, (BOX,), (1,), False, lambda _: lambda _: None)
+    trial = OnFleet(of, (BOX,), (1,), False, lambda _: silent)
     packing = trial._packer({}, None).pack(trial.devices)
     assert isinstance(packing, Packing)
     return trial.screened(packing)
@@ -65,14 +66,18 @@ def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:
 
 
 def test_looks_at_many_draws_say_how_far_they_are() -> None:
-    of, shares = asked(LOOKED_AT_AGAIN_S), list[float]()
-    one = replay(of.scenario, demand(of.scenario), of.needs, screened(of).deployment, screen=False, tell=shares.append)
+    of, told = asked(LOOKED_AT_AGAIN_S), list[tuple[int, int]]()
+
+    def tell(done: int, most: int) -> None:
+        told.append((done, most))
+
+    one = replay(of.scenario, demand(of.scenario), of.needs, screened(of).deployment, screen=False, tell=tell)
     assert one.wide is not None
-    first, again = shares[: one.looks[0]], shares[one.looks[0] :]
-    assert first[-1] == pytest.approx(1 / len(one.looks))
-    assert again[0] == pytest.approx((1 + COUNTED_AT_ONCE / (one.looks[1] - one.looks[0])) / len(one.looks))
-    assert again[-1] == pytest.approx((one.looks.index(one.wide.draws) + 1) / len(one.looks))
-    assert shares == sorted(shares)
+    done = [count for count, _ in told]
+    assert done[: one.looks[0]] == list(range(1, one.looks[0] + 1))
+    assert done[one.looks[0]] == one.looks[0] + COUNTED_AT_ONCE
+    assert done[-1] == one.wide.draws
+    assert {most for _, most in told} == {one.looks[-1]}
 
 
 @pytest.mark.parametrize("is_random", [False, True])

@@ -11,6 +11,7 @@ from support.planning import T4, V100, demand, model, offer, profile, question, 
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, Memory
+from planner.model.progress import silent
 from planner.model.replications import WORLDS, Draws, least_share
 from planner.model.scenario import Objective
 from planner.model.statement import Code
@@ -44,7 +45,7 @@ def asked(latency_s: float) -> Question:
 
 def on_one(of: Question) -> Trial:
     """All of it on one GPU, screened."""
-    trial = OnFleet(of, (offer(T4, 1.0),), (1,), False, lambda _: lambda _: None)
+    trial = OnFleet(of, (offer(T4, 1.0),), (1,), False, lambda _: silent)
     packing = trial._packer({}, None).pack(trial.devices)
     assert isinstance(packing, Packing)
     return trial.screened(packing)

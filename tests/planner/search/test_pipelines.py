@@ -23,6 +23,7 @@ from planner.model.parts.models import SloSpec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Plan
+from planner.model.progress import silent
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.packing.packed import Packing
@@ -159,7 +160,7 @@ def test_models_run_side_by_side_as_far_as_memory_goes() -> None:
     known = shelf(*(profile(name, T4, 0.004, 0.001, 1_000_000_000) for name in ("detector", "classifier")))
     box = OwnMachine(name="box", gpu="T4", gpu_count=3, price=0.90, memory=2_000_000_000, cores=4)
     asked = question_of(street(two_stages(FanOutSpec()), buy=BuySpec(own=(box,))), known)
-    here = OnFleet(asked, asked.offers, (1,), False, lambda _: lambda _: None)
+    here = OnFleet(asked, asked.offers, (1,), False, lambda _: silent)
     first = here._packer({}, None).pack(here.devices)
     assert isinstance(first, Packing)
     ways = [packing for packing in here._side_by_side(first) if isinstance(packing, Packing)]
@@ -174,7 +175,7 @@ def test_models_move_only_to_gpus_that_run_them() -> None:
     known = shelf(profile("a", T4, 0.004, 0.001), *(profile(name, V100, 0.004, 0.001) for name in "ab"))
     stages = (StageSpec(name="a", model="a"), StageSpec(name="b", model="b", after=(EdgeSpec(stage="a"),)))
     asked = question_of(street(stages), known)
-    here = OnFleet(asked, asked.offers, (1, 1), False, lambda _: lambda _: None)
+    here = OnFleet(asked, asked.offers, (1, 1), False, lambda _: silent)
     on_t4, on_v100 = here.devices
     assert (on_t4.kind.gpu.name, on_v100.kind.gpu.name) == ("T4", "V100")
     near = list(here._contents_near([(("street.a", 1.0),), (("street.b", 1.0),)], here._packer({}, None)))
@@ -185,7 +186,7 @@ def test_models_move_only_to_gpus_that_run_them() -> None:
 def test_a_replica_takes_the_place_of_another_model_that_runs_elsewhere_too() -> None:
     """Where memory holds one model a GPU, whoever is missed gets a second one in no other way."""
     asked = question_of(street(two_stages(FanOutSpec())), library(0.002, 0.001))
-    here = OnFleet(asked, asked.offers, (2, 1), False, lambda _: lambda _: None)
+    here = OnFleet(asked, asked.offers, (2, 1), False, lambda _: silent)
     one, half = (("street.detect", 1.0),), (("street.classify", 0.5),)
     near = list(here._contents_near([one, half, half], here._packer({}, None)))
     assert [(("street.detect", 0.5),), (("street.detect", 0.5),), (("street.classify", 1.0),)] in near
@@ -199,7 +200,7 @@ def test_shares_are_even_over_the_gpus_that_a_model_runs_on() -> None:
 
 def test_a_deployment_that_several_splits_lead_to_is_replayed_once() -> None:
     asked = question_of(street(two_stages(FanOutSpec())), library(0.002, 0.001))
-    here = OnFleet(asked, asked.offers, (0, 1), False, lambda _: lambda _: None)
+    here = OnFleet(asked, asked.offers, (0, 1), False, lambda _: silent)
     packing = here._packer({}, None).pack(here.devices)
     assert isinstance(packing, Packing)
     screened, again = here.screened(packing), here.screened(packing)

@@ -585,7 +585,7 @@ def test_models_of_a_large_fleet_get_room_at_once(monkeypatch: pytest.MonkeyPatc
     found = FleetSearch(q, silent).best(q.program(), Objective.COST, PROOF)
     assert found
     assert found.met
-    fewer = OnFleet(q, q.offers, (found.fleet[0] - 1,), False, lambda _: lambda _: None)
+    fewer = OnFleet(q, q.offers, (found.fleet[0] - 1,), False, lambda _: silent)
     assert isinstance(fewer.find(), Miss)
     assert len(fewer.missed) <= 5, "with room, with more for what missed, as usual, on all GPUs, some models apart"
 
@@ -606,7 +606,7 @@ def test_a_huge_fleet_is_found_in_few_tries(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_more_room_goes_to_what_broke_its_slo_in_a_draw() -> None:
     q = tight_beside_three()
-    here = OnFleet(q, q.offers, (4,), False, lambda _: lambda _: None)
+    here = OnFleet(q, q.offers, (4,), False, lambda _: silent)
     assert isinstance(here.find(), Miss)
     screened = [trial for trial in here.missed if trial.replay.screened and trial.replay.broken]
     assert screened
