@@ -1,6 +1,7 @@
 """Progress of a command, told while it runs."""
 
 from collections.abc import Callable
+from time import monotonic
 
 Progress = Callable[[str, float], None]
 """Gets what is being done, and the share of all work that is done (0 to 1); 0 where nobody knows how much there is."""
@@ -13,10 +14,15 @@ def silent(*_: object) -> None:
 
 
 def counting(progress: Progress, doing: str) -> Tell:
-    """Tells of replications: `confirming 2 x T4: 640 of at most 5,120 replications`. How many fleets follow nobody
-    knows."""
+    """Tells of the replications of one fleet; how many fleets follow nobody knows.
+
+    `confirming 2 x T4: 640 of at most 5,120 replications, 3 min more at most`.
+    """
+    begun_s = monotonic()
 
     def tell(done: int, most: int) -> None:
-        progress(f"{doing}: {done:,} of at most {most:,} replications", 0.0)
+        left_s = (monotonic() - begun_s) / done * (most - done)
+        left = f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s:.0f} s"  # nobody waits by the second for minutes
+        progress(f"{doing}: {done:,} of at most {most:,} replications, {left} more at most", 0.0)
 
     return tell

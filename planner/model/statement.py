@@ -122,6 +122,7 @@ class Code(StrEnum):
     ACCURACY_UNKNOWN = "accuracy-unknown"
     RUNTIME_LEFT_OUT = "runtime-left-out"
     HOST_WORK = "host-work"
+    NETWORK = "network"
     # Assumptions
     OF_PROFILES = "of-profiles"
     COMPUTES_IN = "computes-in"
@@ -146,7 +147,6 @@ class Code(StrEnum):
     DUE_FRAMES = "due-frames"
     DECODE_RATE = "decode-rate"
     ENCODE_RATE = "encode-rate"
-    NETWORK = "network"
     # Why to measure
     MIGHT_DO_IT = "might-do-it"
     WIDEST_BAND = "widest-band"

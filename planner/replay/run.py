@@ -197,7 +197,7 @@ def _in_turn(so_far: Replay, draws: Replications, most: int, tell: Tell, verdict
         if count == 1 and not so_far.screened:
             worlds, first_seed = draws.worlds.apart, draws.seed_at(0)
             so_far = replace(so_far, first=partial(_window, worlds, first_seed, one.figures.summary))
-        tell(count, so_far.looks[-1])
+        tell(count, SCREENED_DRAWS if so_far.screened and so_far.draws else so_far.looks[-1])
         if _is_enough(so_far) or (verdict_only and count % LOST_EVERY == 0 and so_far.far_off):
             break
     return so_far

@@ -11,7 +11,7 @@ from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
 from calibrate.published.names import architecture, identity, meant_by, tokens
 from calibrate.published.points import points
-from planner.catalog.engines import EngineRate, engine_rate, stream_bytes
+from planner.catalog.engines import EngineRate, engine_rate, frame_bytes, stream_bytes
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines
 from planner.catalog.sold import stale_price
@@ -162,8 +162,6 @@ def _of_stations(trial: Trial) -> Iterator[Statement]:
     """What holds for pipelines besides their models."""
     stages = [stage for pipeline in pipelines_in(trial.replay.needs) for stage in pipeline.stages]
     yield from _of_due_frames(trial)
-    if len({device.host for device in trial.devices}) > 1 and stages:
-        yield Statement(code=Code.NETWORK)
     if any(stage.host for stage in stages):
         yield from _of_cores(trial)
     for stage in stages:
@@ -262,6 +260,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_evidence(trial),
         *_left_out(scenario, trial),
         *_host_work(scenario, trial),
+        *_network(trial),
         *(PlanWarning(what=one) for one in of_precisions([p.portion.sized for p in trial.packing.placed])),
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
@@ -363,6 +362,20 @@ def _host_work(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     named = (least.instance, "cores" if least.provider == OWN else "vCPUs") if least else ("", "")
     figures = {"cores": float(known[least])} if least else {}
     yield PlanWarning(what=Statement(code=Code.HOST_WORK, subjects=named, figures=figures))
+
+
+def _network(trial: Trial) -> Iterator[PlanWarning]:
+    """What goes from machine to machine: frames that one decodes and another sees are the most of it."""
+    pipelines = pipelines_in(trial.replay.needs)
+    if len({device.host for device in trial.devices}) < 2 or not pipelines:
+        return
+    most = sum(
+        trial.replay.needs[pipeline.name].rate_rps * frame_bytes(coding.width, coding.height, coding.codec)
+        for pipeline in pipelines
+        for stage in pipeline.stages
+        if stage.decode and (coding := stage.coding)
+    )
+    yield PlanWarning(what=Statement(code=Code.NETWORK, figures={"bytes_per_s": most} if most else {}))
 
 
 def of_precisions(placed: Sequence[Sized]) -> Iterator[Statement]:

@@ -132,6 +132,13 @@ def host_work(at: Statement) -> str:
     return f"decoding and tokenizing on the host are not in this{has}: docs/pipelines.md"
 
 
+def network(at: Statement) -> str:
+    """What a network between machines carries at most, which is not in an answer."""
+    text = "what goes from machine to machine takes no time here"
+    most = "decoded frames, all of which may go to another one, are {bytes_per_s:gb2}/s"
+    return filled(f"{text}: {most}", at) if at.figures else text
+
+
 def stale_price(at: Statement) -> str:
     """Machines and the date of their price, with its age where the answer has it."""
     instances, as_of = at.subjects
@@ -236,6 +243,7 @@ ADDITIONS = sentences("additions") | {
 WARNINGS: dict[Code, tuple[Template, Template]] = {
     **{Code(code): (what, remedy) for code, (what, remedy) in SENTENCES["warnings"].items()},
     Code.STALE_PRICE: (stale_price, "look it up and pass a newer prices.yaml with `--catalog DIR`"),
+    Code.NETWORK: (network, "decode frames where the models see them, or check that the network carries them"),
     Code.HOST_WORK: (host_work, "say what it takes as `host` stages of a pipeline"),
 }
 """What weakens an answer, and what to do about it."""

@@ -178,7 +178,7 @@ def limits(best: Recommendation) -> str:
 def gives_way(those: Sequence[ModelAnswer], of: str = " times this load") -> str:
     """`the latency SLO, at 3.40 times this load`: of models short of the same, where that is first."""
     factor = min((m.demand_factor_max for m in those if isfinite(m.demand_factor_max)), default=0.0)
-    at = f", at {factor:.2f}{of}" if factor > 1 else ""
+    at = f", at {factor:.2f}{of}" if round(factor, 2) > 1 else ""
     return f"{GIVES_WAY[those[0].bottleneck]}{at}"
 
 

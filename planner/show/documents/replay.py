@@ -14,13 +14,13 @@ GPUS_SHOWN = 16
 MODELS_NOTE = "GPUs by their numbers below. The share on time stands with its 95 % interval."
 FLEET_NOTE = (
     "GPUs that hold the same models are drawn once, by the busiest and the fullest. Busy: the share of time that "
-    "batches ran, part-filled ones among them: it may near 100 % at a low load; paler behind it, waiting for weights. "
-    "Memory: the most in use at once. # as in the table below."
+    "batches ran, part-filled ones among them: it may near 100 % at a low offered load; paler behind it, waiting for "
+    "weights. Memory: the most in use at once. # as in the table below."
 )
 GPUS_NOTE = (
-    "Load: share of its time that all requests would take in full batches; headroom is kept on it. Busy: share that "
-    "batches ran, part-filled ones among them: it may near 100 % at a low load. Loading: share that it waited for "
-    "weights."
+    "Offered load: share of its time that all requests would take in full batches; headroom is kept on it. Busy: "
+    "share that batches ran, part-filled ones among them: it may near 100 % at a low offered load. Loading: share that "
+    "it waited for weights."
 )
 
 
@@ -155,7 +155,7 @@ def gpu_columns(gpus: Sequence[GpuAnswer], at: str) -> list[Column]:
         Column("#", [Cell(str(i), i) for i in range(1, len(gpus) + 1)], right=True),
         rows.words("GPU", "id"),
         rows.words("kind", "kind"),
-        rows.shown("load", "offered_load", share),
+        rows.shown("offered load", "offered_load", share),
         rows.shown("busy", "utilization", share),
         rows.figures("loading", lambda g: share(g.load_share, 1), "load_share"),
         rows.shown("swaps", "swaps_per_s", per_second),

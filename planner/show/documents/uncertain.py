@@ -11,12 +11,14 @@ from planner.units.writing import names
 from planner.words.statements import warning
 
 DOUBTS_SHOWN = 3
+LEFT_OUT = (Code.HOST_WORK, Code.NETWORK)
+"""Work that is not in an answer."""
 
 
 def doubts(plan: Plan) -> Items:
     """What weakens the answer most, without the remedies: work left out is always seen, notes on figures come last."""
     ordered = sorted(one_a_date(reasons.warnings_of(plan)), key=lambda one: one.what.code is Code.DOUBT)
-    left_out = next((i for i, one in enumerate(ordered) if one.what.code is Code.HOST_WORK), 0)
+    left_out = next((i for i, one in enumerate(ordered) if one.what.code in LEFT_OUT), 0)
     if left_out >= DOUBTS_SHOWN:
         ordered.insert(DOUBTS_SHOWN - 1, ordered.pop(left_out))
     texts = [reasons.sentence(warning(one)[0]) for one in ordered]

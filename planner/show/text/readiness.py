@@ -13,8 +13,11 @@ from planner.words.statements import rejection_reason, rejection_remedy
 
 
 def headline(answer: WhatIf) -> str:
-    """`3 x g4dn.xlarge (T4) with 1 machine away: as it stands 2 of 3 cases miss an SLO; placed anew, none does.`"""
-    found = f"{machines_name(answer.candidate.machines)} {circumstances(answer)}: {verdict(answer)}."
+    """`3 x box (T4) and 1 spare, as planned, with 1 machine away: 2 of 3 cases miss an SLO.`"""
+    ready = sum(one.count for one in answer.spares)
+    spares = f" and {counted(ready, 'spare')}" if ready else ""
+    fleet = f"{machines_name(answer.candidate.machines)}{spares}, as planned"
+    found = f"{', '.join([fleet, *circumstances(answer)])}: {verdict(answer)}."
     return f"Interrupted; so far: {found}" if answer.interrupted else found
 
 
@@ -45,16 +48,14 @@ def as_it_stands(cases: Sequence[LossCase]) -> str:
     return " and ".join(parts)
 
 
-def circumstances(answer: WhatIf) -> str:
-    """`with 1 machine away at 2 times the load`; `as it stands` where nothing is otherwise."""
-    parts = []
+def circumstances(answer: WhatIf) -> Iterator[str]:
+    """`with 1 machine away`, `at 2 times the load`; none where nothing is otherwise."""
     if answer.lose:
-        parts.append(f"with {counted(answer.lose, 'machine')} away")
+        yield f"with {counted(answer.lose, 'machine')} away"
     if answer.load != 1:
-        parts.append(f"at {answer.load:g} times the load")
+        yield f"at {answer.load:g} times the load"
     if answer.overrides:
-        parts.append(f"with {', '.join(answer.overrides)}")
-    return " ".join(parts) or "as it stands"
+        yield f"with {', '.join(answer.overrides)}"
 
 
 def left_out(answer: WhatIf) -> str:
@@ -116,7 +117,7 @@ def standing(case: LossCase) -> str:
 def short(model: ModelAnswer) -> str:
     """`4.20 points`: share on time that an SLO lacks; `-` where it is met."""
     lacking = model.slo_attainment_target - model.slo_attainment.mean
-    return f"{100 * lacking:.2f} points" if lacking > 0 else "-"
+    return f"{100 * lacking:.2f} points" if lacking > 0 and not model.slo_met else "-"
 
 
 def obstacles(answer: WhatIf) -> Iterator[str]:

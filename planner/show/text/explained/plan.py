@@ -133,10 +133,27 @@ def load_room(answer: Recommendation | Simulation) -> list[str]:
     if not answer.gpus or not isfinite(bears):
         return []
     device = max(answer.gpus, key=lambda g: g.offered_load)
+    room = f"{first_to_give(answer)}{grown(bears)}" if bears > 1 else "more load needs more GPUs"
+    return [f"Load: {device.id} has the largest offered load, {share(device.offered_load)}; {room}."]
+
+
+def first_to_give(answer: Recommendation | Simulation) -> str:
+    """`compute gives way first, at 1.18 times this load, headroom kept; `, as the plan says it; empty where that is not
+    known, or no sooner than queues grow."""
+    known = [m for m in answer.models if isfinite(m.demand_factor_max)]
+    if isinstance(answer, Simulation) or not known:
+        return ""
+    first = min(known, key=lambda m: m.demand_factor_max)
+    if not 1 < round(first.demand_factor_max, 2) < answer.demand_factor_max:
+        return ""
+    what = GIVES_WAY[first.bottleneck]
+    return f"{what} gives way first, at {first.demand_factor_max:.2f} times this load, headroom kept; "
+
+
+def grown(bears: float) -> str:
+    """`no queue grows for good up to 1.33 times this load ...`"""
     aside = "headroom and SLOs aside, weights loaded in full batches too"
-    grown = f"no queue grows for good up to {bears:.2f} times this load, {aside}"
-    room = grown if bears > 1 else "more load needs more GPUs"
-    return [f"Load: {device.id} is loaded most, {share(device.offered_load)} in full batches; {room}."]
+    return f"no queue grows for good up to {bears:.2f} times this load, {aside}"
 
 
 def price_room(plan: Plan, answer: Recommendation) -> list[str]:

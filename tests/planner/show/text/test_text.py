@@ -236,7 +236,7 @@ def test_markdown_tables_have_equal_rows():
 def test_explanation_names_what_binds_and_what_to_measure():
     text = " ".join(explained(PLAN, Screen()).split())
     assert "yolov3: stable, bound by compute. gpu1 would compute 66 % of the time in full batches." in text
-    assert "gpu1 is loaded most" in text
+    assert "gpu1 has the largest offered load" in text
     assert "raise vgg16's latency SLO to 131 ms." in text
     assert "Measure this next - yolov3 on V100: among the models that are only assumed, it has the least room." in text
 
@@ -246,7 +246,7 @@ def test_room_for_more_load_counts_from_full_batches():
     device = replace(BEST.gpus[0], offered_load=0.08, load_share=0.25, utilization=1.0)
     best = replace(BEST, gpus=(device,), demand_factor_max=10.02)
     text = " ".join(explained(replace(PLAN, recommendation=best), Screen()).split())
-    assert f"{device.id} is loaded most, 8 % in full batches; no queue grows for good up to 10.02 times" in text
+    assert f"{device.id} has the largest offered load, 8 %; no queue grows for good up to 10.02 times" in text
 
 
 def test_what_was_never_tried_is_said_once():
