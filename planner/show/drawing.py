@@ -11,11 +11,11 @@ WIDE, HIGH = 0.42, 0.46
 """Half of a box; its place is one unit wide and high."""
 BAR = 0.09
 """Height of the bar at its foot."""
-COLUMNS_SHORT = 5
-"""Stages one after another, but for the first, from which on boxes are too narrow for what is lost: a table has it."""
+LETTERS = 56
+"""Letters that fit beside one another into all boxes of a row."""
 NOTE = (
     "Frames go from left to right. In each box: the stage, the median of waiting and service, the share of time that "
-    "it works, which the bar draws, and the share of its items that is lost, where there is any."
+    "it works, which the bar draws, and the share of its items that is lost, as far as there is any and room for it."
 )
 
 
@@ -31,7 +31,7 @@ def drawing(pipeline: ModelAnswer) -> Graph:
     rows = max(y for _, y in places.values())
     marks: list[Mark] = [*ways(pipeline.stages, places)]
     for stage in pipeline.stages:
-        marks += box(stage, *places[stage.name], short=columns >= COLUMNS_SHORT)
+        marks += box(stage, *places[stage.name], LETTERS / (columns + 1))
     about = f"Stages of {pipeline.name}: {', '.join(map(about_stage, pipeline.stages))}"
     x, y = ChartAxis(-0.5, columns + 0.5), ChartAxis(-0.5, rows + 0.5)
     return Graph(pipeline.name, x, y, marks, NOTE, about)
@@ -67,7 +67,7 @@ def ways(stages: Sequence[StageAnswer], places: dict[str, tuple[float, float]]) 
             yield Line([(from_x + WIDE, from_y), (x - WIDE, y)], "off")
 
 
-def box(stage: StageAnswer, x: float, y: float, *, short: bool) -> Iterator[Mark]:
+def box(stage: StageAnswer, x: float, y: float, letters: float) -> Iterator[Mark]:
     """One stage: its name, its time and its loss, over the share of time that it works."""
     busy = min(1.0, stage.utilization) if stage.utilization == stage.utilization else 0.0
     top, floor = y + HIGH, y - HIGH
@@ -76,8 +76,9 @@ def box(stage: StageAnswer, x: float, y: float, *, short: bool) -> Iterator[Mark
     yield Box(x - WIDE, x - WIDE + 2 * WIDE * busy, floor, floor + BAR, "fill", title)
     yield Label(x, y + 0.2, stage.name, strong=True)
     yield Label(x, y - 0.03, seconds(stage.waiting_p50_s + stage.service_p50_s))
-    lost = f", {percent(stage.lost_fraction, up=True)} % lost" if stage.lost_fraction > 0 else " busy"
-    yield Label(x, y - 0.26, share(busy) if short else f"{share(busy)}{lost}")
+    lost = f"{percent(stage.lost_fraction, up=True)} % lost"
+    ways = [f"{share(busy)}, {lost}", lost] if stage.lost_fraction > 0 else [f"{share(busy)} busy"]
+    yield Label(x, y - 0.26, next((way for way in ways if len(way) <= letters), share(busy)))
 
 
 def about_stage(stage: StageAnswer) -> str:

@@ -1,6 +1,6 @@
 """Charts of a study: what matters most, lines, heat maps, what no point beats."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from math import isfinite, nan
@@ -215,7 +215,7 @@ def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> 
         return None
     kept = unbeaten([(badness(p, x), badness(p, y)) for p in points])
     dots = [Dot(*place, "off", title=name_of(p)) for p, place in zip(points, places, strict=True)]
-    best, listed = lettered([replace(dot, colour="best") for dot in compress(dots, kept)])
+    best, listed = lettered([replace(dot, colour="best") for dot in at_one_place(compress(dots, kept))])
     return Graph(
         f"{title(y.name)} against {title(x.name)}",
         axis_for(x, [at for at, _ in places], 3, title(x.name)),
@@ -228,6 +228,14 @@ def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> 
 def varied(places: Sequence[Point]) -> bool:
     """True where neither figure is the same everywhere."""
     return all(len(set(values)) > 1 for values in zip(*places, strict=True))
+
+
+def at_one_place(dots: Iterable[Dot]) -> list[Dot]:
+    """Those at one place as one, with the names of all."""
+    places: dict[tuple[float, float], list[Dot]] = {}
+    for dot in dots:
+        places.setdefault((dot.x, dot.y), []).append(dot)
+    return [replace(those[0], title=" and ".join(dot.title for dot in those)) for those in places.values()]
 
 
 def lettered(dots: Sequence[Dot]) -> tuple[Sequence[Dot], str]:
