@@ -6,7 +6,7 @@ from typing import Any
 from calibrate.assembling.figures import SIZES, in_units
 from calibrate.assembling.measured import Measured
 from calibrate.devices.device import SHARED_COUNT
-from calibrate.io.points import PointOutcome, What
+from calibrate.io.points import What
 from calibrate.library.possible import NOISE
 
 OTHER_ALGORITHMS = (
@@ -79,20 +79,15 @@ def held_besides(m: Measured) -> dict[str, Any]:
     tensors, _ = raise_falls({batch: o.values["allocated_bytes"] - weights[batch] for batch, o in peaks.items()}, NOISE)
     held, _ = raise_falls({batch: size - weights[batch] for batch, size in allocators.items()}, NOISE)
     slack = {batch: max(0.0, held[batch] - tensors[batch]) for batch in peaks}
-    besides = _beyond_allocator(peaks, allocators)
-    return {
-        **({"slack_bytes": sizes_by_batch(slack)} if any(slack.values()) else {}),
-        **({"context_bytes": max(besides)} if min(besides, default=-1) >= 0 else {}),
-    }
-
-
-def _beyond_allocator(peaks: Mapping[int, PointOutcome], allocators: Mapping[int, float]) -> list[int]:
-    """What the process held besides its allocator at each batch where that is known."""
-    return [
+    besides = [
         round(o.values["device_bytes"] - allocators[batch])
         for batch, o in peaks.items()
         if "device_bytes" in o.values and o.details.get("device_bytes_by") != SHARED_COUNT
     ]
+    return {
+        **({"slack_bytes": sizes_by_batch(slack)} if any(slack.values()) else {}),
+        **({"context_bytes": max(besides)} if min(besides, default=-1) >= 0 else {}),
+    }
 
 
 def sizes_by_batch(sizes: Mapping[int, float]) -> dict[str, int]:

@@ -97,11 +97,6 @@ class LayerWork(LayerFacts):
         return any(len(weight.shape) > 2 for weight in self.signature.weights)
 
     @property
-    def working_set_bytes(self) -> int:
-        """Inputs, weights and outputs of one sample, of one call."""
-        return self.weight_bytes + self.inputs_outputs_bytes
-
-    @property
     def inputs_outputs_bytes(self) -> int:
         """Inputs and outputs of one sample, of one call."""
         return (self.input_bytes + self.output_bytes) // max(1, self.calls)

@@ -238,7 +238,7 @@ def architectures() -> dict[str, tuple[Architecture, ...]]:
                 name=name,
                 input=size,
                 params=_millions(params),
-                macs=_billions(macs),
+                macs=float(macs) * 1e9 if macs else None,
                 activations=_millions(activations),
             )
         )
@@ -307,7 +307,3 @@ def _key(written: str) -> str:
 
 def _millions(written: str) -> float | None:
     return float(written) * 1e6 if written else None
-
-
-def _billions(written: str) -> float | None:
-    return float(written) * 1e9 if written else None

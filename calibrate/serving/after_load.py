@@ -187,7 +187,11 @@ def _measure_under(settings: Settings, request: Request, device: Device, folder:
         print(f"{name}: has no profile in {folder}. Measure it with --mode inference,swapping.", file=sys.stderr)
     try:
         found = swap_times(
-            list(known), device, settings, small_batches(request.batches), input_shape=request.input_shape
+            list(known),
+            device,
+            settings,
+            [batch for batch in request.batches if batch <= LARGEST_BATCH] or [request.batches[0]],
+            input_shape=request.input_shape,
         )
     except Exception as error:
         print(f"swapping: not measured: {one_line(error, 400)}", file=sys.stderr)
@@ -195,11 +199,6 @@ def _measure_under(settings: Settings, request: Request, device: Device, folder:
     for name, times in found.items():
         noted(known[name], times, list(known), date)
     return 0 if known == paths else 2
-
-
-def small_batches(batches: Sequence[int]) -> list[int]:
-    """Those that are timed after a load; the smallest where all are larger."""
-    return [batch for batch in batches if batch <= LARGEST_BATCH] or [batches[0]]
 
 
 def file_name(name: str, settings: Settings, input_shape: tuple[int, ...] | None) -> str:

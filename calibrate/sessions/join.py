@@ -196,7 +196,15 @@ def _made(
     raw = profile_json(measured)
     if raw is None:
         raise InputError(f"{newest.path}: its sessions together make no profile. Measure it anew.")
-    kept = [_session_json(session, level) for session, level in zip(sessions, spread.levels, strict=True)]
+    kept = [
+        {
+            "provenance": dict(session.provenance),
+            "level": round(level, 5),
+            "points": points_json(session.outcomes),
+            **({"after_load": dict(session.after_load)} if session.after_load else {}),
+        }
+        for session, level in zip(sessions, spread.levels, strict=True)
+    ]
     raw |= named
     raw["session_cv"] = round(spread.session_cv, 5)
     if spread.session_cv > AGREE - 1:
@@ -209,15 +217,6 @@ def _made(
         "sessions": kept,
     }
     return JoinedProfile(**named, path=path, spread=spread, differs=differs), raw, newest.provenance
-
-
-def _session_json(session: Session, level: float) -> dict[str, Any]:
-    return {
-        "provenance": dict(session.provenance),
-        "level": round(level, 5),
-        "points": points_json(session.outcomes),
-        **({"after_load": dict(session.after_load)} if session.after_load else {}),
-    }
 
 
 def _after_load(sessions: Sequence[Session]) -> dict[str, Any]:

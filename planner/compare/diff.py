@@ -348,18 +348,13 @@ def fleet_notes(candidate: Candidate, plan: Plan, meets: Code, rejected: Code) -
     if other := alternative(plan, candidate):
         figures = {"cost_usd_per_hour": other.cost_usd_per_hour}
         yield Note(Statement(code=meets, subjects=fleet, figures=figures))
-    elif no := rejection_of(plan, candidate):
+    elif no := next((no for no in plan.rejections if no.subject == candidate), None):
         yield Note(Statement(code=rejected, subjects=fleet), no)
 
 
 def alternative(plan: Plan, candidate: Candidate) -> Recommendation | None:
     """What a plan says of a fleet that it names beside its own."""
     return next((one for one in plan.alternatives if one.candidate == candidate), None)
-
-
-def rejection_of(plan: Plan, candidate: Candidate) -> Rejection | None:
-    """Why a plan did not take a fleet."""
-    return next((no for no in plan.rejections if no.subject == candidate), None)
 
 
 # Conditions

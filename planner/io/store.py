@@ -183,11 +183,6 @@ def _question_in(path: Path) -> str | None:
 # Contradictions in a plan
 
 
-def accuracy_warnings(plan: Plan) -> list[PlanWarning]:
-    """What other precisions would cost in accuracy."""
-    return [PlanWarning(what=one) for outlook in plan.precisions for one in outlook.accuracy]
-
-
 def contradictions(plan: Plan) -> Iterator[str]:
     """Statements that no plan written here makes, so that whoever reads one may rely on it."""
     best = plan.recommendation
@@ -205,7 +200,9 @@ def contradictions(plan: Plan) -> Iterator[str]:
     yield from unsaid("rejections", plan.rejections, rejection_line)
     yield from unsaid("warnings", plan.warnings, warning_line)
     yield from unsaid("assumptions", plan.assumptions, assumption_line)
-    yield from unsaid("precisions", accuracy_warnings(plan), warning_line)
+    yield from unsaid(
+        "precisions", [PlanWarning(what=one) for outlook in plan.precisions for one in outlook.accuracy], warning_line
+    )
     yield from unsaid("measure_next", [one.why for one in plan.measure_next], measurement)
 
 

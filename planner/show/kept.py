@@ -76,11 +76,6 @@ def document_of(answer: Any) -> Document:
     return _made(MODULES[_kind(answer)][0], answer)
 
 
-def explanation_of(answer: Any) -> Document:
-    """Why it is what it is; its document, where nothing more is known."""
-    return _made(MODULES[_kind(answer)][1], answer)
-
-
 def _kind(answer: Any) -> str:
     return str(kind_of({"schema": answer.schema}))
 
@@ -92,7 +87,7 @@ def _made(module: str, answer: Any) -> Document:
 
 def explained(answer: Any, screen: Screen) -> str:
     """Why it is what it is, as a terminal shows it."""
-    return terminal(explanation_of(answer), screen)
+    return terminal(_made(MODULES[_kind(answer)][1], answer), screen)
 
 
 def render(answer: Any, form: Format, screen: Screen) -> str:

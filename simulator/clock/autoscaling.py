@@ -36,11 +36,6 @@ class Autoscaling:
     machines_min: int
     machines_max: int
 
-    @property
-    def start_s(self) -> float:
-        """From the order of a machine until it answers."""
-        return self.boot_s + self.load_s
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruptions:

@@ -172,7 +172,8 @@ def _stage(result: SimulationResult, name: str, warmup_s: float, worked: "Sequen
     items, frame = items.since(first), frame[first:]
     done = items.outcome == FINISHED
     came_s, start_s, finish_s = items.arrival_s[done], items.start_s[done], items.finish_s[done]
-    frame_came_s = result.requests[_pipeline_of(result.deployment, name)].arrival_s[frame[done]]
+    pipeline = next(one.name for one in result.deployment.pipelines if name in map(one.name_of, one.stages))
+    frame_came_s = result.requests[pipeline].arrival_s[frame[done]]
     return StageMetrics(
         items_per_s=len(items.arrival_s) / (result.duration_s - warmup_s),
         lost_fraction=_ratio(int(np.count_nonzero(items.outcome == DROPPED)), len(items.arrival_s)),
@@ -181,10 +182,6 @@ def _stage(result: SimulationResult, name: str, warmup_s: float, worked: "Sequen
         since_arrival=times(finish_s - frame_came_s),
         busy=busy_s / result.duration_s,
     )
-
-
-def _pipeline_of(deployment: Deployment, name: str) -> str:
-    return next(one.name for one in deployment.pipelines if name in map(one.name_of, one.stages))
 
 
 def _station(result: SimulationResult, station: Station) -> StationMetrics:
@@ -513,11 +510,6 @@ def _student(freedom: int, share: float) -> float:
     return float(stdtrit(freedom, share))
 
 
-def _pooled_wilson(kept: Sequence[tuple[float, int]], confidence: float) -> tuple[float, float]:
-    """Wilson's interval for the requests of all replications together: the share kept of each, and their number."""
-    return _wilson(sum(f * n for f, n in kept), sum(n for _, n in kept), confidence)
-
-
 def attainment_interval(
     fractions: Sequence[float],
     judged: Sequence[int],
@@ -538,7 +530,7 @@ def attainment_interval(
         (error,) = (e for e, n in zip(errors, judged, strict=True) if n)
         half = _student(STRETCHES - 1, (1 + confidence) / 2) * error
         low, high = mean - half, mean + half
-    wilson_low, wilson_high = _pooled_wilson(kept, confidence)
+    wilson_low, wilson_high = _wilson(sum(f * n for f, n in kept), sum(n for _, n in kept), confidence)
     return mean, max(0.0, float(np.fmin(low, wilson_low))), min(1.0, float(np.fmax(high, wilson_high)))
 
 

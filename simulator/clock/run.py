@@ -382,7 +382,7 @@ class World:
     @no_search_for_cycles()
     def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
-        items, gpus = self.flow.item_count, self.gpus.values()
+        items, gpus = sum(len(stage.drawn.frame) for stage in self.flow.stages.values()), self.gpus.values()
         requests = sum(len(asked.arrival_s) for asked in self.demand.values())
         compiles = Compiled.pays(requests, items, swaps=any(gpu.swaps for gpu in gpus))
         flows = self._flows_alone and not delays and ITEMS.pays_after(items) and compiles

@@ -52,7 +52,9 @@ def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workl
     There requests come as in `traffic`, brought to the same rates. Stages of `deployment.pipelines` count as models of
     their own, each asked as often as its items come; those at stations grow where these are offered all they can do.
     """
-    if traffic is not None and _is_cut(deployment):
+    if traffic is not None and any(
+        len(replica.devices) > 1 for service in deployment.services for replica in service.replicas
+    ):
         return _watched(deployment, rates_rps, traffic)
     return _known(deployment, tuple(rates_rps.items()))
 
@@ -100,11 +102,6 @@ def _watched_on_the_clock(
     world.run()
     growing = (model for model in demand if _grows(world.requests(model), waiting[model], duration_s))
     return tuple(growing), duration_s
-
-
-def _is_cut(deployment: Deployment) -> bool:
-    """Whether some model runs in stages on several GPUs."""
-    return any(len(replica.devices) > 1 for service in deployment.services for replica in service.replicas)
 
 
 def calmed(deployment: Deployment) -> Deployment:

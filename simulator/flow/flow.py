@@ -64,11 +64,6 @@ class Flow:
         """Those that are models."""
         return {name: stage for name, stage in self.stages.items() if isinstance(stage, ModelStage)}
 
-    @property
-    def item_count(self) -> int:
-        """Items of all stages that may come."""
-        return sum(len(stage.drawn.frame) for stage in self.stages.values())
-
     def start(self, delays: Mapping[str, Delays]) -> None:
         """Let frames come. Stages that are models know theirs already."""
         for name, stage in self.stages.items():

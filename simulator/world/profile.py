@@ -196,8 +196,3 @@ class Profile:
     def largest_batch(self) -> int:
         """Largest batch size whose latency and workspace were both seen."""
         return int(min(self.latency.x[-1], self.workspace.x[-1]))
-
-    @property
-    def evidence(self) -> Evidence:
-        """The weakest of the figures."""
-        return weakest(self.latency_evidence, self.memory_evidence, self.load_evidence)

@@ -45,11 +45,6 @@ class Group:
         """All copies but one: three models and 4 MB save 8 MB."""
         return (len(self.models) - 1) * self.layer_bytes
 
-    @property
-    def key(self) -> str:
-        """What the one copy is called in memory; groups of one sharing never overlap, so the first model tells them."""
-        return f"{self.signature} #{self.copy} of {self.models[0]}"
-
 
 def group_document(group: Group) -> dict[str, Any]:
     """A group as files have it."""
@@ -89,7 +84,10 @@ def weighty(models: Models) -> dict[str, list[LayerFacts]]:
 
 
 def _refuse_mixed_types(found: Mapping[str, Sequence[LayerFacts]]) -> None:
-    types = {model: number_types(layers) for model, layers in found.items()}
+    types = {
+        model: frozenset(weight.number_type for layer in layers for weight in layer.signature.matrices)
+        for model, layers in found.items()
+    }
     first, kinds = next(iter(types.items()), ("", frozenset[str]()))
     for model, others in types.items():
         if others and kinds and others != kinds:
@@ -97,11 +95,6 @@ def _refuse_mixed_types(found: Mapping[str, Sequence[LayerFacts]]) -> None:
                 f"{model}: its weights are {' and '.join(sorted(others))}, those of {first} "
                 f"{' and '.join(sorted(kinds))}; only equal types can be shared. Convert one, or leave it out."
             )
-
-
-def number_types(layers: Sequence[LayerFacts]) -> frozenset[str]:
-    """Types of the weights, biases and statistics left aside."""
-    return frozenset(weight.number_type for layer in layers for weight in layer.signature.matrices)
 
 
 def groups(models: Models, rule: LayerRule = LayerRule.LAYERS) -> Sharing:

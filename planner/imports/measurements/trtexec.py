@@ -152,14 +152,9 @@ def _facts(file: TextFile, command: str, dimensions: Sequence[str]) -> dict[str,
     return {name: value for name, value in facts.items() if value}
 
 
-def _named_precision(command: str) -> str:
-    """Lowest that the command allows by name; empty where it names none."""
-    return next((name for name, flag in FLAGS if flag in command.split()), "")
-
-
 def _precision(file: TextFile, command: str) -> str:
     """Lowest that the build may use; empty where an engine was loaded whose build is not in the log."""
-    named, built = _named_precision(command), _first(PRECISION, file)
+    named, built = next((name for name, flag in FLAGS if flag in command.split()), ""), _first(PRECISION, file)
     if named or _first(LOADED, file) or not built:
         return named
     reduced = next((name for name in ("int8", "bf16", "fp16") if name.upper() in built), "")

@@ -43,11 +43,6 @@ class SystolicArray:
     """From which weights come."""
     source: str
 
-    @property
-    def peak_flops(self) -> float:
-        """A multiply-add in each cell each cycle. TPU v1: 2 x 256 x 256 x 700 MHz = 91.8 T/s."""
-        return 2 * self.rows * self.columns * self.clock_hz
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapping2D:

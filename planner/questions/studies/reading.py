@@ -25,7 +25,6 @@ from planner.questions.studies.scenario import (
     Condition,
     Design,
     Label,
-    OnSpec,
     Search,
     SearchSpec,
     Study,
@@ -116,7 +115,7 @@ class StudyReader(ScenarioReader):
         base = read_base(path.parent / spec.base, spec.ask)
         start = StudyStart(
             base=base,
-            on=machine_of(spec.on),
+            on=WorkerMachine(spec.on.gpu, spec.on.count) if spec.on else None,
             changes=(*fixed_changes(spec, base, seed), *overrides),
         )
         ask = spec.ask or base.ask(start.on)
@@ -370,11 +369,6 @@ class StudyReader(ScenarioReader):
         count = prod(each) if design is Design.GRID else 1 + sum(values - 1 for values in each)
         if count > POINTS_MAX:
             self.report(("axes",), f"make {count:,} points, more than {POINTS_MAX:,}. Leave values out.")
-
-
-def machine_of(spec: OnSpec | None) -> WorkerMachine | None:
-    """The GPUs of a simulation."""
-    return WorkerMachine(spec.gpu, spec.count) if spec else None
 
 
 def no_base(path: Path, written: Path) -> str:

@@ -36,11 +36,6 @@ class Split:
     sequence_parallel: bool = False
 
     @property
-    def gpus(self) -> int:
-        """GPUs of all copies."""
-        return self.data * self.tensor * self.pipeline
-
-    @property
     def parts(self) -> int:
         """GPUs over which one copy of the model is spread."""
         return self.tensor * self.pipeline

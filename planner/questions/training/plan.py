@@ -95,15 +95,10 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         rejections=tuple(rejections),
         cheapest_at_fresh_price=at_fresh_price(sure, today),
         stale_prices=tuple(stale_prices(shown, today)),
-        prices_as_of=_prices_as_of(machines),
+        prices_as_of=min((source.as_of for source in machines if source.as_of), default=""),
         deadline_s=scenario.deadline,
         budget_usd=scenario.budget,
     )
-
-
-def _prices_as_of(machines: Sequence[MachineSource]) -> str:
-    """The day of the oldest price; empty where none has one."""
-    return min((source.as_of for source in machines if source.as_of), default="")
 
 
 # The scenario beside the catalog

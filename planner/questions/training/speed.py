@@ -243,7 +243,7 @@ class OnePass:
     def from_series(self, series: "Series") -> PassSpeed:
         """A measured series at this batch and for these pictures; the band widens with each step away from it."""
         bound = self.roofline().bound
-        measured_batch = series.nearest_batch(self.batch)
+        measured_batch = min(max(self.batch, series.curve.x[0]), series.curve.x[-1])
         extrapolated = measured_batch != self.batch
         away = PAST_BAND if extrapolated else MEASURED_BAND
         evidence, source = series.evidence, series.source
@@ -344,10 +344,6 @@ class Series:
     evidence: Evidence
     source: str
     sources: tuple[str, ...]
-
-    def nearest_batch(self, batch: float) -> float:
-        """The batch within the measured ones that is nearest to another."""
-        return min(max(batch, self.curve.x[0]), self.curve.x[-1])
 
     def growth(self, batch: float) -> Range:
         """Past the last batch over the line through the last two: at most the last batch's time a sample.

@@ -162,13 +162,8 @@ def known(bench: ValidationBench, kind: str) -> tuple[GPU, Library]:
         raise DeploymentError(
             f"{kind}: is neither in the catalog nor measured. Measure it: planner calibrate --mode device."
         )
-    with_profiles = [path for path in directories if has_profiles(path)]
+    with_profiles = [path for path in directories if any(file.name != DEVICE_FILE for file in path.rglob("*.json"))]
     return gpus[kind], find_profiles(with_profiles, gpus)
-
-
-def has_profiles(directory: Path) -> bool:
-    """The folder holds a profile, not only the device's own file."""
-    return any(file.name != DEVICE_FILE for file in directory.rglob("*.json"))
 
 
 def missing(loaded: Loaded, bench: ValidationBench, kind: str) -> list[str]:

@@ -4,7 +4,6 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,6 @@ from planner.questions.validation.written import (
     Written,
     WrittenActions,
     WrittenBatches,
-    WrittenMemory,
     WrittenRequests,
     WrittenStation,
     impossible_run,
@@ -139,11 +137,18 @@ def encode(recording: Recording) -> dict[str, Any]:
         "deployment": encode_deployment(result.deployment),
         "requests": {model: encode_requests(requests) for model, requests in result.requests.items()},
         "batches": list(map(encode_batches, result.batches)),
-        "loads": list(map(encode_load, result.loads)),
-        "stalls": list(map(encode_stall, result.stalls)),
-        "memory": {name: encode_memory(use) for name, use in result.memory.items()},
+        "loads": [
+            [x.model, x.device, *map(ticks, (x.start_s, x.finish_s)), x.size_bytes, x.ahead] for x in result.loads
+        ],
+        "stalls": [[stall.device, ticks(stall.start_s), ticks(stall.finish_s)] for stall in result.stalls],
+        "memory": {
+            name: {"at": deltas(use.at_s), "used_bytes": use.used_bytes.tolist()} for name, use in result.memory.items()
+        },
         "frames": {name: frames.tolist() for name, frames in result.frames.items()},
-        "stations": {name: encode_station(use) for name, use in result.stations.items()},
+        "stations": {
+            name: {"start": deltas(use.start_s), "took": spans(use.finish_s - use.start_s)}
+            for name, use in result.stations.items()
+        },
         "actions": list(map(encode_actions, recording.actions)),
         "takes": list(map(ticks, recording.takes_s)),
         "held": {name: asdict(held) for name, held in recording.held.items()},
@@ -188,26 +193,6 @@ def encode_batches(batches: Batches) -> dict[str, Any]:
         "count": batches.count.tolist(),
         "aborted": np.flatnonzero(batches.aborted).tolist(),
     }
-
-
-def encode_load(load: Load) -> list[Any]:
-    """One load of weights."""
-    return [load.model, load.device, ticks(load.start_s), ticks(load.finish_s), load.size_bytes, load.ahead]
-
-
-def encode_stall(stall: Stall) -> list[Any]:
-    """One time in which a device could not go on."""
-    return [stall.device, ticks(stall.start_s), ticks(stall.finish_s)]
-
-
-def encode_memory(use: MemoryUse) -> dict[str, Any]:
-    """Memory over time, times as gaps."""
-    return {"at": deltas(use.at_s), "used_bytes": use.used_bytes.tolist()}
-
-
-def encode_station(use: StationUse) -> dict[str, Any]:
-    """Starts as gaps, ends counted from the start."""
-    return {"start": deltas(use.start_s), "took": spans(use.finish_s - use.start_s)}
 
 
 def encode_actions(actions: Actions) -> dict[str, Any]:
@@ -259,9 +244,15 @@ def decode(written: Written) -> Recording:
         seed=written.seed,
         requests={model: decode_requests(requests) for model, requests in written.requests.items()},
         batches=tuple(map(decode_batches, written.batches)),
-        loads=tuple(starmap(decode_load, written.loads)),
-        stalls=tuple(starmap(decode_stall, written.stalls)),
-        memory={name: decode_memory(use) for name, use in written.memory.items()},
+        loads=tuple(
+            Load(model, device, start * TICK_S, finish * TICK_S, size_bytes, ahead)
+            for model, device, start, finish, size_bytes, ahead in written.loads
+        ),
+        stalls=tuple(Stall(device, start * TICK_S, finish * TICK_S) for device, start, finish in written.stalls),
+        memory={
+            name: MemoryUse(summed(use.at) * TICK_S, np.array(use.used_bytes, dtype=np.int64))
+            for name, use in written.memory.items()
+        },
         wall_s=written.wall_s,
         frames={name: np.array(frames, dtype=np.int64) for name, frames in written.frames.items()},
         stations={name: decode_station(use) for name, use in written.stations.items()},
@@ -328,21 +319,6 @@ def decode_batches(written: WrittenBatches) -> Batches:
     aborted = np.zeros(len(start), dtype=bool)
     aborted[list(written.aborted)] = True
     return Batches(written.model, written.device, start * TICK_S, finish * TICK_S, count, aborted)
-
-
-def decode_load(model: str, device: str, start: int, finish: int, size_bytes: int, ahead: bool) -> Load:
-    """One load of weights."""
-    return Load(model, device, start * TICK_S, finish * TICK_S, size_bytes, ahead)
-
-
-def decode_stall(device: str, start: int, finish: int) -> Stall:
-    """One time in which a device could not go on."""
-    return Stall(device, start * TICK_S, finish * TICK_S)
-
-
-def decode_memory(written: WrittenMemory) -> MemoryUse:
-    """Memory over time."""
-    return MemoryUse(summed(written.at) * TICK_S, np.array(written.used_bytes, dtype=np.int64))
 
 
 def decode_station(written: WrittenStation) -> StationUse:

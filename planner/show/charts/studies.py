@@ -310,9 +310,6 @@ def axis_for(output: OutputAnswer, values: Sequence[float], count: int = 4, titl
     """An axis for a figure; long times are labelled in hours."""
     if output.unit == "s" and max(values) >= SHOWN_LONG_S:
         return axis_around(values, lambda time_s: f"{time_s / HOUR_S:g} h", count, title, unit=HOUR_S)
-    return axis_around(values, lambda value: tick(value, output), count, title)
-
-
-def tick(value: float, output: OutputAnswer) -> str:
-    """A figure on an axis: round, so that `$20` will do."""
-    return f"${value:g}" if output.unit in MONEY else number(value, output)
+    return axis_around(
+        values, lambda value: f"${value:g}" if output.unit in MONEY else number(value, output), count, title
+    )

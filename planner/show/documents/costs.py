@@ -25,7 +25,7 @@ def costs_text(costs: ModelCosts, form: Format, screen: Screen) -> str:
     """In the form that is asked for."""
     match form:
         case Format.CSV:
-            return costs_csv(costs)
+            return csv_text(_csv_header(costs.batches), (_csv_row(row, costs.batches) for row in costs.rows))
         case Format.JSON:
             return json.dumps(plain(asdict(costs)), indent=2) + "\n"
         case Format.MD:
@@ -103,11 +103,6 @@ def _benchmarked(costs: ModelCosts) -> list[Column]:
         rows.worked("on", lambda r: r[3], seconds),
         rows.worked("on / off", lambda r: r[3] / r[2], "{:.2f}".format),
     ]
-
-
-def costs_csv(costs: ModelCosts) -> str:
-    """A row for each model, in bytes and seconds; empty where nothing is known."""
-    return csv_text(_csv_header(costs.batches), (_csv_row(row, costs.batches) for row in costs.rows))
 
 
 def _csv_header(batches: Sequence[int]) -> list[str]:

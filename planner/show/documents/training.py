@@ -88,7 +88,9 @@ def brief(plan: TrainingPlan) -> Document:
 
 def in_brief(plan: TrainingPlan) -> list[TrainingOption]:
     """The answers, what nothing beats, evenly from cheap to fast, then the best of each kind of GPU not among these."""
-    ranked = sorted(plan.options, key=lambda o: (not o.fits, not prose.keeps_limits(o), o.cost_usd.mid))
+    ranked = sorted(
+        plan.options, key=lambda o: (not o.fits, not (o.within_deadline and o.within_budget), o.cost_usd.mid)
+    )
     best = [o for o in (plan.cheapest, plan.fastest) if o] or [*prose.nearest(plan).values()]
     shown = [o for o in ranked if o in best]
     shown += spread([o for o in ranked if o.pareto and o not in shown], FEW // 2 - len(shown))

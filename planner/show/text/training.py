@@ -219,11 +219,6 @@ def nothing_fits(plan: TrainingPlan) -> str:
     return f"None fits in memory. Nearest: {who(least)}, {need} on each GPU. {hint}."
 
 
-def keeps_limits(o: TrainingOption) -> bool:
-    """True where deadline and budget are kept at the bad ends of its band."""
-    return o.within_deadline and o.within_budget
-
-
 def at_worst(o: TrainingOption) -> str:
     """`kept`, `late`, `too dear` or `late, too dear`: at the bad ends of its band."""
     return ", ".join(broken_at_worst(o)) or "kept"
@@ -249,7 +244,12 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
     lines = [memory_line(o) for o in detailed]
     lines += speed_lines(shown)
-    lines += [*network_lines(detailed), *interruption_lines(detailed), *starved_lines(plan), *huge_line(shown)]
+    lines += [
+        *dict.fromkeys(network_line(o, o.network_bytes_per_s) for o in detailed if o.network_bytes_per_s),
+        *interruption_lines(detailed),
+        *starved_lines(plan),
+        *huge_line(shown),
+    ]
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
     if plan.prices_as_of:
@@ -307,11 +307,6 @@ def starved_lines(plan: TrainingPlan, by: Sequence[Limit] = (Limit.LOADER, Limit
     if late := sum(o.bottleneck is Limit.STORAGE for o in held):
         lines.append(f"{late} of {options} held by storage (`data.storage`), which more workers do not change.")
     return lines
-
-
-def network_lines(shown: Sequence[TrainingOption]) -> list[str]:
-    """Bandwidth between the machines of options that have several."""
-    return list(dict.fromkeys(network_line(o, o.network_bytes_per_s) for o in shown if o.network_bytes_per_s))
 
 
 def network_line(o: TrainingOption, link: Range) -> str:

@@ -162,7 +162,7 @@ def test_series_rows(key):
     assert profile.latency.x == tuple(2**i for i in range(len(run_ms)))
     assert milliseconds(profile) == pytest.approx(run_ms)
     assert profile.latency_evidence is Evidence.PUBLISHED
-    assert profile.evidence is Evidence.ASSUMED
+    assert profile.load_evidence is Evidence.ASSUMED
 
 
 def test_series_point_above_its_own_percentile_is_doubted():
@@ -283,7 +283,7 @@ def test_a_file_of_ones_own_is_read(tmp_path):
     assert profile.load == LoadTime(0.0001, 6e9)
     assert (profile.latency_cv, profile.pageable_bytes_per_s, profile.busy_w) == (0.02, 3e9, 65)
     assert profile.doubts == ("One run.",)
-    assert profile.evidence is Evidence.MEASURED
+    assert {profile.latency_evidence, profile.memory_evidence, profile.load_evidence} == {Evidence.MEASURED}
 
 
 def test_the_first_directory_wins_and_the_shipped_come_last(tmp_path):

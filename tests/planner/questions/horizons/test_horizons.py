@@ -82,7 +82,7 @@ def factors_of(given: Loaded, calendar: CalendarSpec) -> Floats:
 
 def follow(policy: Autoscaling, load: Floats, slot_s: float, **taken: object) -> FleetTimeline:
     """Machines over time under an autoscaler."""
-    return timeline(followed(policy, load, slot_s), policy.start_s, **taken)  # type: ignore[arg-type]
+    return timeline(followed(policy, load, slot_s), policy.boot_s + policy.load_s, **taken)  # type: ignore[arg-type]
 
 
 def asked(calendar: CalendarSpec) -> Loaded:
@@ -308,7 +308,7 @@ def test_a_base_below_machines_that_follow_the_load_is_as_if_the_autoscaler_kept
 ) -> None:
     policy = replace(POLICY, target_utilization=target, scale_down_delay_s=120.0)
     erlangs = np.array(load)
-    above = timeline(followed(policy, erlangs, 60.0).beyond(machines), policy.start_s)
+    above = timeline(followed(policy, erlangs, 60.0).beyond(machines), policy.boot_s + policy.load_s)
     whole = follow(replace(policy, machines_min=machines), erlangs, 60.0)
     moments = np.linspace(0.0, whole.duration_s, 997, endpoint=False)
     for rows in ("paid", "ready"):
