@@ -13,6 +13,7 @@ from calibrate.library.memory import room_of_counts
 from calibrate.library.possible import check
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points, sources
+from simulator.grouping import grouped
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.hardware import GPU, device_option
 from simulator.world.model import Layer
@@ -157,9 +158,7 @@ def _sources(key: tuple[str, ...], found: Sequence[PublishedPoint]) -> Sources:
 
 
 def _series(found: Sequence[PublishedPoint]) -> PublishedSeries:
-    by_batch: dict[int, list[float]] = {}
-    for point in found:
-        by_batch.setdefault(point.batch or 0, []).append(point.latency_s)
+    by_batch = grouped((point.batch or 0, point.latency_s) for point in found)
     ids = sorted({point.source for point in found})
     return PublishedSeries(
         source="; ".join(sources()[id].title for id in ids),

@@ -12,6 +12,7 @@ from time import perf_counter, sleep
 from calibrate.serving.resident import Weights
 from calibrate.serving.served import ASKED, FOLLOW, WAKE, Actions, Notes, ServeError
 from simulator.clock.serving import Clock, Driver, ServingGpu, Steps, size_bytes
+from simulator.grouping import grouped
 from simulator.rules.queues import Queue, Stage
 from simulator.world.deployment import Deployment, Service
 from simulator.world.model import Layer
@@ -68,9 +69,7 @@ class RealGpu(ServingGpu):
 
     def evict(self, keys: Sequence[str]) -> None:
         """Free layers at once; an action for each model that is the first to use some of them."""
-        by_model: dict[str, list[str]] = {}
-        for key in keys:
-            by_model.setdefault(self.users[key][0].stage.model, []).append(key)
+        by_model = grouped((self.users[key][0].stage.model, key) for key in keys)
         for model, mine in by_model.items():
             start_s = self.clock.now
             super().evict(mine)

@@ -21,7 +21,6 @@ from calibrate.serving.served import HeldMemory, Served, ServeError, joined
 from simulator.clock.records import Batches, MemoryUse, SimulationResult
 from simulator.rules.queues import Log
 from simulator.world.deployment import Deployment
-from simulator.world.hardware import Device as Gpu
 
 HEAD_START_S = 0.1
 """From the moment all are ready to arrival 0, so that each learns of it before."""
@@ -131,11 +130,7 @@ def _lost(job: ServingJob, ended_s: float, why: str) -> Served:
         memory={gpu.id: MemoryUse(np.zeros(1), np.full(1, gpu.context_bytes))},
         wall_s=ended_s,
     )
-    return Served(result=result, actions=(), held={gpu.id: _unseen(gpu)}, stopped=why)
-
-
-def _unseen(gpu: Gpu) -> HeldMemory:
-    return HeldMemory(
+    unseen = HeldMemory(
         limit_bytes=gpu.memory_bytes,
         counted_peak_bytes=gpu.context_bytes,
         workspace_bytes={},
@@ -143,6 +138,7 @@ def _unseen(gpu: Gpu) -> HeldMemory:
         allocated_peak_bytes=None,
         context_bytes=None,
     )
+    return Served(result=result, actions=(), held={gpu.id: unseen}, stopped=why)
 
 
 # In the process

@@ -23,6 +23,7 @@ from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sessions.spread import SessionLevels, SessionTimes, Spread, spread_of
 from calibrate.sweep.assemble import BROKEN, broken, read, write_file
 from simulator.errors import InputError
+from simulator.grouping import grouped
 
 APART_REMEDY = "find what else ran there, and measure again on a quiet device"
 AGREE = 1.25
@@ -257,9 +258,9 @@ def _demand_agreeing(sessions: Sequence[Session], levels: Sequence[float]) -> di
     """What may differ and does; InputError where the figures differ with it."""
     found: dict[str, Sequence[str]] = {}
     for key in MAY_DIFFER:
-        of_value: dict[str, list[float]] = {}
-        for session, level in zip(sessions, levels, strict=True):
-            of_value.setdefault(str(session.provenance.get(key)), []).append(level)
+        of_value = grouped(
+            (str(session.provenance.get(key)), level) for session, level in zip(sessions, levels, strict=True)
+        )
         typical = {value: geometric_mean(seen) for value, seen in of_value.items()}
         apart = max(typical.values()) / min(typical.values())
         if apart > AGREE:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from math import exp, expm1, log, sqrt
 from statistics import fmean
 
+from simulator.grouping import grouped
+
 LEVELS = ("sessions", "gpus", "hosts")
 """Innermost first."""
 
@@ -106,20 +108,17 @@ class Member:
 
 def _variances(sessions: Sequence[SessionTimes], batches: Sequence[int]) -> dict[str, float]:
     """Variance of the logarithm by level, without what the level within explains."""
-    places: dict[tuple[Hashable, ...], list[Member]] = {}
-    for one in sessions:
-        for batch in batches:
-            member = Member(log(one.mean_s[batch]), one.cv[batch] ** 2)
-            places.setdefault((batch, one.host, one.gpu), []).append(member)
+    places: dict[tuple[Hashable, ...], list[Member]] = grouped(
+        ((batch, one.host, one.gpu), Member(log(one.mean_s[batch]), one.cv[batch] ** 2))
+        for one in sessions
+        for batch in batches
+    )
     found: dict[str, float] = {}
     for level in LEVELS:
         variance = _between(list(places.values()))
         if variance is not None:
             found[level] = variance
-        above: dict[tuple[Hashable, ...], list[Member]] = {}
-        for place, members in places.items():
-            above.setdefault(place[:-1], []).append(_together(members, variance or 0.0))
-        places = above
+        places = grouped((place[:-1], _together(members, variance or 0.0)) for place, members in places.items())
     return found
 
 

@@ -16,6 +16,7 @@ from calibrate.io.points import PointOutcome, Settings, Status, What
 from calibrate.library.lookup import DEVICE_FILE, profile_file
 from calibrate.library.reading import DEVICE_SCHEMA, SCHEMA
 from calibrate.sweep.journal import Header, JournalError
+from simulator.grouping import grouped
 
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors that reading a damaged file raises."""
@@ -52,11 +53,8 @@ def file_name(m: Measured) -> str:
 
 
 def _by_model(outcomes: Sequence[PointOutcome]) -> dict[tuple[str, Settings], list[PointOutcome]]:
-    found: dict[tuple[str, Settings], list[PointOutcome]] = {}
-    for outcome in outcomes:
-        if outcome.point.what is not What.PROBE:
-            found.setdefault((outcome.point.model, outcome.point.settings), []).append(outcome)
-    return found
+    of_models = [outcome for outcome in outcomes if outcome.point.what is not What.PROBE]
+    return grouped(((outcome.point.model, outcome.point.settings), outcome) for outcome in of_models)
 
 
 def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:

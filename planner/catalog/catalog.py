@@ -26,6 +26,7 @@ from planner.model.choices import PriceKind
 from planner.model.statement import Code, Statement
 from planner.units.reading import HOURS_PER_YEAR, perhaps
 from simulator.errors import InputError
+from simulator.grouping import grouped
 from simulator.world.hardware import GPU
 
 K = TypeVar("K")
@@ -111,9 +112,7 @@ def _as_asked_since(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
 
     Who plans with what was asked two years ago cannot buy at it.
     """
-    alike: dict[tuple[str, str, int], list[Instance]] = {}
-    for one in known.values():
-        alike.setdefault((one.provider, one.gpu, one.gpu_count), []).append(one)
+    alike = grouped(((one.provider, one.gpu, one.gpu_count), one) for one in known.values())
     return {
         key: replace(
             one,

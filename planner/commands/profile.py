@@ -57,7 +57,8 @@ def profile(
     from planner.show.charts.kit.png import FORMS, draw
     from planner.show.charts.profiling import anatomy as charts
     from planner.show.charts.profiling import title
-    from planner.show.text.profiling import render
+    from planner.show.forms import written
+    from planner.show.text.profiling import as_json, document
     from planner.units.writing import stdout_screen
 
     check_plot(picture, FORMS)
@@ -74,7 +75,7 @@ def profile(
         catalog=catalog,
         profiles=profiles,
     )
-    emit(render(anatomy, form, stdout_screen()))
+    emit(written(anatomy, document, form, stdout_screen(), as_json))
     if picture:
         draw(picture, charts(anatomy), title(anatomy))
         note(f"Wrote {picture}.")

@@ -11,6 +11,7 @@ from planner.show.document import Block, Changes, Document, Rows, Section, Table
 from planner.show.forms import written
 from planner.units.writing import Format, Screen, counted, decimals, dollars, names, percent, share
 from planner.words.statements import note, warning_line
+from simulator.grouping import grouped
 
 SHOWN = 24
 """Rows of a table; `--format json` has all."""
@@ -174,10 +175,8 @@ def attribute(name: str) -> str:
 
 def lines_of(changes: Sequence[Difference]) -> list[tuple[str, str]]:
     """One line for each thing that changed, all that changed of it in one."""
-    grouped: dict[tuple[str, Sign], list[Difference]] = {}
-    for change in changes:
-        grouped.setdefault((change.what, change.sign), []).append(change)
-    return [(sign, what + tail(sign, group)) for (what, sign), group in grouped.items()]
+    alike = grouped(((change.what, change.sign), change) for change in changes)
+    return [(sign, what + tail(sign, group)) for (what, sign), group in alike.items()]
 
 
 def tail(sign: Sign, group: Sequence[Difference]) -> str:
@@ -286,11 +285,6 @@ def counts(diff: Diff, name: str) -> str:
 
 
 # Other prices
-
-
-def render_reprice(repriced: Repriced, form: Format, screen: Screen) -> str:
-    """What other prices change, in one of the formats."""
-    return written(repriced, reprice_document, form, screen)
 
 
 def reprice_document(repriced: Repriced) -> Document:

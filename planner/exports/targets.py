@@ -15,6 +15,7 @@ from planner.model.plan import Plan
 from planner.units.reading import did_you_mean
 from planner.words.candidates import candidate_name
 from simulator.errors import InputError
+from simulator.grouping import grouped
 
 Files = dict[str, str]
 Fleet = Sequence[Machine]
@@ -147,10 +148,11 @@ def repositories(plan: Plan, fleet: Fleet, under: str) -> Files:
 def by_machine(plan: Plan, fleet: Fleet) -> Files:
     """SLOs and script where each machine is an endpoint of its own."""
     folders = file_names(machine.name for machine in fleet)
-    routes: dict[str, list[Route]] = {}
-    for machine in fleet:
-        for served in machine.served:
-            routes.setdefault(served.model.name, []).append(Route(folders[machine.name], served.share))
+    routes = grouped(
+        (served.model.name, Route(folders[machine.name], served.share))
+        for machine in fleet
+        for served in machine.served
+    )
     known = "http://localhost:8000" if len(fleet) == 1 else ""
     return checked_by(plan, dict.fromkeys(folders.values(), known), triton.folders_of(plan), routes)
 

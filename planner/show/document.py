@@ -6,7 +6,7 @@ shown nowhere: so whoever makes a document asks for nothing first.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -29,6 +29,8 @@ EVERYWHERE = frozenset(View)
 TERMINAL = frozenset({View.TERMINAL})
 PAGE = frozenset({View.PAGE})
 TEXT = EVERYWHERE - PAGE
+MORE_IN_JSON = "... and {} more in the JSON."
+MORE_WITH_V = "{} more with -v."
 
 
 class Tone(StrEnum):
@@ -228,8 +230,8 @@ class Items(Block):
     """On a terminal; Markdown and pages always have them."""
     shown: int | None = None
     """Most of them on a terminal."""
-    rest: str = ""
-    """The line for those that are left out."""
+    rest: str = MORE_IN_JSON
+    """The line for those that are left out, `{}` their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +255,8 @@ class Table(Block):
     """Rows that stand out."""
     shown: int | None = None
     """Most rows on a terminal."""
-    rest: str = ""
-    """The line for those that are left out."""
+    rest: str = MORE_IN_JSON
+    """The line for those that are left out, `{}` their number."""
     stacked: bool = False
     """On a narrow page each row becomes a block: for sentences, and for more columns than anybody scrolls through."""
 
@@ -368,6 +370,12 @@ class Document:
     sections: Sequence[Section] = ()
     first_page: Sequence[Section] = ()
     """In print, what follows the lead on a page of its own before the sections; they say all of it too."""
+
+
+def explanation(name: str, headline: str, lists: Mapping[str, Sequence[str]], lead: Iterable[str] = ()) -> Document:
+    """A document of sentences alone, in lists under their titles."""
+    sections = [Section(title, [Items(texts)]) for title, texts in lists.items()]
+    return Document(name=name, headline=headline, lead=[*map(Text, lead)], sections=sections)
 
 
 def visible(blocks: Iterable[Block], view: View) -> list[Block]:

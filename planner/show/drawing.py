@@ -6,6 +6,7 @@ from planner.model.plan import ModelAnswer, StageAnswer
 from planner.show.charts.kit.axes import ChartAxis
 from planner.show.charts.kit.blocks import Box, FigureGrid, Graph, Label, Line, Mark
 from planner.units.writing import percent, seconds, share
+from simulator.grouping import grouped
 
 WIDE, HIGH = 0.42, 0.46
 """Half of a box; its place is one unit wide and high."""
@@ -47,9 +48,7 @@ def places_of(stages: Sequence[StageAnswer]) -> dict[str, tuple[float, float]]:
             depth[name] = 1 + max(map(column, by_name[name].after), default=-1)
         return depth[name]
 
-    columns: dict[int, list[str]] = {}
-    for stage in stages:
-        columns.setdefault(column(stage.name), []).append(stage.name)
+    columns = grouped((column(stage.name), stage.name) for stage in stages)
     most = max(map(len, columns.values()))
     return {
         name: (float(number), most - 1 - (row + (most - len(names)) / 2))

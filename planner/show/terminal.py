@@ -62,7 +62,7 @@ def section_lines(section: Section, screen: Screen) -> Iterator[str]:
     """An empty line, the title, and what is in it."""
     if section.tone is not Tone.PLAIN:
         plain = Screen(screen.width)
-        for line in section_lines(untoned(section), plain):
+        for line in section_lines(replace(section, tone=Tone.PLAIN), plain):
             yield toned(line, section.tone, screen)
         return
     if not all(isinstance(block, Section) for block in section.blocks):
@@ -71,11 +71,6 @@ def section_lines(section: Section, screen: Screen) -> Iterator[str]:
             yield screen.bold(section.title)
     for block in section.blocks:
         yield from block_lines(block, screen)
-
-
-def untoned(section: Section) -> Section:
-    """The same without its tone."""
-    return Section(section.title, section.blocks, titled=section.titled)
 
 
 def toned(line: str, tone: Tone, screen: Screen) -> str:
@@ -98,7 +93,7 @@ def item_lines(items: Items, screen: Screen) -> Iterator[str]:
     for text in items.texts[: items.shown]:
         yield from screen.wrap(f"{bullet}{text}", MARGIN, 2)
     if items.shown is not None and len(items.texts) > items.shown:
-        yield from screen.wrap(items.rest, MARGIN)
+        yield from screen.wrap(items.rest.format(len(items.texts) - items.shown), MARGIN)
 
 
 def table_lines(table: Table, screen: Screen) -> Iterator[str]:
@@ -111,7 +106,7 @@ def table_lines(table: Table, screen: Screen) -> Iterator[str]:
     yield from screen.wrap(alike, MARGIN)
     yield from source_lines(sources, screen, MARGIN)
     if table.shown is not None and len(columns[0].cells) > table.shown:
-        yield from screen.wrap(table.rest, MARGIN)
+        yield from screen.wrap(table.rest.format(len(columns[0].cells) - table.shown), MARGIN)
 
 
 def numbered(columns: Sequence[Column], width: int) -> tuple[list[Column], list[str]]:

@@ -10,6 +10,7 @@ from planner.model.statement import Code, Statement
 from planner.units.reading import written_duration
 from planner.units.writing import dollars, exact, gigabytes, names, share, span_usd
 from planner.words.candidates import gpus_name, subject_name
+from simulator.grouping import grouped
 
 UNITS: dict[str, Callable[[float], str]] = {
     "n": lambda value: f"{value:,.0f}",
@@ -306,9 +307,7 @@ def rejection_line(no: Rejection) -> str:
 
 def rejection_lines(rejected: Sequence[Rejection]) -> list[str]:
     """The same, with one line for all that are rejected alike."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for no in rejected:
-        alike.setdefault((rejection_reason(no), rejection_remedy(no)), []).append(subject_name(no.subject))
+    alike = grouped(((rejection_reason(no), rejection_remedy(no)), subject_name(no.subject)) for no in rejected)
     return [f"{names(subjects)}: {reason}. Remedy: {remedy}." for (reason, remedy), subjects in alike.items()]
 
 

@@ -27,13 +27,14 @@ def reprice(
     form: FormNoCsv = Format.TABLE,
 ) -> None:
     """Say what a plan costs at other prices, not simulated again."""
-    from planner.compare.report import render_reprice
+    from planner.compare.report import reprice_document
     from planner.io.store import check_target
+    from planner.show.forms import written
 
     if out:
         check_target(out)
     new, changes = answering.reprice(plan, prices, kind)
-    emit(render_reprice(changes, form, stdout_screen()))
+    emit(written(changes, reprice_document, form, stdout_screen()))
     if out:
         answering.write_plan(new, out)
         note(f"Plan kept in {out}. What differs: planner diff {plan} {out}")

@@ -44,7 +44,7 @@ def profile_of(
     gpu = gpus[facts["gpu"]]
     times_s = {batch: point.latency_s for batch, point in points.items()}
     doubts = doubts_of(facts, known, gpu, times_s, _named(read))
-    spread = _spread(points.values())
+    spread = max((point.spread for point in points.values() if point.spread is not None), default=None)
     profile = {
         "schema": SCHEMA,
         "model": _name(facts),
@@ -66,11 +66,6 @@ def profile_of(
         "doubts": _once(*(file.measurements.doubts for file in read), doubts),
     }
     return {key: value for key, value in profile.items() if value is not None}
-
-
-def _spread(points: Iterable[ToolMeasurement]) -> float | None:
-    """The largest between runs of any batch; None where no file says one."""
-    return max((point.spread for point in points if point.spread is not None), default=None)
 
 
 def _assumptions(read: Sequence[MeasuredFile], memory: "BatchMemory", spread: float | None) -> list[str]:

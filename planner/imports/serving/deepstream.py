@@ -118,7 +118,7 @@ def read(documents: Sequence[Part]) -> Found:
         raise InputError(f"{document.path}: runs no model: {why}. Name the file of an application that does.")
     names = distinct_names([bare_name(model.file) for model in models])
     named = dict(zip(names, models, strict=True))
-    wait_s = _wait_s(on["streammux"]) if "streammux" in on else 0.0
+    wait_s = (on["streammux"].at("batched-push-timeout").number(-1) or 0.0) / 1e6 if "streammux" in on else 0.0
     return Found(
         path=document.path,
         name=document.path.stem,
@@ -128,11 +128,6 @@ def read(documents: Sequence[Part]) -> Found:
         left_out=tuple(_left_out(groups, on)),
         warnings=tuple(_warnings(named)),
     )
-
-
-def _wait_s(muxer: Part) -> float:
-    """Longest that frames wait for others of their batch."""
-    return (muxer.at("batched-push-timeout").number(-1) or 0.0) / 1e6
 
 
 def _inferences(on: Mapping[str, Part]) -> Iterator[Part]:

@@ -13,6 +13,7 @@ from planner.placing.duty import Portion
 from planner.placing.fleets import Fleet
 from planner.placing.packing.packed import Placed, portions_of
 from planner.search.simulation import AsPlanned
+from simulator.grouping import grouped
 from simulator.world.profile import WeightSource
 
 SETS_MAX = 20_000
@@ -81,9 +82,9 @@ def alike(planned: AsPlanned) -> list[list[str]]:
         slots = [device.slot for device in placed.devices]
         share = round(placed.portion.share, 6)
         work[placed.devices[0].host].append((sized.model, share, placed.batch_size_max, *slots))
-    groups: dict[object, list[str]] = {}
-    for host, replicas in work.items():
-        groups.setdefault((planned.place_of(host), tuple(sorted(replicas, key=str))), []).append(host)
+    groups = grouped(
+        ((planned.place_of(host), tuple(sorted(replicas, key=str))), host) for host, replicas in work.items()
+    )
     return list(groups.values())
 
 

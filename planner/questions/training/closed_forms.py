@@ -11,6 +11,7 @@ from statistics import median
 import numpy as np
 
 from planner.model.ranges import Range, ranged
+from simulator.grouping import grouped
 
 SECONDS_PER_YEAR = 365.25 * 86_400
 SECONDS_PER_DAY = 86_400
@@ -175,9 +176,7 @@ def epoch_law(points: Sequence[tuple[float, float]]) -> EpochLaw:
 
     35 epochs at 3,200 and 77 at 57,344 (MLPerf Training v4.0): least 32.5, critical 41,920.
     """
-    by_batch: dict[float, list[float]] = {}
-    for batch, epochs in points:
-        by_batch.setdefault(batch, []).append(epochs)
+    by_batch = grouped(points)
     means = {batch: sum(epochs) / len(epochs) for batch, epochs in by_batch.items()}
     spread = _spread_of_seeds(by_batch, means)
     least, slope = _line_of_shares(means)

@@ -25,6 +25,7 @@ from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, OtherCosts
 from planner.questions.validation.speed import RehearsedSpeed, of_actions, of_size, overhead, rehearsed
 from planner.questions.validation.takes import take_of
+from simulator.grouping import grouped
 from simulator.world.workload import Floats
 
 SPREAD_OVER_STATED = 1.5
@@ -83,10 +84,8 @@ def likely(causes: Sequence[Cause]) -> Cause | None:
 
 def timings(recording: Recording, speeds: Sequence[RehearsedSpeed]) -> tuple[Timing, ...]:
     """Every kind of action that takes time, by model."""
-    groups: dict[tuple[str, str], list[Actions]] = {}
-    for actions in recording.actions:
-        if len(actions.start_s) and actions.expected_s.sum() > 0:
-            groups.setdefault((actions.kind, actions.model), []).append(actions)
+    timed = [actions for actions in recording.actions if len(actions.start_s) and actions.expected_s.sum() > 0]
+    groups = grouped(((actions.kind, actions.model), actions) for actions in timed)
     return tuple(timing(recording, actions, speeds) for actions in groups.values())
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from calibrate.serving.served import FOLLOW, WAKE, Actions, launches, overlap_s
 from planner.questions.validation.recording import Recording
+from simulator.grouping import grouped
 from simulator.rules.queues import Delays
 from simulator.world.workload import Floats
 
@@ -138,7 +139,7 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
 def spread_of(actions: Sequence[TimedAction]) -> dict[str, tuple[float, ...]]:
     """Times of single actions over the mean of their kind and rehearsal, by model or stage, the least first."""
     factors: dict[str, list[float]] = {}
-    for group in grouped(actions):
+    for group in alike(actions):
         mean_s = fmean(action.actual_s for action in group)
         factors.setdefault(group[0].model, []).extend(action.actual_s / mean_s for action in group)
     return {name: thinned(sorted(found)) for name, found in factors.items()}
@@ -223,12 +224,9 @@ def often_seen(runs: Sequence[TimedAction]) -> set[KindOfBatch]:
     return {kind for kind in kinds if all(seen[number, kind] >= SEEN_MIN for number in numbers)}
 
 
-def grouped(actions: Sequence[TimedAction]) -> list[list[TimedAction]]:
+def alike(actions: Sequence[TimedAction]) -> list[list[TimedAction]]:
     """Actions by rehearsal and kind."""
-    groups: dict[tuple[int, KindOfBatch], list[TimedAction]] = {}
-    for action in actions:
-        groups.setdefault((action.rehearsal, action.kind), []).append(action)
-    return list(groups.values())
+    return list(grouped(((action.rehearsal, action.kind), action) for action in actions).values())
 
 
 # Ratios
@@ -236,11 +234,10 @@ def grouped(actions: Sequence[TimedAction]) -> list[list[TimedAction]]:
 
 def usual_ratios(actions: Sequence[TimedAction]) -> dict[KindOfBatch, float]:
     """Time of all actions of a kind over that expected of them, the mean of the rehearsals."""
-    ratios: dict[KindOfBatch, list[float]] = {}
-    for group in grouped(actions):
-        actual_s = sum(action.actual_s for action in group)
-        expected_s = sum(action.expected_s for action in group)
-        ratios.setdefault(group[0].kind, []).append(actual_s / expected_s)
+    ratios = grouped(
+        (group[0].kind, sum(action.actual_s for action in group) / sum(action.expected_s for action in group))
+        for group in alike(actions)
+    )
     return {kind: fmean(found) for kind, found in ratios.items()}
 
 
@@ -269,7 +266,7 @@ def level(actions: Sequence[TimedAction], number: int) -> float | None:
 def pooled_cv(actions: Sequence[TimedAction]) -> float:
     """Spread of ratios around the mean of their kind and rehearsal; 0 where there is one of each only."""
     squares, freedom = 0.0, 0
-    for group in grouped(actions):
+    for group in alike(actions):
         ratios = [action.ratio for action in group]
         mean = fmean(ratios)
         freedom += len(ratios) - 1
@@ -298,10 +295,8 @@ def drift_of(actions: Sequence[TimedAction]) -> float:
 
 def in_order(actions: Sequence[TimedAction]) -> list[list[TimedAction]]:
     """Actions of each rehearsal, by the time they began."""
-    rehearsals: dict[int, list[TimedAction]] = {}
-    for action in sorted(actions, key=lambda action: (action.rehearsal, action.start_s)):
-        rehearsals.setdefault(action.rehearsal, []).append(action)
-    return list(rehearsals.values())
+    ordered = sorted(actions, key=lambda action: (action.rehearsal, action.start_s))
+    return list(grouped((action.rehearsal, action) for action in ordered).values())
 
 
 def halves(actions: list[TimedAction]) -> tuple[list[TimedAction], list[TimedAction]]:
@@ -343,7 +338,7 @@ def companies(rehearsals: Sequence[Sequence[Actions]]) -> dict[str, Company]:
 
 def steepness(runs: Sequence[TimedAction], processes: int) -> float:
     """The slowdown of one device."""
-    groups = grouped(runs)
+    groups = alike(runs)
     overlaps = [np.array([action.overlap for action in group]) for group in groups]
     ratios = [np.array([action.ratio for action in group]) for group in groups]
     centred = np.concatenate([values - fmean(values) for values in overlaps])

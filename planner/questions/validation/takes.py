@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibrate.serving.served import Actions, HeldMemory, Served, in_a_row
 from simulator.clock.records import SimulationResult
+from simulator.grouping import grouped
 from simulator.world.workload import Demand, Floats
 
 T = TypeVar("T")
@@ -124,10 +125,7 @@ def actions_joined(parts: Iterable[Actions]) -> tuple[Actions, ...]:
 
 def alike(parts: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
     """Those with the same key, in their order."""
-    groups: dict[object, list[T]] = {}
-    for part in parts:
-        groups.setdefault(key(part), []).append(part)
-    return list(groups.values())
+    return list(grouped((key(part), part) for part in parts).values())
 
 
 def served_in_sequence(takes: Sequence[Served]) -> Served:

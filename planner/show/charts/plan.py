@@ -29,6 +29,7 @@ from planner.show.text.plan import latency_left, tilde
 from planner.show.text.reasons import outlooks_title
 from planner.units.writing import counted, dollars, gigabytes, ranges, seconds, share, span_usd
 from planner.words.candidates import candidate_name
+from simulator.grouping import grouped
 
 WIDE, THIN = (0.15, 0.85), (0.43, 0.57)
 """Lower and upper edge of a bar in its row."""
@@ -44,9 +45,7 @@ def fleet(answer: Recommendation | Simulation) -> Iterator[GpuGroups]:
     """What runs where: GPUs of one kind that hold the same models are drawn once."""
     held = [name for gpu in answer.gpus for name in gpu.models]
     colours = {name: colour(i) for i, name in enumerate(dict.fromkeys([*(m.name for m in answer.models), *held]))}
-    alike: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for i, gpu in enumerate(answer.gpus):
-        alike.setdefault((gpu.kind, gpu.models), []).append(i)
+    alike = grouped(((gpu.kind, gpu.models), i) for i, gpu in enumerate(answer.gpus))
     yield GpuGroups([group([answer.gpus[i] for i in places], places, colours) for places in alike.values()])
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isfinite
 
 from planner.model.choices import PriceKind
-from planner.model.plan import Bottleneck, ModelAnswer, Plan, Recommendation
+from planner.model.plan import ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code, Statement
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.plan import NO_GPU_NEEDED, PRICE_TITLES, kind_columns, kind_notes, without_gpu
@@ -18,6 +18,7 @@ from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines
 from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
 from planner.words.statements import assumption, warning
+from simulator.grouping import grouped
 
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN = 2
@@ -166,9 +167,7 @@ def tf32_off(assumed: Sequence[Statement]) -> list[str]:
 
 def limits(best: Recommendation) -> str:
     """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`"""
-    by: dict[Bottleneck, list[ModelAnswer]] = {}
-    for m in best.models:
-        by.setdefault(m.bottleneck, []).append(m)
+    by = grouped((m.bottleneck, m) for m in best.models)
     most, *others = sorted(by.values(), key=lambda those: -len(those))
     rest = [f"of {names([m.name for m in those])} {gives_way(those, '')}" for those in others]
     speeds = ", predicted speeds at their slow ends" if best.predicted else ""

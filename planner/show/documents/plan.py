@@ -88,7 +88,9 @@ def document(plan: Plan) -> Document:
             replay.where(best),
             Section("What it costs", cost(plan), id="cost", link="Cost", views=PAGE),
             Section("Measure this next", measurements, id="measure", views=PAGE),
-            *replay.sections(best, plan.policies, AT, [limits(best)]),
+            *replay.sections(
+                best, plan.policies, AT, [Section(BINDING, [Items(bindings(best))], folded=True, views=PAGE)]
+            ),
             *pipelines.sections(best, AT),
             Section("Each kind of GPU alone", by_gpu(plan), id="kinds", link="Kinds"),
             Section("How long requests take", [DrawnCharts(lambda: latency(plan))], id="latency", link="Latency"),
@@ -160,12 +162,6 @@ def bill(best: Recommendation) -> list[Block]:
         return []
     rows = Rows.at(f"{AT}instances", best.instances)
 
-    def sum_usd(one: Instances) -> float:
-        return one.paid * one.usd_per_hour
-
-    def month_usd(one: Instances) -> float:
-        return sum_usd(one) * HOURS_PER_MONTH
-
     hourly = money(best.cost_usd_per_hour, f"{AT}cost_usd_per_hour")
     monthly = money(best.cost_usd_per_month, f"{AT}cost_usd_per_month")
     count = Cell(str(sum(one.count for one in best.instances)))
@@ -177,9 +173,9 @@ def bill(best: Recommendation) -> list[Block]:
         *spares(best),
         rows.shown("$/h each", "usd_per_hour", dollars),
         rows.words("price as of", lambda one: one.price_as_of or "-"),
-        rows.worked("$/h", sum_usd, dollars, total=hourly),
+        rows.worked("$/h", lambda one: one.paid * one.usd_per_hour, dollars, total=hourly),
         rows.figures("hours", lambda _: f"{HOURS_PER_MONTH:g}", value=lambda _: HOURS_PER_MONTH),
-        rows.worked("$/month", month_usd, dollars, total=monthly),
+        rows.worked("$/month", lambda one: one.paid * one.usd_per_hour * HOURS_PER_MONTH, dollars, total=monthly),
     ]
     return [Table(columns, stacked=True), Text(NOT_PRICED, Tone.NOTE)]
 
@@ -188,11 +184,6 @@ def spares(best: Recommendation) -> Iterator[Column]:
     """Machines that stand ready, where there are any."""
     if any(one.spares for one in best.instances):
         yield Rows.at(f"{AT}instances", best.instances).shown("spares", "spares")
-
-
-def limits(best: Recommendation) -> Section:
-    """The limit of each model, folded."""
-    return Section(BINDING, [Items(bindings(best))], folded=True, views=PAGE)
 
 
 def latency(plan: Plan) -> Iterator[Block]:
@@ -324,8 +315,7 @@ def others(plan: Plan) -> list[Block]:
         Column("slowest p99", [slowest(o) for o in plan.alternatives]),
         rows.figures("power", lambda o: f"{o.power_w:.0f} W", "power_w", page_only=True),
     ]
-    rest = f"... and {len(plan.alternatives) - reasons.OTHERS_SHOWN} more in the JSON."
-    return [Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest, stacked=True)]
+    return [Table(columns, shown=reasons.OTHERS_SHOWN, stacked=True)]
 
 
 def slowest(answer: Recommendation) -> Cell:
@@ -383,8 +373,7 @@ def depends(plan: Plan) -> list[Block]:
 def evidence(plan: Plan) -> list[Block]:
     """Predictions, warnings and assumptions."""
     assumptions = reasons.assumption_lines(plan.assumptions)
-    rest = f"... and {len(assumptions) - reasons.OTHERS_SHOWN} more in `planner explain`."
-    most = Items(assumptions, shown=reasons.OTHERS_SHOWN, rest=rest)
+    most = Items(assumptions, shown=reasons.OTHERS_SHOWN, rest="... and {} more in `planner explain`.")
     predictions = [Items(reasons.predicted(plan), views=TEXT), Table(prediction_columns(plan), views=PAGE)]
     return [
         Section(reasons.PREDICTED, predictions),

@@ -80,11 +80,10 @@ def sections(
     table = Table(model_columns(models, gpus, policies, at, short=short), missed, stacked=True)
     notes = Text(MODELS_NOTE if models else "", Tone.NOTE, views=PAGE)
     bars = DrawnCharts(lambda: room(models) if models else ())
-    rest = f"... and {len(gpus) - GPUS_SHOWN} more in the JSON."
     gpu_note = Text(GPUS_NOTE if gpus else "", Tone.NOTE, views=PAGE)
     return (
         Section("Models", [bars, table, notes, *more], id="models"),
-        Section("GPUs", [Table(gpu_columns(gpus, at), shown=GPUS_SHOWN, rest=rest, stacked=True), gpu_note], id="gpus"),
+        Section("GPUs", [Table(gpu_columns(gpus, at), shown=GPUS_SHOWN, stacked=True), gpu_note], id="gpus"),
     )
 
 

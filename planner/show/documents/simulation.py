@@ -1,7 +1,7 @@
 """Simulations as documents: the same tables as of a plan, for a deployment one named oneself."""
 
 from planner.model.simulation import Simulation
-from planner.show.document import Cell, Document, Items, Section, Stat, Stats, Text, Tone
+from planner.show.document import MORE_WITH_V, Cell, Document, Items, Section, Stat, Stats, Text, Tone
 from planner.show.documents import pipelines, replay
 from planner.show.text.plan import simulation_headline, sure_of
 from planner.show.text.reasons import assumption_lines, warning_texts
@@ -18,7 +18,6 @@ def brief(run: Simulation) -> Document:
 def document(run: Simulation, assumptions_shown: int | None = None) -> Document:
     """A simulation."""
     assumptions = assumption_lines(run.assumptions)
-    rest = f"{len(assumptions) - (assumptions_shown or 0)} more with -v."
     cost = run.cost_usd_per_hour
     price = [] if cost is None else [Stat("cost", Cell(f"{dollars(cost)}/h", cost, "cost_usd_per_hour"))]
     return Document(
@@ -30,6 +29,6 @@ def document(run: Simulation, assumptions_shown: int | None = None) -> Document:
             *replay.sections(run, run.policies, "", short=assumptions_shown is not None),
             *pipelines.sections(run, ""),
             Section("Warnings", [Items(warning_texts(run.warnings))], id="warnings", tone=Tone.WARN),
-            Section("Assumptions", [Items(assumptions, shown=assumptions_shown, rest=rest)], id="assumptions"),
+            Section("Assumptions", [Items(assumptions, shown=assumptions_shown, rest=MORE_WITH_V)], id="assumptions"),
         ],
     )

@@ -39,6 +39,7 @@ from planner.units.writing import counted
 
 ROWS_SHOWN = 60
 """Of a table on a terminal that one still reads; the rest is in the files."""
+REST = "... and {} more: results.csv of the study's folder and `planner report` have all."
 PAGE_ROWS = 2000
 """Of a page's table: a page stays below 1 MB, and the CSV has them all."""
 
@@ -93,11 +94,10 @@ def sliders(answer: StudyAnswer) -> Sliders:
 
 def point_blocks(answer: StudyAnswer) -> Iterator[Block]:
     """The table of points and what one must know to read it."""
-    count, points = len(answer.points), answer.points[:PAGE_ROWS]
+    points = answer.points[:PAGE_ROWS]
     bad = frozenset(i for i, p in enumerate(points) if not p.feasible)
-    rest = f"... and {count - ROWS_SHOWN} more: results.csv of the study's folder and `planner report` have all."
-    yield Table([*point_columns(answer, points)], bad, ROWS_SHOWN, rest)
-    if count > PAGE_ROWS:
+    yield Table([*point_columns(answer, points)], bad, ROWS_SHOWN, REST)
+    if len(answer.points) > PAGE_ROWS:
         yield Text(f"The first {PAGE_ROWS:,}; results.csv has them all.", Tone.NOTE, views=PAGE)
     if any(point.predicted for point in answer.points):
         yield Text(prose.PREDICTED, Tone.NOTE, indent=2)

@@ -11,6 +11,7 @@ from planner.questions.training.plan import kilowatt_hours
 from planner.show.charts.kit import png
 from planner.show.charts.training import MARKS, cost_by_time, graphs, picture
 from planner.show.document import (
+    MORE_WITH_V,
     PAGE,
     TERMINAL,
     Cell,
@@ -64,8 +65,7 @@ def brief(plan: TrainingPlan) -> Document:
     """What its reader needs first: the answer, what nothing beats, each kind of GPU, what to know of the figures."""
     shown = in_brief(plan)
     different, alike = Table(brief_columns(plan, shown), unfit(shown)).narrowed()
-    doubts = prose.doubts(plan)
-    uncertain = Items(doubts, shown=DOUBTS_SHOWN, rest=f"{len(doubts) - DOUBTS_SHOWN} more with -v.")
+    uncertain = Items(prose.doubts(plan), shown=DOUBTS_SHOWN, rest=MORE_WITH_V)
     return Document(
         name=plan.name,
         headline=prose.headline(plan),

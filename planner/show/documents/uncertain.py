@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from planner.model.plan import Plan, PlanWarning
 from planner.model.statement import Code
-from planner.show.document import Items
+from planner.show.document import MORE_WITH_V, Items
 from planner.show.text import reasons
 from planner.units.writing import names
 from planner.words.statements import warning
+from simulator.grouping import grouped
 
 DOUBTS_SHOWN = 3
 LEFT_OUT = (Code.HOST_WORK, Code.NETWORK)
@@ -22,15 +23,13 @@ def doubts(plan: Plan) -> Items:
     if left_out >= DOUBTS_SHOWN:
         ordered.insert(DOUBTS_SHOWN - 1, ordered.pop(left_out))
     texts = [reasons.sentence(warning(one)[0]) for one in ordered]
-    return Items(texts, shown=DOUBTS_SHOWN, rest=f"{len(texts) - DOUBTS_SHOWN} more with -v.")
+    return Items(texts, shown=DOUBTS_SHOWN, rest=MORE_WITH_V)
 
 
 def one_a_date(warnings: Sequence[PlanWarning]) -> list[PlanWarning]:
     """Prices of one date take one warning, before all others."""
-    dated: dict[tuple[str, float | None], list[PlanWarning]] = {}
-    for one in warnings:
-        if one.what.code is Code.STALE_PRICE:
-            dated.setdefault((one.what.subjects[1], one.what.figures.get("usual")), []).append(one)
+    old = [one for one in warnings if one.what.code is Code.STALE_PRICE]
+    dated = grouped(((one.what.subjects[1], one.what.figures.get("usual")), one) for one in old)
     prices = [
         replace(those[0], what=replace(those[0].what, subjects=(names([one.what.subjects[0] for one in those]), date)))
         for (date, _), those in dated.items()

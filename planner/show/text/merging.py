@@ -114,11 +114,10 @@ def group_columns(analysis: Analysis) -> list[Column]:
 
 def analysis_document(analysis: Analysis) -> Document:
     """The analysis for people."""
-    rest = f"... and {len(analysis.groups) - GROUPS_SHOWN} more in the JSON."
     weak = [x.model for x in analysis.heavy_hitters if x.strength == "weak"]
     spread = f"In {names(weak)} no few layers hold most of the memory: to save much, many have to be shared."
     norms = f"Norm layers ({megabytes(analysis.norm_bytes)} besides) are never shared."
-    groups = Table(group_columns(analysis), shown=GROUPS_SHOWN, rest=rest)
+    groups = Table(group_columns(analysis), shown=GROUPS_SHOWN)
     return Document(
         name="",
         headline=analysis_headline(analysis),

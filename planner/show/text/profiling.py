@@ -12,8 +12,7 @@ from planner.questions.profiling.whatif import LayerWhatIf, Unanswered
 from planner.questions.profiling.working_set import Knee, working_set_bytes
 from planner.questions.training.memory import CONTEXT_BYTES, Fits
 from planner.show.document import Column, Document, Rows, Section, Table, Text
-from planner.show.forms import written
-from planner.units.writing import Format, Screen, counted, seconds, share
+from planner.units.writing import counted, seconds, share
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, value_share, weight_share
 from simulator.world.signature import Signature
@@ -33,11 +32,6 @@ FOLLOWS = 0.8
 """Exponent of time against data from which time follows the data."""
 STANDS = 0.2
 """Exponent of time against data up to which time stands still."""
-
-
-def render(seen: Anatomy, form: Format, screen: Screen) -> str:
-    """The answer in the form that was asked for."""
-    return written(seen, document, form, screen, as_json)
 
 
 # Text

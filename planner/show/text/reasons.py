@@ -33,6 +33,7 @@ from planner.words.statements import (
     rejection_remedy,
     warning,
 )
+from simulator.grouping import grouped
 
 PREDICTED = "Predicted, with 80 % bands"
 OTHERS_SHOWN = 5
@@ -117,9 +118,7 @@ def never_tried(plan: Plan) -> list[str]:
 
 def kinds_left_out(plan: Plan) -> list[str]:
     """Kinds of GPU on offer that no fleet stands for, those with a reason of one kind in one line."""
-    alike: dict[tuple[Code, tuple[str, ...]], list[KindLeftOut]] = {}
-    for one in plan.by_gpu_left_out:
-        alike.setdefault((one.why.code, one.why.subjects), []).append(one)
+    alike = grouped(((one.why.code, one.why.subjects), one) for one in plan.by_gpu_left_out)
     return [left_out_line(those) for those in alike.values()]
 
 
@@ -141,10 +140,11 @@ def left_out_at(one: KindLeftOut) -> str:
 
 def without_profile(plan: Plan) -> Iterator[str]:
     """Kinds of GPU on which some model has no profile, those that lack the same in one line."""
-    alike: dict[tuple[tuple[str, ...], tuple[Statement, ...]], list[str]] = {}
-    for no in plan.rejections:
-        if no.bottleneck is Bottleneck.PROFILE and isinstance(no.subject, OnGpu):
-            alike.setdefault((no.subject.models, no.beside), []).append(no.subject.gpu)
+    alike = grouped(
+        ((no.subject.models, no.beside), no.subject.gpu)
+        for no in plan.rejections
+        if no.bottleneck is Bottleneck.PROFILE and isinstance(no.subject, OnGpu)
+    )
     for (models, beside), gpus in alike.items():
         missing = ", ".join([f"no profile of {names_and_more(models)}", *map(addition, beside)])
         yield f"Not tried on {names(gpus, 12)}: {missing}. Remedy: measure, or name a folder with --profiles."

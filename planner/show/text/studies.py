@@ -16,6 +16,7 @@ from planner.questions.studies.results import (
 )
 from planner.questions.studies.scenario import parts_of
 from planner.units.writing import counted, decimals, dollars, gigabytes, percent, seconds
+from simulator.grouping import grouped
 
 REASONS_SHOWN = 5
 PREDICTED = "~: predicted, nobody measured some model on that GPU; each draw has a speed out of the band."
@@ -148,10 +149,7 @@ def number(value: float | None, output: OutputAnswer, *, up: bool = False) -> st
 
 def refusals(answer: StudyAnswer) -> list[str]:
     """Why points are not feasible, each reason once."""
-    why: dict[str, list[str]] = {}
-    for i, point in enumerate(answer.points, start=1):
-        if not point.feasible:
-            why.setdefault(point.reason, []).append(str(i))
+    why = grouped((point.reason, str(i)) for i, point in enumerate(answer.points, start=1) if not point.feasible)
     texts = [f"{joined(numbers)}: {reason}" for reason, numbers in why.items()]
     more = len(texts) - REASONS_SHOWN
     return texts if more <= 0 else [*texts[:REASONS_SHOWN], f"... and {more} more reasons, in {JSON}"]
@@ -180,11 +178,11 @@ def feasible_by(answer: StudyAnswer) -> dict[str, dict[str, tuple[int, int]]]:
 
 def decides(answer: StudyAnswer, axis: AxisAnswer) -> bool:
     """Of two points that differ by this axis alone, one is feasible and the other is not."""
-    found: dict[tuple[str, ...], set[bool]] = {}
-    for point in answer.points:
-        others = tuple(str(value) for name, value in point.axes.items() if name != axis.name)
-        found.setdefault(others, set()).add(point.feasible)
-    return any(len(kinds) > 1 for kinds in found.values())
+    found = grouped(
+        (tuple(str(value) for name, value in point.axes.items() if name != axis.name), point.feasible)
+        for point in answer.points
+    )
+    return any(len(set(kinds)) > 1 for kinds in found.values())
 
 
 def feasible_at(answer: StudyAnswer, axis: AxisAnswer) -> dict[str, tuple[int, int]]:

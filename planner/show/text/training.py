@@ -97,12 +97,8 @@ def rivals(plan: TrainingPlan) -> Iterator[str]:
     for better, best, rival in found:
         if best and rival:
             shown = f"{who(rival)}: {between(rival.time_s)}, {between(rival.cost_usd, usd)}"
-            yield f"Cannot be told apart, may be {better}: {shown}; {settling(best, rival)}."
-
-
-def settling(one: TrainingOption, other: TrainingOption) -> str:
-    """The measurement that tells two kinds of GPU apart."""
-    return f"`planner calibrate --mode training` on one {one.gpu} and one {other.gpu} settles it"
+            settled_by = f"`planner calibrate --mode training` on one {best.gpu} and one {rival.gpu}"
+            yield f"Cannot be told apart, may be {better}: {shown}; {settled_by} settles it."
 
 
 def other_answers(plan: TrainingPlan) -> Iterator[str]:

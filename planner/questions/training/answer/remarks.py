@@ -18,6 +18,7 @@ from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S, Mach
 from planner.questions.training.speed import MEASURED_OPTIMIZER
 from planner.units.writing import counted, names, ranges
 from planner.words.statements import rejection_line
+from simulator.grouping import grouped
 from simulator.world.hardware import GPU
 
 BITS_OF_GBYTE = 8e-9
@@ -35,14 +36,12 @@ def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Se
 
 def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Iterator[PlanWarning]:
     """Prices that may have changed since, by the rule and in the words of a plan."""
-    dated: dict[tuple[str, int], list[TrainingOption]] = {}
-    for option in answers:
-        if today and is_stale(option, today):
-            dated.setdefault((option.price_as_of, usual_days(option.provider)), []).append(option)
+    old = [option for option in answers if today and is_stale(option, today)]
+    dated = grouped(((option.price_as_of, usual_days(option.provider)), option) for option in old)
     for (as_of, _), options in sorted(dated.items()):
         instances = names(list(dict.fromkeys(option.instance for option in options)))
-        if today and (old := stale_price(instances, options[0].provider, as_of, today)):
-            yield PlanWarning(what=old)
+        if today and (what := stale_price(instances, options[0].provider, as_of, today)):
+            yield PlanWarning(what=what)
 
 
 def usual_length(scenario: TrainingScenario, subject: Subject) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from planner.questions.horizons.answer import Horizon, Strategy
-from planner.show.document import Document, Items, Section, Text
+from planner.show.document import Document, explanation
 from planner.show.text.horizons import answers, beyond, checked, headline, kept_over, prices, usd
 from planner.units.writing import counted, dollars, exact, percent, share
 
@@ -23,16 +23,14 @@ def document(horizon: Horizon) -> Document:
         "Assumptions": [*prices(horizon), *horizon.assumptions],
         "Warnings": list(horizon.warnings),
     }
-    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
-    lead = [*map(Text, answers(horizon))]
-    return Document(name=horizon.scenario, headline=headline(horizon), lead=lead, sections=sections)
+    return explanation(horizon.scenario, headline(horizon), parts, answers(horizon))
 
 
 def verdict(s: Strategy, horizon: Horizon) -> str:
     """`$151, 23 % more; 142 of 288 paid GPU-hours are not needed`, or by how much an SLO is missed."""
     paid = f"{usd(s)}{dearer(s, horizon)}"
     if s.met:
-        return f"{paid}; {wasted(s)}"
+        return f"{paid}; {s.wasted_gpu_hours:,.0f} of {s.gpu_hours:,.0f} paid GPU-hours are not needed at their moment"
     worst = min(s.slos, key=beyond)
     got = f"{percent(worst.slo_attainment)} % in time, SLO {exact(worst.slo_attainment_target)}"
     kept = f"kept in {share(worst.met_share)} of what is asked, {kept_over(horizon)}"
@@ -46,11 +44,6 @@ def dearer(s: Strategy, horizon: Horizon) -> str:
         return ""
     more = s.cost_usd / best.cost_usd - 1
     return f", {share(abs(more))} {'more' if more >= 0 else 'less'}"
-
-
-def wasted(s: Strategy) -> str:
-    """`142 of 288 paid GPU-hours are not needed at their moment`."""
-    return f"{s.wasted_gpu_hours:,.0f} of {s.gpu_hours:,.0f} paid GPU-hours are not needed at their moment"
 
 
 def asked(horizon: Horizon) -> Iterator[str]:

@@ -5,7 +5,7 @@ from math import isfinite
 
 from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.model.simulation import Simulation
-from planner.show.document import Document, Items, Section, Text
+from planner.show.document import Document, explanation
 from planner.show.text.merging import reasons
 from planner.show.text.plan import budget_left, headline, latency_left, on_time, rules_line, slo_line, tightest
 from planner.show.text.reasons import (
@@ -59,18 +59,12 @@ def document(plan: Plan) -> Document:
         "Assumptions": assumption_lines(plan.assumptions),
         "Measure this next": measure_next(plan, plan.measure_next),
     }
-    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
-    return Document(name=plan.scenario, headline=headline(plan), lead=[*map(Text, lead)], sections=sections)
+    return explanation(plan.scenario, headline(plan), parts, lead)
 
 
 def bindings(answer: Recommendation | Simulation) -> list[str]:
     """The limit of each model."""
     return [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
-
-
-def devices_of(model: ModelAnswer, answer: Recommendation | Simulation) -> list[GpuAnswer]:
-    """The GPUs a model runs on, busiest first."""
-    return sorted((g for g in answer.gpus if g.id in model.gpus), key=lambda g: -occupied(g))
 
 
 def occupied(gpu: GpuAnswer) -> float:
@@ -80,8 +74,9 @@ def occupied(gpu: GpuAnswer) -> float:
 
 def binding(model: ModelAnswer, answer: Recommendation | Simulation) -> str:
     """Whether a model's replicas keep up, what gives way first, and how far off that is."""
+    busiest = sorted((gpu for gpu in answer.gpus if gpu.id in model.gpus), key=lambda gpu: -occupied(gpu))
     slack = f"{standing(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}{batches(model)}"
-    return f"{model.verdict}, bound by {GIVES_WAY[model.bottleneck]}. {limit(model, devices_of(model, answer))}{slack}."
+    return f"{model.verdict}, bound by {GIVES_WAY[model.bottleneck]}. {limit(model, busiest)}{slack}."
 
 
 def batches(model: ModelAnswer) -> str:

@@ -2,7 +2,7 @@
 
 from planner.model.plan import GpuAnswer
 from planner.model.simulation import Simulation
-from planner.show.document import Document, Items, Section, Text
+from planner.show.document import Document, explanation
 from planner.show.text.explained.plan import BINDING, bindings, evidence, load_room, occupied, slo_room
 from planner.show.text.plan import rules_line, simulation_headline, slo_line
 from planner.show.text.reasons import assumption_lines, warning_texts
@@ -26,8 +26,7 @@ def document(run: Simulation) -> Document:
         "Warnings": warning_texts(run.warnings),
         "Assumptions": assumption_lines(run.assumptions),
     }
-    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
-    return Document(name=run.scenario, headline=simulation_headline(run), lead=[*map(Text, lead)], sections=sections)
+    return explanation(run.scenario, simulation_headline(run), parts, lead)
 
 
 def times(run: Simulation) -> list[str]:

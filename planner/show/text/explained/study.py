@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.questions.studies.results import StudyAnswer
-from planner.show.document import Document, Items, Section
+from planner.show.document import Document, explanation
 from planner.show.text.studies import (
     bracketed,
     feasible_by,
@@ -19,6 +19,7 @@ from planner.show.text.studies import (
     title,
 )
 from planner.units.writing import counted
+from simulator.grouping import grouped
 
 
 def document(answer: StudyAnswer) -> Document:
@@ -32,8 +33,7 @@ def document(answer: StudyAnswer) -> Document:
         "Why points are not feasible": refusals(answer),
         "Evidence": list(evidence(answer)),
     }
-    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
-    return Document(name=answer.name, headline=headline(answer), sections=sections)
+    return explanation(answer.name, headline(answer), parts)
 
 
 def moves(answer: StudyAnswer) -> Iterator[str]:
@@ -71,10 +71,10 @@ def thresholds(answer: StudyAnswer) -> Iterator[str]:
 
 def evidence(answer: StudyAnswer) -> Iterator[str]:
     """Points by the weakest evidence that their figures rest on."""
-    by_evidence: dict[str, list[str]] = {}
-    for i, point in enumerate(answer.points, 1):
-        if point.evidence:
-            kind = f"{point.evidence}, predicted" if point.predicted else point.evidence
-            by_evidence.setdefault(kind, []).append(str(i))
+    by_evidence = grouped(
+        (f"{point.evidence}, predicted" if point.predicted else point.evidence, str(i))
+        for i, point in enumerate(answer.points, 1)
+        if point.evidence
+    )
     for kind, points in by_evidence.items():
         yield f"{kind}: {counted(len(points), 'point')}, {joined(points)}"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from planner.questions.training.answer.choosing import is_allowed
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
-from planner.show.document import Document, Items, Section, Text
+from planner.show.document import Document, explanation
 from planner.show.text.reasons import warning_texts
 from planner.show.text.training import (
     answers,
@@ -51,8 +51,7 @@ def document(plan: TrainingPlan) -> Document:
         "Why not others": list(left_out(plan)),
         "Warnings": [*plan.warnings, *warning_texts(plan.stale_prices)],
     }
-    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
-    return Document(name=plan.name, headline=headline(plan), lead=[*map(Text, answers(plan))], sections=sections)
+    return explanation(plan.name, headline(plan), parts, answers(plan))
 
 
 def recommended(plan: TrainingPlan) -> list[TrainingOption]:

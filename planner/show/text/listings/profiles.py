@@ -10,6 +10,7 @@ from planner.io.raw import all_runs_s, batch_points, numbers_in, part_of, withou
 from planner.show.document import Column, Document, Items, Rows, Table
 from planner.show.terminal import listed, terminal
 from planner.units.writing import Screen, counted, gigabytes, per_second, seconds, share, size_text
+from simulator.grouping import grouped
 from simulator.world.hardware import CONTEXT_BYTES
 from simulator.world.profile import FitQuality, Profile, WeightSource
 
@@ -30,11 +31,8 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
 
 def model_list(profiles: Sequence[Profile], screen: Screen) -> str:
     """One line for each model: on how many GPUs it is known, and what that rests on at best."""
-    of_model: dict[str, list[Profile]] = {}
-    for profile in profiles:
-        of_model.setdefault(profile.model, []).append(profile)
+    of_model = grouped((profile.model, profile) for profile in profiles)
     rows = Rows([of_model[name] for name in sorted(of_model)])
-
     columns = [
         rows.words("model", lambda those: those[0].model),
         rows.figures("profiles", lambda those: str(len(those))),
