@@ -294,7 +294,7 @@ def _value_by_batch(outcomes: Mapping[int, PointOutcome], name: str) -> dict[int
 
 def _steps(m: Measured, optimizer: str) -> dict[str, dict[str, float]]:
     """Median of a step and its parts, by batch."""
-    steps = {}
-    for batch, outcome in m.by_batch(What.TRAINING, optimizer).items():
-        steps[str(batch)] = {name: short(median(taken), DIGITS) for name, taken in outcome.samples.items()}
-    return steps
+    return {
+        str(batch): {name: short(median(taken), DIGITS) for name, taken in outcome.samples.items()}
+        for batch, outcome in m.by_batch(What.TRAINING, optimizer).items()
+    }

@@ -1,10 +1,10 @@
 """Held: how many numbers a network holds at once besides its weights, from layers that were traced or counted."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
+from calibrate.io.tables import table
 from calibrate.layers.facts import facts, named
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.work import Facts
@@ -91,7 +91,6 @@ def counted(layers: Facts, name: str) -> names.Architecture:
 def _traced() -> Mapping[str, Mapping[str, float]]:
     """By architecture and input, as `benchmarks.making.holding` wrote them."""
     found: dict[str, dict[str, float]] = {}
-    with (names.DATA / "held.csv").open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            found.setdefault(row["architecture"], {})[row["input"]] = float(row["held_millions"]) * 1e6
+    for row in table(names.DATA / "held.csv"):
+        found.setdefault(row["architecture"], {})[row["input"]] = float(row["held_millions"]) * 1e6
     return found

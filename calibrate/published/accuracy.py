@@ -1,9 +1,9 @@
 """Accuracy: what published models lose at a lower precision, each figure with its source."""
 
-import csv
 from dataclasses import dataclass
 from functools import cache
 
+from calibrate.io.tables import table
 from calibrate.published import names
 from calibrate.published.points import DATA, sources
 
@@ -50,8 +50,7 @@ def accuracy(model: str, precision: str, runtime: str) -> PublishedAccuracy | No
 
 @cache
 def _all() -> tuple[PublishedAccuracy, ...]:
-    with (DATA / "accuracy.csv").open(encoding="utf-8", newline="") as lines:
-        return tuple(_read(row) for row in csv.DictReader(lines))
+    return tuple(map(_read, table(DATA / "accuracy.csv")))
 
 
 def _read(row: dict[str, str]) -> PublishedAccuracy:

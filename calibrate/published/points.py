@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from calibrate.io.tables import table
+
 DATA = Path(__file__).parent / "data"
 FULL = "full"
 """Batch of a throughput that was published without saying at which batch."""
@@ -85,8 +87,7 @@ def _read(architecture: str, gpu: str = "") -> Iterator[PublishedPoint]:
 @cache
 def sources() -> dict[str, Publication]:
     """Sources by id."""
-    with (DATA / "sources.csv").open(encoding="utf-8", newline="") as lines:
-        return {row["id"]: Publication(**row) for row in csv.DictReader(lines)}
+    return {row["id"]: Publication(**row) for row in table(DATA / "sources.csv")}
 
 
 @cache

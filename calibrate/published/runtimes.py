@@ -1,11 +1,11 @@
 """Runtimes: the networks, precisions and GPUs that each serves, as its documentation says, in `data/runtimes.csv`."""
 
-import csv
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from calibrate.io.tables import table
 from calibrate.published import names
 from calibrate.published.points import DATA
 from simulator.world.hardware import GPU
@@ -94,5 +94,4 @@ def _may_be_nvidia(gpu: GPU) -> bool:
 
 @cache
 def _rows() -> dict[str, dict[str, str]]:
-    with (DATA / "runtimes.csv").open(encoding="utf-8", newline="") as lines:
-        return {row["runtime"]: row for row in csv.DictReader(lines)}
+    return {row["runtime"]: row for row in table(DATA / "runtimes.csv")}

@@ -1,12 +1,12 @@
 """Engines of a GPU that decode and encode video: frames a second, and the memory that each stream holds there."""
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import floor
 from pathlib import Path
 
+from calibrate.io.tables import table
 from planner.model.choices import Codec, Preset
 from planner.model.parts.coding import FULL_HD, Coding
 from simulator.world.hardware import GPU
@@ -154,9 +154,7 @@ def _rows_of(gpu: GPU, kind: str, codec: Codec) -> Iterator[_Row]:
 @cache
 def _rows(kind: str) -> tuple[_Row, ...]:
     """What was published of a GPU itself goes before what is assumed of it."""
-    with TABLES[kind].open(encoding="utf-8", newline="") as lines:
-        rows = [_row(line) for line in csv.DictReader(lines)]
-    return tuple(rows)
+    return tuple(map(_row, table(TABLES[kind])))
 
 
 def _row(line: dict[str, str]) -> _Row:

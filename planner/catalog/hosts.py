@@ -1,9 +1,10 @@
 """Hosts: processor cores of machines that are rented, and their network, as their providers list them."""
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+
+from calibrate.io.tables import table
 
 DATA = Path(__file__).parent / "data"
 BYTES_OF_GBIT = 1e9 / 8
@@ -21,12 +22,12 @@ def host_network(provider: str, instance: str) -> tuple[float, float] | None:
 
 @cache
 def _vcpus() -> dict[tuple[str, str], int]:
-    return {_key(row): int(row["vcpus"]) for row in _rows("vcpus.csv")}
+    return {_key(row): int(row["vcpus"]) for row in table(DATA / "vcpus.csv")}
 
 
 @cache
 def _networks() -> dict[tuple[str, str], tuple[float, float]]:
-    return {_key(row): _rates(row) for row in _rows("networks.csv")}
+    return {_key(row): _rates(row) for row in table(DATA / "networks.csv")}
 
 
 def _rates(row: Mapping[str, str]) -> tuple[float, float]:
@@ -36,8 +37,3 @@ def _rates(row: Mapping[str, str]) -> tuple[float, float]:
 
 def _key(row: Mapping[str, str]) -> tuple[str, str]:
     return row["provider"], row["instance"]
-
-
-def _rows(name: str) -> Iterator[Mapping[str, str]]:
-    with (DATA / name).open(encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines)

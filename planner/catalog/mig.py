@@ -1,11 +1,11 @@
 """MIG: slices of a GPU as kinds of their own, each with its share of memory, multiprocessors and engines."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+from calibrate.io.tables import table
 from simulator.world.hardware import GPU
 
 SLICE = "-MIG-"
@@ -14,8 +14,7 @@ SLICE = "-MIG-"
 
 def slices(path: Path, gpus: Mapping[str, GPU]) -> dict[str, GPU]:
     """Slices by name, `A100-80GB-MIG-1g.10gb`, of the table in `path`, but for those of GPUs that are not known."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        found = [_slice(gpus[row["gpu"]], row) for row in csv.DictReader(lines) if row["gpu"] in gpus]
+    found = [_slice(gpus[row["gpu"]], row) for row in table(path) if row["gpu"] in gpus]
     return {gpu.name: gpu for gpu in found}
 
 

@@ -11,6 +11,7 @@ from planner.exports.fleet import Machine
 from planner.exports.names import dns_name, dns_names, file_names
 from planner.model.plan import Instances, Plan
 from planner.words.candidates import candidate_name
+from simulator.grouping import grouped
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.12-py3"
 """The last release of 2024, which runs on all GPUs from Volta to Hopper; newer GPUs need a newer one."""
@@ -58,10 +59,8 @@ def deployments(fleet: Sequence[Machine]) -> Iterator[dict[str, Any]]:
 
 def alike(fleet: Sequence[Machine]) -> list[list[Machine]]:
     """Machines of one type that serve the same models with the same batches on the same GPUs, together."""
-    groups: dict[Any, list[Machine]] = {}
-    for machine in fleet:
-        served = tuple((s.model.name, s.batch_size, s.devices) for s in machine.served)
-        groups.setdefault((machine.instances, served), []).append(machine)
+    work = (tuple((s.model.name, s.batch_size, s.devices) for s in machine.served) for machine in fleet)
+    groups = grouped(((machine.instances, served), machine) for machine, served in zip(fleet, work, strict=True))
     return list(groups.values())
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io import files
-from calibrate.io.files import FileError, named, quoted, replacing, replacing_named, unwritable
+from calibrate.io.files import FileError, named, quoted, replacing_named, unwritable
 from planner.io.schemas import document_of, kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
 from planner.io.strict_yaml import parse, read_text
@@ -82,11 +82,7 @@ def write_bytes(data: bytes, path: Path, option: str) -> None:
 
 def write_beside(text: str, path: Path) -> None:
     """The same of a file that nobody named, in a folder that somebody did: no link is followed."""
-    try:
-        with replacing(path) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another folder with -o.") from error
+    files.put(path, text.encode(), StoreError, "Name another folder with -o")
 
 
 def check_target(target: Path, scenario: Path | None = None, kind: str = "plan") -> None:

@@ -23,6 +23,7 @@ from planner.units.writing import Screen, table
 MARGIN = 2
 """Blanks before tables and lists."""
 SIGNS = {"+": Tone.GOOD, "~": Tone.WARN, "-": Tone.BAD}
+PAINTS = {Tone.STRONG: writing.BOLD, Tone.GOOD: writing.GOOD, Tone.BAD: writing.BAD, Tone.WARN: writing.WARN}
 
 
 def terminal(document: Document, screen: Screen) -> str:
@@ -33,7 +34,7 @@ def terminal(document: Document, screen: Screen) -> str:
 def document_lines(document: Document, screen: Screen) -> Iterator[str]:
     """The headline, what belongs to it, then section by section."""
     for line in screen.wrap(document.headline, hang=2):
-        yield screen.bold(line)
+        yield screen.paint(line, writing.BOLD)
     for block in visible([*document.lead, *document.sections], View.TERMINAL):
         yield from block_lines(block, screen)
 
@@ -68,23 +69,14 @@ def section_lines(section: Section, screen: Screen) -> Iterator[str]:
     if not all(isinstance(block, Section) for block in section.blocks):
         yield ""
         if section.title and View.TERMINAL in section.titled:
-            yield screen.bold(section.title)
+            yield screen.paint(section.title, writing.BOLD)
     for block in section.blocks:
         yield from block_lines(block, screen)
 
 
 def toned(line: str, tone: Tone, screen: Screen) -> str:
     """A line that stands out."""
-    match tone:
-        case Tone.STRONG:
-            return screen.bold(line)
-        case Tone.GOOD:
-            return screen.good(line)
-        case Tone.BAD:
-            return screen.bad(line)
-        case Tone.WARN:
-            return screen.warn(line)
-    return line
+    return screen.paint(line, PAINTS[tone]) if tone in PAINTS else line
 
 
 def item_lines(items: Items, screen: Screen) -> Iterator[str]:

@@ -37,22 +37,6 @@ class Screen:
         """`text` in an ANSI colour or weight, or as it is on a plain screen."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
 
-    def bold(self, text: str) -> str:
-        """Headings."""
-        return self.paint(text, "1")
-
-    def good(self, text: str) -> str:
-        """A figure that is as it should be."""
-        return self.paint(text, GOOD)
-
-    def bad(self, text: str) -> str:
-        """A figure that is not."""
-        return self.paint(text, BAD)
-
-    def warn(self, text: str) -> str:
-        """A figure that deserves a second look."""
-        return self.paint(text, WARN)
-
     def wrap(self, text: str, indent: int = 0, hang: int = 0) -> list[str]:
         """Lines of `text`, the first after `indent` blanks, the others after `indent + hang`."""
         first, rest = " " * indent, " " * (indent + hang)
@@ -110,6 +94,8 @@ def columns_of(stream: TextIO | None) -> int:
 
 GOOD, BAD, WARN = "38;5;29", "38;5;163", "38;5;131"
 """Green, red and brown of the 256 colours: 4.5 to 1 and more on white and on black alike, which no theme changes."""
+BOLD = "1"
+"""Of headings."""
 UNDERLINED = "4"
 """Of titles of columns: faint ones have 4 to 1 on white."""
 FOLDED_MIN = 12
@@ -212,7 +198,7 @@ def table(
         lines += [""] if lines else []
         for place, line in _rows(part):
             painted = screen.paint(line, UNDERLINED) if place < 0 else line
-            lines.append(" " * indent + (screen.bad(line) if place in bad else painted))
+            lines.append(" " * indent + (screen.paint(line, BAD) if place in bad else painted))
     return lines
 
 

@@ -103,14 +103,12 @@ def judged(course: Course, cut: Stretches, *, replay: bool = True) -> Judged:
     width = int(cut.ready.max()) + 1  # so that level x width + machines names a pair
     level = course.levels.of_minute[cut.minute]
     pairs, which = np.unique(level * width + cut.ready, return_inverse=True)
-    replays = []
-    for pair in pairs.tolist():
-        factor = float(course.levels.factor[pair // width])
-        replays.append(look_up(factor, pair % width) or NOT_REPLAYED)
-    shares: dict[str, Floats] = {}
-    for model in group.targets:
-        by_pair = np.array([seen.attainment.get(model, 1.0) for seen in replays])
-        shares[model] = by_pair[which]
+    replays = [
+        look_up(float(course.levels.factor[pair // width]), pair % width) or NOT_REPLAYED for pair in pairs.tolist()
+    ]
+    shares: dict[str, Floats] = {
+        model: np.array([seen.attainment.get(model, 1.0) for seen in replays])[which] for model in group.targets
+    }
     if group.loaded.scenario.drop is Drop.NEVER:
         waiting = backlogged(course, cut)
         shares = {model: share * (1 - waiting) for model, share in shares.items()}

@@ -17,6 +17,7 @@ from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
 from planner.questions.horizons.market import Market
 from planner.replay.run import seed_of
 from simulator.clock.autoscaling import HOUR_S, Autoscaling, Counts, Interruptions, strikes
+from simulator.grouping import grouped
 from simulator.world.workload import Floats
 
 STAGE = 4
@@ -182,11 +183,11 @@ class HorizonQuestion:
     @cached_property
     def bound_usd(self) -> float:
         """A cost that no way can beat: each model on the machine that does its work cheapest, never idle."""
-        offers = [offer for some in self.market.offers.values() for offer in some]
-        usd_of_model: dict[str, list[float]] = {}
-        for offer in offers:
-            gpu_usd_per_hour = offer.usd_per_hour / offer.gpu_count * self._paid_share(offer)
-            for model, erlangs in self.market.erlangs(offer).items():
-                usd_of_model.setdefault(model, []).append(erlangs * gpu_usd_per_hour)
+        usd_of_model = grouped(
+            (model, erlangs * (offer.usd_per_hour / offer.gpu_count * self._paid_share(offer)))
+            for some in self.market.offers.values()
+            for offer in some
+            for model, erlangs in self.market.erlangs(offer).items()
+        )
         usd_per_hour = sum(map(min, usd_of_model.values()))
         return max(0.0, float(self.factors.sum()) - self.may_be_lost) / MINUTES_PER_HOUR * usd_per_hour

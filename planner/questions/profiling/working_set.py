@@ -54,13 +54,10 @@ def knees(facts: Facts, levels: Sequence[MemoryLevel], precision: str = "fp32") 
     working = [layer for layer in facts.layers if layer.kernels]
     if not working:
         return ()
-    found = []
-    for level in levels:
-        if level.name == MEMORY:
-            found.append(_knee_of_memory(facts, level, precision))
-        else:
-            found.append(_knee_of_cache(working, level, precision))
-    return tuple(found)
+    return tuple(
+        _knee_of_memory(facts, level, precision) if level.name == MEMORY else _knee_of_cache(working, level, precision)
+        for level in levels
+    )
 
 
 def _knee_of_memory(facts: Facts, memory: MemoryLevel, precision: str) -> Knee:

@@ -63,10 +63,8 @@ def in_processes(services: Sequence[Service], gpu: GPU, scenario: Scenario) -> t
     """A device for each process that serves, and each service on its own."""
     groups = dealt(tuple(services), scenario.validate.processes)
     devices = [device(number, group, gpu, scenario) for number, group in enumerate(groups, start=1)]
-    placed = {}
-    for process, group in zip(devices, groups, strict=True):
-        placed.update({one.model: on(one, process.id) for one in group})
-    return devices, placed
+    processes = zip(devices, groups, strict=True)
+    return devices, {one.model: on(one, process.id) for process, group in processes for one in group}
 
 
 def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -> Case:

@@ -74,15 +74,15 @@ def simulated(recording: Recording, basis: Basis, replications: int, changes: Ot
 
 def workloads(recording: Recording) -> list[Workload]:
     """The arrivals of each take, counted from its beginning."""
-    found = []
     came = {
         model: Demand(asked.arrival_s, asked.source)
         for model, asked in recording.result.requests.items()
         if model not in recording.result.frames
     }
-    for asked, lasts_s in zip(cut(came, recording.lasts_s), recording.lasts_s, strict=True):
-        found.append(Workload(tuple(Stream(model, Trace(one.arrival_s, lasts_s)) for model, one in asked.items())))
-    return found
+    return [
+        Workload(tuple(Stream(model, Trace(one.arrival_s, lasts_s)) for model, one in asked.items()))
+        for asked, lasts_s in zip(cut(came, recording.lasts_s), recording.lasts_s, strict=True)
+    ]
 
 
 def as_rehearsed(
@@ -107,10 +107,7 @@ def as_rehearsed(
         for name, slowdown in speed.slowdown.items():
             others_busy = max(device.utilization for other, device in devices.items() if other != name)
             factors[name] = 1 + (slowdown - 1) * others_busy
-        runs = {}
-        for service in deployment.services:
-            device_name = service.replicas[0].devices[0]
-            runs[service.model] = {1: factors.get(device_name, 1.0)}
+        runs = {one.model: {1: factors.get(one.replicas[0].devices[0], 1.0)} for one in deployment.services}
         slowed = stretched(deployment, runs)
     return slowed
 
@@ -154,10 +151,10 @@ def disturbed(
     loads: dict[str, float] = {}
     for service in deployment.services:
         model = service.model
-        factors = {}
-        for size, error in own.get(model, {1: 0.0}).items():
-            factors[size] = float(np.exp(run_draw * common.get(model, 0.0) + rng.standard_normal() * error))
-        runs[model] = factors
+        runs[model] = {
+            size: float(np.exp(run_draw * common.get(model, 0.0) + rng.standard_normal() * error))
+            for size, error in own.get(model, {1: 0.0}).items()
+        }
         loads[model] = float(np.exp(load_draw * load_error.get(model, 0.0)))
     core = float(np.exp(run_draw * max(common.values(), default=0.0)))
     return at_pace(stretched(deployment, runs, loads), dict.fromkeys(core_stages(deployment.pipelines), core))

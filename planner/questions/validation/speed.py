@@ -440,11 +440,9 @@ def by_server(actions: Sequence[Actions], kind: str) -> dict[str, Floats]:
     that happens once, and says nothing of later batches.
     """
     of_stages = any(one.kind == "work" for one in actions)
-    times_s: dict[str, list[Floats]] = {}
-    for one in actions:
-        if one.kind == kind:
-            later_s = one.actual_s[one.start_s > 0]
-            times_s.setdefault(one.model if of_stages else one.device, []).append(later_s)
+    times_s = grouped(
+        (one.model if of_stages else one.device, one.actual_s[one.start_s > 0]) for one in actions if one.kind == kind
+    )
     return {name: np.concatenate(found) for name, found in times_s.items()}
 
 

@@ -14,6 +14,7 @@ from planner.questions.training.step import RunInterruptions
 from planner.show.text.reasons import sentence
 from planner.units.writing import counted, dollars, gigabytes, names, share
 from planner.words.statements import warning
+from simulator.grouping import grouped
 from simulator.world.profile import Evidence
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
@@ -347,17 +348,8 @@ def memory_line(o: TrainingOption) -> str:
 
 def speed_lines(shown: Sequence[TrainingOption]) -> list[str]:
     """Where speeds come from: a line for kinds of GPU that rest on the same."""
-    return [speed_line(*basis, kinds) for basis, kinds in bases(shown).items()]
-
-
-def bases(shown: Sequence[TrainingOption]) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-    """Kinds of GPU by where their speed comes from, with its sources."""
-    kinds_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for o in shown:
-        kinds = kinds_of.setdefault((o.source, o.sources), [])
-        if o.gpu not in kinds:
-            kinds.append(o.gpu)
-    return kinds_of
+    bases = grouped(((o.source, o.sources), o.gpu) for o in shown)
+    return [speed_line(*basis, list(dict.fromkeys(kinds))) for basis, kinds in bases.items()]
 
 
 def speed_line(source: str, sources: Sequence[str], kinds: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from planner.model.simulation import Simulation
 from planner.model.statement import Code
 from planner.questions.studies.results import PointAnswer
 from planner.questions.training.answer.option import TrainingOption
-from planner.units.writing import Format, Screen
+from planner.units.writing import BAD, GOOD, WARN, Format, Screen
 from simulator.clock.metrics import attainment_interval
 from simulator.errors import InputError
 
@@ -166,9 +166,9 @@ def test_what_was_added_changed_and_removed_is_coloured(tmp_path):
     diff = differ(tmp_path, PLAN, BIGGER)
     screen = Screen(400, colour=True)
     lines = render(diff, Format.TABLE, screen).splitlines()
-    assert screen.bad(f"- {diff.old.path}: {diff.old.answer}") in lines
-    assert screen.good(f"+ {diff.new.path}: {diff.new.answer}") in lines
-    assert screen.warn("  ~ seed: 1 -> 2") in lines
+    assert screen.paint(f"- {diff.old.path}: {diff.old.answer}", BAD) in lines
+    assert screen.paint(f"+ {diff.new.path}: {diff.new.answer}", GOOD) in lines
+    assert screen.paint("  ~ seed: 1 -> 2", WARN) in lines
     assert "\x1b" not in render(diff, Format.TABLE, Screen(400))
     blocks = render(diff, Format.MD, screen).split("```")[1::2]
     assert {line[0] for block in blocks for line in block.removeprefix("diff\n").splitlines()} == {"+", "-", "!"}
