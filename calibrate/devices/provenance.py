@@ -7,14 +7,12 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from calibrate.devices.device import Cpu, Cuda, Device
 from calibrate.devices.nvml import of_cuda
-from calibrate.io.points import Settings
 from calibrate.io.tables import table
 from simulator.machine_code import cores
 
@@ -129,10 +127,10 @@ def _slug(text: str) -> str:
 # Reading
 
 
-def read(device: Device, settings: Settings | None = None) -> dict[str, Any]:
+def read(device: Device) -> dict[str, Any]:
     """All that is known of `device`, open or not, and of what drives it now; JSON values, units in the keys.
 
-    With `settings` also how a model was run. Imports torch.
+    Imports torch.
     """
     import torch
 
@@ -148,7 +146,6 @@ def read(device: Device, settings: Settings | None = None) -> dict[str, Any]:
         "host_cpu": Cpu().name,
         "host_cores": cores(),
         "host_threads": os.cpu_count(),
-        **(asdict(settings) if settings else {}),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calibrate.io.files import FileError, quoted, read_json
+from calibrate.io.files import named, quoted, read_json
 from simulator.errors import InputError
 from simulator.world.sharing import Group, Sharing, group_document, read_group, saved_bytes
 
@@ -51,10 +51,8 @@ def read_curve(path: Path) -> SharedCurve:
     `layer_bytes`, `models`. `points`: each sharing that was trained: `groups` (numbers of those shared), `saved_bytes`,
     `accuracy` by model over that alone, `wall_s`.
     """
-    try:
+    with named(path, "Name a curve that `planner merge train` wrote"):
         raw = read_json(path)
-    except FileError as error:
-        raise InputError(f"{path}{error.place}: {error}. Name a curve that `planner merge train` wrote.") from None
     if not isinstance(raw, dict) or raw.get("schema") != CURVE_SCHEMA:
         raise InputError(f"{path}: is no curve of schema {CURVE_SCHEMA}. `planner merge train` writes one.")
     try:

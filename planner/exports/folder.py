@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from calibrate.io.files import PART, FileError, quoted, read_bytes, read_json
+from calibrate.io.files import PART, FileError, named, quoted, read_bytes, read_json
 from planner.exports.fleet import ExportError
 from planner.io.store import StoreError, write_beside
 
@@ -100,10 +100,8 @@ def refuse_changed(folder: Path, earlier: Mapping[str, str], files: Mapping[str,
         there = folder / path
         if not there.exists():
             continue
-        try:
+        with named(there, "Remove it, or name another folder with -o", ExportError):
             found = digest(read_bytes(there, unpack=False))
-        except FileError as error:
-            raise ExportError(f"{there}: {error}. Remove it, or name another folder with -o.") from error
         if found not in (earlier.get(path), digest(files[path].encode()) if path in files else ""):
             raise ExportError(f"{there}: was changed since it was exported. Name another folder, or add --force.")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from calibrate.io.files import FileError, quoted, read_json
+from calibrate.io.files import named, quoted, read_json
 from calibrate.serving.served import Actions, HeldMemory
 from planner.io.sound import UnsoundError, sound
 from planner.io.store import StoreError, demand_place, write_bytes
@@ -94,10 +94,8 @@ def check_target(target: Path, scenario: Path) -> None:
 def read_recording(path: Path) -> Recording:
     """The recording in a file; StoreError, in one line, where it is none that can have been recorded."""
     remedy = "Name a file that --record wrote, or record the run again"
-    try:
+    with named(path, remedy, StoreError):
         raw = read_json(path)
-    except FileError as error:
-        raise StoreError(f"{path}{error.place}: {error}. {remedy}.") from error
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if schema != SCHEMA:
         raise StoreError(f"{path}: has schema {quoted(schema)}, not `{SCHEMA}`. {remedy}.")

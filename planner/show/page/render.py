@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from calibrate.io.files import MADE, FileError, demand_ours
+from calibrate.io.files import MADE, demand_ours, named
 from planner.io.store import StoreError, demand_place
 from planner.show.charts.kit import svg
 from planner.show.charts.kit.blocks import PALETTE
@@ -93,8 +93,6 @@ def check_page(out: Path) -> None:
     if out.suffix.lower() not in (".html", ".htm"):
         other = out / "report.html" if out.is_dir() else out.with_suffix(".html")
         raise StoreError(f"-o {out}: must end in .html. Write e.g. -o {other}.")
-    try:
+    with named(f"-o {out}", "Name another file, or remove this one", StoreError):
         demand_ours(out, "report")
-    except FileError as error:
-        raise StoreError(f"-o {out}: {error}. Name another file, or remove this one.") from None
     demand_place(out)
