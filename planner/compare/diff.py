@@ -13,7 +13,7 @@ from planner.compare.gate import INFEASIBLE, GateCondition
 from planner.io.store import StoreError
 from planner.io.strict_yaml import YamlError, parse
 from planner.model.candidate import Candidate
-from planner.model.plan import Interval, Plan, Recommendation, Rejection
+from planner.model.plan import Interval, Plan, Rejection
 from planner.model.statement import Code, Statement
 from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.training.answer.option import SCHEMA as TRAINING
@@ -345,16 +345,11 @@ def fleets(old: Plan, new: Plan) -> Iterator[Note]:
 def fleet_notes(candidate: Candidate, plan: Plan, meets: Code, rejected: Code) -> Iterator[Note]:
     """What a plan says of a fleet that it does not recommend; nothing where it does not name it."""
     fleet = (candidate_name(candidate),)
-    if other := alternative(plan, candidate):
+    if other := next((one for one in plan.alternatives if one.candidate == candidate), None):
         figures = {"cost_usd_per_hour": other.cost_usd_per_hour}
         yield Note(Statement(code=meets, subjects=fleet, figures=figures))
     elif no := next((no for no in plan.rejections if no.subject == candidate), None):
         yield Note(Statement(code=rejected, subjects=fleet), no)
-
-
-def alternative(plan: Plan, candidate: Candidate) -> Recommendation | None:
-    """What a plan says of a fleet that it names beside its own."""
-    return next((one for one in plan.alternatives if one.candidate == candidate), None)
 
 
 # Conditions
