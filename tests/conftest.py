@@ -20,6 +20,8 @@ os.environ.setdefault("PLANNER_NO_CACHE", "1")
 # Each process that a test starts would compile all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Looking for garbage in what is imported took a quarter of the time of collecting.
+gc.set_threshold(20_000)
 # A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -70,7 +72,11 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """What was imported stays: looking for garbage in it, again and again, took a tenth of the time of all tests."""
     gc.freeze()
-    gc.set_threshold(20_000)
+
+
+def pytest_unconfigure():
+    """What is left is thrown away at the end: duckdb says what it finds."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -83,6 +89,13 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             path = nodeid.partition("::")[0]
             return path if path in TOGETHER else nodeid
+
+        def _reschedule(self, node):
+            """Forgets what has ended, which xdist would count again after each test."""
+            work = self.assigned_work[node]
+            for scope in [scope for scope, ended in work.items() if all(ended.values())]:
+                del work[scope]
+            super()._reschedule(node)
 
     return Scheduling(config, log)
 

@@ -8,7 +8,6 @@ from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import bdtr, bdtrik
 
 FASTEST_HZ = 3e9
 """Above the clock of every GPU: so many cycles last a second at least."""
@@ -219,6 +218,10 @@ def _is_look(count: int, first: int) -> bool:
 
 
 def _half_quantile(share: float, count: int) -> int:
-    """Smallest k with P(X <= k) >= `share` for X binomial of `count` and 1/2; `scipy.stats` takes seconds to import."""
-    above = ceil(bdtrik(share, count, 0.5))
-    return above - 1 if above and bdtr(above - 1, count, 0.5) >= share else above
+    """Smallest k with P(X <= k) >= `share` for X binomial of `count` and 1/2; SciPy's takes half a second to import."""
+    k, ways, up_to_k = 0, 1, 1
+    while up_to_k / 2**count < share:
+        ways = ways * (count - k) // (k + 1)
+        up_to_k += ways
+        k += 1
+    return k

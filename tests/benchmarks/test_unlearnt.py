@@ -11,12 +11,6 @@ from calibrate.published.points import points, sources
 from planner.catalog.catalog import load_catalog
 from planner.prediction.queries import read_queries
 
-ROOT = Path(__file__).parent.parent.parent
-
-
-def test_the_page_shows_what_the_benchmark_prints() -> None:
-    assert "\n".join(unlearnt_table(judged())) in (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
-
 
 def test_nothing_was_learnt_of_what_judges() -> None:
     taught = {

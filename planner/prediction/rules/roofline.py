@@ -4,11 +4,12 @@ Ceilings are the vendor's peaks, or what the device's own probes reached where t
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from calibrate.layers.work import Facts, LayerWork
 from calibrate.library.lookup import DEVICE_FILE, SHIPPED, Probes, read_kind, read_probes
@@ -305,20 +306,32 @@ def ceilings(gpu: GPU, precision: str, directories: Sequence[Path] = ()) -> Ceil
 
     What one probe did not measure keeps the vendor's figure, and the source says which those are.
     """
-    for directory in (*directories, SHIPPED):
-        for path in sorted(directory.rglob(DEVICE_FILE)):
-            if _device(path) == gpu.name and (found := probed(read_probes(path), precision)):
-                shipped = directory == SHIPPED
-                evidence = Evidence.ELSEWHERE if shipped else Evidence.MEASURED
-                return _combined(
-                    gpu, precision, found, evidence, f"shipped, of an {gpu.name}" if shipped else str(path)
-                )
+    for directory in directories:
+        for device in _devices(directory):
+            if device.gpu == gpu.name and (found := probed(device.probes, precision)):
+                return _combined(gpu, precision, found, Evidence.MEASURED, str(device.path))
+    for device in _shipped_devices():
+        if device.gpu == gpu.name and (found := probed(device.probes, precision)):
+            return _combined(gpu, precision, found, Evidence.ELSEWHERE, f"shipped, of an {gpu.name}")
     return vendor_ceilings(gpu, precision)
 
 
-def _device(path: Path) -> str:
-    kind = read_kind(path)
-    return kind.name if kind else path.parent.name
+class _ProbedDevice(NamedTuple):
+    path: Path
+    gpu: str
+    probes: Probes
+
+
+@cache
+def _shipped_devices() -> tuple[_ProbedDevice, ...]:
+    """They stay as they are, and a training asks for them hundreds of times."""
+    return tuple(_devices(SHIPPED))
+
+
+def _devices(directory: Path) -> Iterator[_ProbedDevice]:
+    for path in sorted(directory.rglob(DEVICE_FILE)):
+        kind = read_kind(path)
+        yield _ProbedDevice(path, kind.name if kind else path.parent.name, read_probes(path))
 
 
 def probed(values: Probes, precision: str) -> dict[str, float]:

@@ -20,7 +20,7 @@ from calibrate.sweep.agenda import PointGroup, agenda, groups
 from calibrate.sweep.journal import read_journal
 from calibrate.sweep.request import Request
 from calibrate.sweep.supervisor import StoppedError
-from calibrate.sweep.sweep import COMPILING_S, Sweep
+from calibrate.sweep.sweep import COMPILING_S, Sweep, _say_next, _signals
 from simulator.errors import InputError
 
 MODELS = """
@@ -145,15 +145,14 @@ def points_of(*asked: str) -> list[str]:
 
 def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(place: Path) -> None:
     asked = ("--model", "mine:tiny", "--batches", ",".join(map(str, range(1, 100))), "--seconds", "0.3")
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        process = subprocess.Popen(command(*asked, "--resume"), stderr=subprocess.PIPE, text=True)
-        wait_for_lines(place, lines_of(place) + 4, process)  # type: ignore[arg-type]
-        process.send_signal(number)
-        said = process.communicate(timeout=300)[1]
-        assert process.returncode == code, said
-        assert said.splitlines()[-1].startswith("Interrupted: ")
-        assert said.splitlines()[-1].endswith("left. The same command with --resume continues.")
-        assert list(place.glob("profiles/*/device.json"))
+    process = subprocess.Popen(command(*asked), stderr=subprocess.PIPE, text=True)
+    wait_for_lines(place, 4, process)  # type: ignore[arg-type]
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=300)[1]
+    assert process.returncode == 143, said
+    assert said.splitlines()[-1].startswith("Interrupted: ")
+    assert said.splitlines()[-1].endswith("left. The same command with --resume continues.")
+    assert list(place.glob("profiles/*/device.json"))
     code, said = finished(*asked, "--resume", "--budget", "0.1")
     assert (code, said) == (2, "--budget: 0.1 s ended before anything was measured. Allow more.\n")
     code, said = finished(*asked)
@@ -182,10 +181,6 @@ def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Pat
     again = {o.point.key.removeprefix("mine:risky/").removesuffix("/fp32"): o for o in read_journal(path)[1]}
     changed = {key: str(o.status) for key, o in again.items() if key not in ended or o.status is not ended[key].status}
     assert changed == {"memory/3": "ok", "latency/3": "ok"}
-
-    code, said = finished("--mode", "device", "--what", "launch", "--seconds", "0.01", "--out", "bare")
-    assert code == 0, said
-    assert "Next:" not in said
 
 
 def test_models_that_cannot_be_measured_have_one_line_each(place: Path) -> None:
@@ -257,6 +252,24 @@ def test_a_dry_run_says_what_cannot_be_built(
     said = capsys.readouterr()
     assert "alexnet at fp32: cannot be measured: alexnet: torchvision cannot be imported: ImportError" in said.err
     assert said.out.startswith("6 points, about "), "those of LeNet"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_it_between_two_steps(number: signal.Signals) -> None:
+    sweep = Sweep(request())
+    before = signal.getsignal(number)
+    with _signals(sweep):
+        os.kill(os.getpid(), number)
+        with pytest.raises(StoppedError):
+            sweep.check()
+    assert sweep.stop_signal == number
+    assert signal.getsignal(number) is before
+
+
+def test_after_probes_alone_no_profile_is_shown_next(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = Sweep(request())
+    _say_next(sweep, [Path("bare/cpu-some/device.json")])
+    assert capsys.readouterr().err == ""
 
 
 def test_no_point_is_begun_that_the_budget_would_cut() -> None:

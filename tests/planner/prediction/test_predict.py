@@ -132,9 +132,11 @@ def test_the_table_in_the_docs_is_what_the_command_gives() -> None:
     assert "\n".join(table(all_cases())) in docs
 
 
-def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_tables_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     PARTS["predictions"]()
-    assert "\n".join(table(all_cases())) in capsys.readouterr().out
+    told, elsewhere = capsys.readouterr().out.strip().split("\n\nErrors beside publications that taught nothing\n\n")
+    assert told == "\n".join(["Errors of predictions", "", *table(all_cases())])
+    assert elsewhere in (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
 
 
 # Laws of the parts

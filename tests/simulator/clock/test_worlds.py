@@ -19,7 +19,7 @@ from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames_each
 
 DURATION_S, WARMUP_S = 3.0, 0.5
-DEPLOYMENTS = 150
+DEPLOYMENTS = 60
 SEEDS = (3, 4, 5)
 Kind = Callable[[int], tuple[Deployment, Workload]]
 
