@@ -7,7 +7,7 @@ found at once as the best linear unbiased prediction (kriging). Kinds of one chi
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from math import exp, hypot, log, sqrt
 from typing import NamedTuple
 
@@ -308,5 +308,13 @@ class Trainings:
 
 def trainings(gpus: Mapping[str, GPU]) -> Trainings:
     """All that teach, of kinds that the catalog has."""
-    taught = [step for step in published_steps() if step.software == PLAIN and step.gpu in gpus]
-    return Trainings([step.case(gpus) for step in taught], [log(step.step_s) for step in taught])
+    published = dict.fromkeys(step.gpu for step in published_steps())
+    return _trainings(tuple((name, gpus[name]) for name in published if name in gpus))
+
+
+@lru_cache(maxsize=4)
+def _trainings(gpus: tuple[tuple[str, GPU], ...]) -> Trainings:
+    """The same of kinds that somebody published of. To learn from them takes as long as a training's other figures."""
+    known = dict(gpus)
+    taught = [step for step in published_steps() if step.software == PLAIN and step.gpu in known]
+    return Trainings([step.case(known) for step in taught], [log(step.step_s) for step in taught])

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from calibrate.library.lookup import Library
 from calibrate.published import names
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
-from planner.prediction.trainings import PLAIN, published_steps
+from planner.prediction.trainings import PLAIN, PublishedStep, published_steps
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import (
     ALLOCATOR,
@@ -147,15 +147,20 @@ def _under_way(layout: TrainingLayout) -> float:
 
 def trained_bytes(facts: Facts, precision: str, gpus: Mapping[str, GPU]) -> float:
     """Most bytes that a sample may keep, by published trainings: each fitted into its GPU. Infinite where none was."""
-    model, side = names.architecture(facts.model), str(facts.input_shape[-1])
-    alike = (
-        step
-        for step in published_steps()
-        if (names.architecture(step.model), step.input, step.precision) == (model, side, precision)
-        if step.software == PLAIN and step.gpu in gpus
-    )
+    asked = names.architecture(facts.model), str(facts.input_shape[-1]), precision
+    alike = (step for step in _steps_by_network().get(asked, ()) if step.gpu in gpus)
     always = states(facts.params, precision, "sgd").total
     return min(((gpus[step.gpu].memory_bytes - always) / step.batch for step in alike), default=math.inf)
+
+
+@cache
+def _steps_by_network() -> dict[tuple[str, str, str], list[PublishedStep]]:
+    """Published steps by architecture, input and precision."""
+    found: dict[tuple[str, str, str], list[PublishedStep]] = {}
+    for step in published_steps():
+        if step.software == PLAIN:
+            found.setdefault((names.architecture(step.model), step.input, step.precision), []).append(step)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

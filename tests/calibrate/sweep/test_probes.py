@@ -4,6 +4,7 @@ import json
 import math
 import os
 import time
+import timeit
 from collections.abc import Iterator
 from statistics import median
 
@@ -102,8 +103,11 @@ def test_products_leave_the_precision_as_it_was() -> None:
     assert torch.get_float32_matmul_precision() == before
 
 
-def test_the_smallest_operation_takes_microseconds(found: dict[str, Figures]) -> None:
-    assert 1e-8 < found["launch"].values["queued_s"] < 1e-3
+def test_the_smallest_operation_takes_about_as_long_as_it_does_here(found: dict[str, Figures]) -> None:
+    # Within a factor of 30, as memory.
+    number = torch.rand(1)
+    one_s = min(timeit.repeat(lambda: number.add_(1.0), number=500, repeat=5)) / 500
+    assert one_s / 30 < found["launch"].values["queued_s"] < one_s * 30
 
 
 def test_data_is_loaded_by_none_one_and_more_workers_up_to_the_cores(found: dict[str, Figures]) -> None:

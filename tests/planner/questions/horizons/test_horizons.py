@@ -1,5 +1,6 @@
 """Days of load, and machines that follow it: step by step by hand, and against queueing theory."""
 
+from bisect import bisect_right
 from dataclasses import replace
 from math import ceil, exp
 from pathlib import Path
@@ -690,11 +691,12 @@ def autoscaler_second_by_second(load: Floats, does: float, spec: AutoscalingSpec
     assert spec.target_utilization is not None
     answering: list[float] = []  # since when each answers, the oldest first
     wishes: list[int] = []
-    paid_s, ready = 0.0, np.zeros((len(load), 4))
+    paid_s, ready = 0.0, []
     start_s = spec.boot + (spec.load or 0.0)
     looks = ceil(spec.scale_down_delay / 15)
+    of_minute = load.tolist()
     for look in range(len(load) * 4):
-        seen = load[0] if look == 0 else load[(look - 1) // 4]
+        seen = of_minute[0] if look == 0 else of_minute[(look - 1) // 4]
         want = max(ceil(max(0.0, seen - spec.target_utilization * does) / spec.target_utilization - 1e-9), least)
         if look == 0:
             answering = [0.0] * want
@@ -704,8 +706,8 @@ def autoscaler_second_by_second(load: Floats, does: float, spec: AutoscalingSpec
                 answering.append(look * 15 + start_s)
             del answering[max(wishes[-looks:]) :]
         paid_s += 15 * len(answering)
-        ready[look // 4, look % 4] = sum(since <= look * 15 for since in answering)
-    return paid_s, ready
+        ready.append(bisect_right(answering, look * 15))
+    return paid_s, np.array(ready).reshape(len(load), 4)
 
 
 def test_another_price_is_no_remedy_with_a_calendar_that_weighs_all() -> None:
