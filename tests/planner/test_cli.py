@@ -544,7 +544,7 @@ def test_a_full_disk_is_said(here):
 
 
 def test_plain_ascii_where_nothing_else_is_known(here):
-    run = apart(*ON_T4, "-v", env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    run = apart(*ON_T4, *QUICK, "-v", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert " +- " in run.stdout
     assert run.stdout.isascii()
 
@@ -615,7 +615,7 @@ def test_nothing_is_written_over_what_is_something_else(planner, here, words, en
 @pytest.mark.parametrize(
     ("words", "doing"),
     [
-        (ON_T4, "confirming 1 x"),
+        ((*ON_T4, *QUICK), "confirming 1 x"),
         (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x V100"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.mutants import faults, judge
 
 
-@pytest.mark.parametrize("seed", [101, 102, 103, 105])
+@pytest.mark.parametrize("seed", [101, 102, 104, 105])
 def test_one_document_or_nothing(seed: int) -> None:
     found = judge(seed)
     assert found.codes
