@@ -252,6 +252,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
     """What weakens the answer, and what to do about it."""
     return (
         *_taken_for(scenario),
+        *_of_all(trial.replay),
         *_doubts(trial),
         *_prices(scenario, trial, today),
         *_predicted(trial),
@@ -265,7 +266,6 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
         *_unproven(trial.replay),
-        *_of_all(trial.replay),
     )
 
 
