@@ -6,6 +6,8 @@ from difflib import SequenceMatcher, get_close_matches
 
 SURE = 0.75
 """Likeness from which a name may be a misspelt one: `A2000` and `H200` have 0.67, `bert_large` and `bert_base` 0.71."""
+LIKE = 0.66
+"""Likeness from which a word may be a misspelt one: `asw` and `aws` have 0.67, `nowhere` and `answer` 0.62."""
 SHOWN_MAX = 4
 LISTED_MAX = 8
 """Names that an error lists of many."""

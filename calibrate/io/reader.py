@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from calibrate.io.files import FileError, printable, read_json
 from simulator.errors import InputError
+from simulator.near import LIKE, LISTED_MAX, known_ones
 from simulator.world.curves import Interpolated
 from simulator.world.model import Layer
 
@@ -263,8 +264,12 @@ def _cut(text: str) -> str:
 
 
 def _instead(value: str, allowed: Sequence[str]) -> str:
-    close = [name for name in allowed if name.startswith(value)][:HINTS_MAX] or get_close_matches(value, allowed, n=1)
-    return f"Did you mean {' or '.join(close)}?" if close else f"Write one of {', '.join(sorted(allowed))}"
+    begun = [name for name in allowed if name.startswith(value)]
+    if close := begun[:HINTS_MAX] or get_close_matches(value, allowed, n=1, cutoff=LIKE):
+        return f"Did you mean {' or '.join(close)}?"
+    if len(allowed) <= LISTED_MAX:
+        return f"Write one of {', '.join(sorted(allowed))}"
+    return known_ones(value, sorted(allowed), "docs/data.md").strip(" .")
 
 
 def _kind(value: object) -> str:

@@ -11,14 +11,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, WithJsonSchema
 
-from simulator.near import near_names
+from simulator.near import LIKE, near_names
 from simulator.world.precision import OTHER_WORDS
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760
-LIKE = 0.66
-"""Likeness from which a word may be a misspelt one: `asw` and `aws` have 0.67, `nowhere` and `answer` 0.62."""
 BEGUN_MAX = 3
 """Known words that one may begin and still mean."""
 MACHINES_AWAY_MAX = 3

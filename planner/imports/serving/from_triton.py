@@ -20,6 +20,7 @@ from planner.show.document import Column, Rows
 from planner.units.reading import Quantity, did_you_mean, duration, rate
 from planner.units.writing import names
 from simulator.errors import InputError
+from simulator.near import known_ones
 
 CONFIG = "config.pbtxt"
 NOTE_BYTES = 4096
@@ -257,7 +258,7 @@ def by_model(repository: Repository, option: str, read: Quantity, texts: Sequenc
     for text in sorted(texts, key=lambda text: "=" in text):
         name, equals, value = text.rpartition("=")
         if equals and name not in known:
-            hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
+            hint = did_you_mean(name, known) or known_ones(name, known, "the folders of the repository")
             raise InputError(f"{option} {text}: no model is called `{name}`.{hint}")
         try:
             si = read(value)

@@ -13,6 +13,7 @@ from planner.imports.serving.textproto import Message, TextprotoValue, parse
 from planner.io.strict_yaml import MAX_BYTES
 from planner.units.reading import did_you_mean
 from simulator.errors import InputError
+from simulator.near import known_ones
 
 INTEGERS = {
     "int32": range(-(2**31), 2**31),
@@ -233,7 +234,7 @@ def checked(message: Message, kind: str) -> dict[str, object]:
     plain: dict[str, object] = {}
     for name, field in message.items():
         if name not in known:
-            hint = did_you_mean(name, list(known)) or f" Known: {', '.join(known)}."
+            hint = did_you_mean(name, list(known)) or known_ones(name, known, "Triton's model_config.proto")
             raise InputError(f"{field.place}: `{name}` is no field of {kind}.{hint}")
         match known[name]:
             case [str() as wanted]:

@@ -37,6 +37,7 @@ from planner.questions.studies.scenario import (
 )
 from planner.units.errors import Steps, shown
 from planner.units.reading import NUMBER, did_you_mean, duration, fraction, memory, price, rate
+from simulator.near import known_ones
 
 POINTS_MAX = 100_000
 """Most points of one study: some hours of planning, and a table that a spreadsheet still opens."""
@@ -356,11 +357,12 @@ class StudyReader(ScenarioReader):
         except KeyError:
             known = list(figures_of(ask))
             hint = did_you_mean(parts_of(name)[0], known)
-            self.report(at, f"unknown output `{name}`.{hint} Known with `ask: {ask}`: {', '.join(known)}.")
+            listed = "" if hint else known_ones(parts_of(name)[0], known, f"docs/studies.md has those of `ask: {ask}`")
+            self.report(at, f"unknown output `{name}`.{hint}{listed}")
             return None
         if found.model and found.model not in models:
-            hint = did_you_mean(found.model, list(models))
-            self.report(at, f"no model `{found.model}`.{hint} The base has {', '.join(models)}.")
+            hint = did_you_mean(found.model, list(models)) or known_ones(found.model, models, "those of the base")
+            self.report(at, f"no model `{found.model}`.{hint}")
         return found
 
     def check_size(self, axes: Sequence[Axis], design: Design) -> None:

@@ -65,7 +65,7 @@ def busy(gpus: Sequence[GpuAnswer]) -> Bar:
     text = tilde(most) + span([gpu.utilization for gpu in gpus])
     if waits >= WAITS_SEEN:
         marks.append(Box(runs, runs + waits, 0, 1, "band", f"waits for weights {share(waits)} of the time"))
-        text += f", loads {share(waits)}"
+        text += f", loading {share(waits)}"
     return Bar("busy", marks, text)
 
 

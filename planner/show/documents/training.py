@@ -241,7 +241,7 @@ def check_lines(check: Check) -> list[str]:
     """Disturbance, loader, and the whole training at that speed."""
     lines = []
     if check.is_disturbed and check.load_share is not None:
-        lines.append(f"The load was {check.load_share:.0%} of the cores in the minute before. {ONE_THREAD}.")
+        lines.append(f"Other work took {check.load_share:.0%} of the cores in the minute before. {ONE_THREAD}.")
     if check.busy_error is not None:
         lines.append(f"In time of the processor, which other processes take none of: {100 * check.busy_error:+.1f} %.")
     if check.workers:

@@ -243,14 +243,14 @@ def three_digits(value: float) -> str:
 
 
 def speed_line(speeds: Sequence[RehearsedSpeed]) -> str:
-    """`Speed: right before, batches took 1.08 times what profiles say, right after 1.05 times, loads 1.2 times.`"""
+    """`Speed: right before, batches took 1.08 times what profiles say, right after 1.05 times, ...`"""
     first, last = speeds[0], speeds[-1]
     if first.before is None:
         return "Speed: the device was not timed right before the run."
     between = "".join(f", then {times(speed.before)} times" for speed in speeds[1:])
     after = "" if last.after is None else f", right after {last.after:.3g} times"
     found = [ratio for speed in speeds for ratio in speed.load.values()]
-    loads = f", loads {fmean(found):.3g} times" if found else ""
+    loads = f", loading of weights {fmean(found):.3g} times" if found else ""
     took = f"batches took {first.before:.3g} times what profiles say{between}{after}{loads}"
     remedy = f" {PROFILE_AGAIN}" if far_speeds(speeds) else ""
     return f"Speed: right before, {took}{beside_others(first)}.{remedy}"

@@ -830,7 +830,7 @@ BAD_DEVICES = {
     "schema": (DEVICE | {"schema": SCHEMA}, f"schema: '{SCHEMA}' is not known. Write {DEVICE_SCHEMA}"),
     "list": ([], f"must be a mapping, got a list. Write a device of schema {DEVICE_SCHEMA}"),
     "unknown": (DEVICE | {"probe": {}}, "probe: is not a key of a device. Did you mean probes?"),
-    "unknown of the GPU": (DEVICE | {"gpu": KIND | {"vram": 1}}, "gpu.vram: is not a key of a device. Write one of "),
+    "unknown of the GPU": (DEVICE | {"gpu": KIND | {"vram": 1}}, "gpu.vram: is not a key of a device. Known: "),
     "missing": (DEVICE | {"gpu": {"name": "x"}}, "gpu.memory_bytes: is missing. Write a number"),
     "nothing": (DEVICE | {"gpu": KIND | {"fp32_flops": 0}}, "gpu.fp32_flops: must be above 0, got 0. Write what was"),
     "idle": (DEVICE | {"gpu": KIND | {"idle_w": 200}}, "gpu.idle_w: must not be above tdp_w, got 200 and 100. Write"),

@@ -750,7 +750,7 @@ WRONG = [
     ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cost<3]}\n", "where[0]: unknown output `cost`."),
     (
         "base: base.yaml\nsearch: {path: load, between: [1, 2], where: ['p99_s[zzz]<=0.1']}\n",
-        "2:47: search.where[0]: no model `zzz`. The base has watch, look.",
+        "2:47: search.where[0]: no model `zzz`. Known: watch, look.",
     ),
     (
         "base: base.yaml\nsearch: {path: load, between: [1, 2], where: [fleet<=3]}\n",
@@ -758,7 +758,7 @@ WRONG = [
     ),
     ("base: base.yaml\naxes: {load: [1]}\nsearch: {path: load, between: [1, 2]}\n", "axes.load: is what `search`"),
     ("base: base.yaml\naxes: {load: [1]}\nfoo: 1\n", "3:1: foo: unknown key."),
-    ("base: base.yaml\naxes: {load: [1]}\noutputs: ['p99_s[zzz]']\n", "3:11: outputs[0]: no model `zzz`. The base has"),
+    ("base: base.yaml\naxes: {load: [1]}\noutputs: ['p99_s[zzz]']\n", "3:11: outputs[0]: no model `zzz`. Known: "),
     ("base: study.yaml\naxes: {load: [1]}\n", "1:7: base: is this study itself. Name a scenario."),
     ("- 1\n", "1:1: must be a mapping with `base` and `axes`, got a list."),
     ("a: [\n", "is not YAML"),

@@ -64,7 +64,7 @@ def test_load_by_others_is_told_where_threads_wait_for_each_other(monkeypatch: p
     assert (both.threads, both.load_share) == (2, 0.9)
     for found, warned in ((both, True), (replace(both, threads=1), False), (replace(both, load_share=0.4), False)):
         text = " ".join(render(found, Format.TABLE, Screen()).split())
-        said = f"The load was {found.load_share:.0%} of the cores" in text, "OMP_NUM_THREADS=1" in text
+        said = f"Other work took {found.load_share:.0%} of the cores" in text, "OMP_NUM_THREADS=1" in text
         assert said == (warned, warned)
 
 
