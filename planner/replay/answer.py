@@ -124,7 +124,7 @@ def replayed(trial: Trial) -> Replayed:
         drawn=drawn(trial),
         draws_mixed=seen.draws.mixed if seen.draws else 1,
         draws=seen.replications if seen.draws else None,
-        draws_clear=seen.wide.clear if seen.wide else 0,
+        draws_clear=seen.clear,
         draws_kept=seen.all_kept,
         swap=trial.deployment.swap if any(p.swapped for p in trial.packing.placed) else None,
     )

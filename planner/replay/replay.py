@@ -59,8 +59,6 @@ class WideLook:
     broken: Mapping[str, int]
     """By model, the draws that break its SLO."""
     requests: int
-    clear: int = 0
-    """Draws of which a short replay left no doubt."""
 
     @classmethod
     def of(cls, first: "Replay") -> "WideLook":
@@ -78,14 +76,13 @@ class WideLook:
         """Draws that break any SLO."""
         return int(np.count_nonzero(~self.kept))
 
-    def and_more(self, first: "Replay", shares: Shares, clear: int) -> "WideLook":
-        """With further draws, in the long run as those of the first look tell it; so many are clear now."""
+    def and_more(self, first: "Replay", shares: Shares) -> "WideLook":
+        """With further draws, in the long run as those of the first look tell it."""
         kept = first.kept_in(shares)
         return WideLook(
             np.concatenate([self.kept, np.logical_and.reduce(list(kept.values()))]),
             {model: self.broken[model] + int(np.count_nonzero(~one)) for model, one in kept.items()},
             self.requests + shares.requests,
-            clear,
         )
 
 
@@ -129,6 +126,8 @@ class Replay:
     wide: WideLook | None = None
     """Where the first look at draws of speeds left it open: of which draws shares are told. All other figures are those
     of the first look."""
+    clear: int = 0
+    """Draws of which a short replay left no doubt."""
     ranked: bool = False
     """Whether it is only set beside others: of draws of speeds the share of those seen at the first look decides."""
     first: Callable[[], Timeline] | None = None
@@ -338,9 +337,8 @@ class Replay:
         if model in self.overloaded:
             return Verdict.OVERLOADED
         seen = [x for i, x in enumerate(self.of(model)) if not self._overloaded_in(i, model)]
-        arrived = float(np.mean([x.arrived for x in seen])) / 3 if seen else 0.0
-        growths = [x.backlog_growth for x in seen] + [0.0] * self.unseen
-        if not self.recorded and drifts(growths, arrived):
+        growths = [3 * x.backlog_growth / x.arrived for x in seen if x.arrived] + [0.0] * self.unseen
+        if not self.recorded and drifts(growths):
             return Verdict.BACKLOGGED
         return Verdict.STABLE
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -84,8 +84,9 @@ def replay(
     after a few is left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict
     falls at one of a few looks, whose intervals are wider for it (Bonferroni): at the first that leaves no doubt.
     `tell` hears how many are done, and how many there may be.
-    Where a verdict counts draws of speeds, later looks are at many more draws, of which it is only counted how many
-    keep every SLO. `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
+    Draws of speeds are replayed for a short time first, and whole where that leaves doubt (`ShortLook`). Where a
+    verdict counts them, later looks are at many more draws, of which it is only counted how many keep every SLO.
+    `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
     `ranked`: it is only set beside others, by what the first look sees. `missed`: replays of other deployments in the
     same draws; what keeps hardly any draw more than one that missed in more is given up.
     """
@@ -94,7 +95,8 @@ def replay(
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
-    short_s = short_horizon_s(workload, needs, deployment, stretched) if scenario.horizon is None else None
+    shortened = deployment.doubted and scenario.horizon is None
+    short_s = short_horizon_s(workload, needs, deployment, stretched) if shortened else None
     draws = Replications(scenario, worlds, seed_at, ShortLook.of(worlds, so_far.needs, short_s) if short_s else None)
     if not _is_counted(so_far):
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
@@ -111,6 +113,8 @@ class Replication(NamedTuple):
     """Accuracy of each model where a lost frame is wrong."""
     reused: tuple[Mapping[str, float], ...]
     """The same where it reuses the last answer; none where nobody says how long that holds."""
+    clear: bool
+    """Whether a short replay left no doubt, and is what was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +131,12 @@ class ShortLook:
         clear_shares = {model: 1 - FEW * (1 - need.slo.attainment) for model, need in needs.items()}
         return cls(worlds.lasting(horizon_s), clear_shares)
 
-    def is_clear(self, shares: Shares) -> NDArray[np.bool_]:
-        """Whether every SLO is kept in a draw: queues are calm, and hardly any request is late."""
-        clear: NDArray[np.bool_] = shares.load <= CALM_LOAD
+    def is_clear(self, load: NDArray[np.float64], in_time: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+        """Whether every SLO is kept in a draw: queues are calm, and hardly any request is late. By draw the load, and
+        of each model the share of requests in time."""
+        clear: NDArray[np.bool_] = load <= CALM_LOAD
         for model, share in self.clear_shares.items():
-            clear &= shares.in_time[model] >= share
+            clear &= in_time[model] >= share
         return clear
 
 
@@ -143,7 +148,7 @@ class Replications:
     ) -> None:
         self.worlds, self.seed_at, self.short = worlds, seed_at, short
         self.clear = 0
-        """Of which a short replay left no doubt."""
+        """Those of `shares` of which a short replay left no doubt."""
         self.accuracy = {spec.name: spec.accuracy for spec in scenario.asked}
         self.half_life_s = scenario.accuracy.half_life
 
@@ -161,7 +166,8 @@ class Replications:
         if self.short is None:
             return self.worlds.shares(seeds)
         found = self.short.worlds.shares(seeds)
-        is_open = np.flatnonzero(~self.short.is_clear(found) & np.array([not one for one in found.growing]))
+        clear = self.short.is_clear(found.load, found.in_time)
+        is_open = np.flatnonzero(~clear & np.array([not one for one in found.growing]))
         self.clear += len(seeds) - len(is_open)
         return found.with_others(is_open, self.worlds.shares([seeds[i] for i in is_open])) if len(is_open) else found
 
@@ -171,14 +177,27 @@ class Replications:
 
     def _replayed(self, seeds: Sequence[int]) -> Iterator[Replication]:
         if self.half_life_s is None:
-            for figures in self.worlds.seen(seeds):
-                yield Replication(figures, self._answered(figures), ())
+            for figures, clear in self._seen(seeds):
+                yield Replication(figures, self._answered(figures), (), clear)
             return
         for seed in seeds:
             result = self.worlds.result(seed)
             figures = self.worlds.figures(result)
             reused = accuracy(result, self.accuracy, self.half_life_s, self.worlds.warmup_s)
-            yield Replication(figures, self._answered(figures), (reused,))
+            yield Replication(figures, self._answered(figures), (reused,), clear=False)
+
+    def _seen(self, seeds: Sequence[int]) -> Iterator[tuple[WorldFigures, bool]]:
+        """Figures of whole replays, but of a short one where that leaves no doubt; whether it does."""
+        if self.short is None:
+            yield from zip(self.worlds.seen(seeds), repeat(False))
+            return
+        found = list(self.short.worlds.seen(seeds))
+        metrics = [figures.summary.models for figures in found]
+        in_time = {m: np.array([one[m].slo_attainment for one in metrics]) for m in self.short.clear_shares}
+        clear = self.short.is_clear(np.array([figures.load for figures in found]), in_time)
+        whole = self.worlds.seen([seed for seed, is_clear in zip(seeds, clear, strict=True) if not is_clear])
+        for figures, is_clear in zip(found, clear.tolist(), strict=True):
+            yield figures if is_clear else next(whole), is_clear
 
     def _answered(self, figures: WorldFigures) -> dict[str, float]:
         return {model: share * figures.summary.models[model].slo_attainment for model, share in self.accuracy.items()}
@@ -238,8 +257,8 @@ def _with_more_draws(so_far: Replay, first: Replay, draws: Replications, look: i
     assert so_far.wide is not None
     seen = so_far.replications
     shares = draws.shares(seen, min(look, seen + COUNTED_AT_ONCE))
-    wide = so_far.wide.and_more(first, shares, draws.clear)
-    return replace(first, wide=wide, requests=wide.requests)
+    wide = so_far.wide.and_more(first, shares)
+    return replace(first, wide=wide, requests=wide.requests, clear=first.clear + draws.clear)
 
 
 def _ends(so_far: Replay, most: int) -> list[int]:
@@ -307,6 +326,7 @@ def _with_one_more(so_far: Replay, one: Replication) -> Replay:
         reuse_last=(*so_far.reuse_last, *one.reused),
         requests=so_far.requests + seen.requests,
         wall_s=so_far.wall_s + seen.wall_s,
+        clear=so_far.clear + one.clear,
     )
     if so_far.screened:
         return more

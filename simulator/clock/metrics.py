@@ -410,16 +410,16 @@ def _outstanding(requests: Requests, gone_s: Floats, start_s: float, end_s: floa
     return float(np.add.reduce(np.maximum(inside_s, 0.0, out=inside_s))) / (end_s - start_s)
 
 
-def drifts(growths: Sequence[float], arrived: float) -> bool:
-    """Whether a backlog surely grew, over replications in which `growths` requests more waited a third later.
+def drifts(growths: Sequence[float]) -> bool:
+    """Whether a backlog surely grew, over replications in which so many requests more waited a third later.
 
-    `arrived`: requests in such a third. What grows by less than half a percent of them is no drift; nor is what may be
-    chance, with one error in a thousand.
+    `growths`: shares of the requests of such a third. What grows by less than half a percent of them is no drift; nor
+    is what may be chance, with one error in a thousand.
     """
     if len(growths) < 3:
         return False
     mean, low, _ = confidence_interval(growths, 0.998)
-    return low > 0 and mean > 0.005 * arrived
+    return low > 0 and mean > 0.005
 
 
 def _device(result: SimulationResult, gpu: GPU, name: str, worked: Sequence[_Worked]) -> DeviceMetrics:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import nan
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -43,6 +44,9 @@ class WorldFigures:
     """By model: the latencies of requests that came after the warm-up and finished, in bins."""
     growing: tuple[str, ...]
     """Models whose queues grow without end at the speeds of this world; empty where speeds are known."""
+    load: float
+    """Share of its time that the busiest GPU computes in full batches, or the busiest stations work; NaN where speeds
+    are known."""
     wall_s: float
 
 
@@ -54,7 +58,7 @@ class Shares(NamedTuple):
     growing: tuple[tuple[str, ...], ...]
     """As of `WorldFigures`, by replication."""
     load: Floats
-    """Share of its time that the busiest GPU computes in full batches, or the busiest stations work, by replication."""
+    """As of `WorldFigures`, by replication."""
     requests: int
     """That came in all."""
 
@@ -118,8 +122,8 @@ class Worlds:
         return Shares(by_model, growing, np.array(load), sum(requests))
 
     def _shares(self, result: SimulationResult) -> tuple[Mapping[str, float], tuple[str, ...], float, int]:
-        load = compute_load(result.deployment, self.rates_rps)
-        return attainments(result, self.warmup_s), self._growing(result), load, result.request_count
+        load, growing = self._offered(result)
+        return attainments(result, self.warmup_s), growing, load, result.request_count
 
     def _each(self, seeds: Sequence[int], look: Callable[[SimulationResult], Seen]) -> Iterator[Seen]:
         """What is seen of each world: of pipelines in machine code, several are replayed side by side."""
@@ -144,22 +148,25 @@ class Worlds:
 
     def figures(self, result: SimulationResult) -> WorldFigures:
         """Those of a replication."""
+        load, growing = self._offered(result)
         return WorldFigures(
             summary=summarise(result, self.warmup_s),
             requests=result.request_count,
             latency_counts={m: counts_of(finished_latency_s(r, self.warmup_s)) for m, r in result.requests.items()},
-            growing=self._growing(result),
+            growing=growing,
+            load=load,
             wall_s=result.wall_s,
         )
 
-    def _growing(self, result: SimulationResult) -> tuple[str, ...]:
+    def _offered(self, result: SimulationResult) -> tuple[float, tuple[str, ...]]:
+        """The load of a world, and models whose queues grow there; where speeds are known, nothing is worked
+        out."""
         if not self.deployment.doubted:
-            return ()
+            return nan, ()
         world = result.deployment
+        load = compute_load(world, self.rates_rps)
         plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
-        if plain and compute_load(world, self.rates_rps) < 1:
-            return ()
-        return drain(world, self.rates_rps, self.workload).growing
+        return load, () if plain and load < 1 else drain(world, self.rates_rps, self.workload).growing
 
     @cached_property
     def _plain(self) -> "PlainWorlds | None":
@@ -223,38 +230,37 @@ class PlainWorlds:
             began_s = perf_counter()
             summary = self._summary(sums, loads)
             counts = dict(zip(self.models, sums.bins, strict=True))
-            growing = self._growing(seeds[number], costs.service_s[number], loads) if self.doubted else ()
-            yield WorldFigures(summary, requests, counts, growing, each_s + perf_counter() - began_s)
+            load, growing = self._offered(seeds[number], costs.service_s[number], loads)
+            yield WorldFigures(summary, requests, counts, growing, load, each_s + perf_counter() - began_s)
 
     def shares(self, seeds: Sequence[int]) -> Shares:
         """Replications by what says whether SLOs are met."""
-        costs = self._costs(seeds)
-        load = np.array(list(map(self._load, costs.service_s)))
         if self.swapping:
             seen = list(self.seen(seeds))
             return Shares(
                 {model: np.array([one.summary.models[model].slo_attainment for one in seen]) for model in self.models},
                 tuple(one.growing for one in seen),
-                load,
+                np.array([one.load for one in seen]),
                 sum(one.requests for one in seen),
             )
+        costs = self._costs(seeds)
         judged, in_time, requests = zip(*self._each(seeds, costs, self._judged), strict=True)
         with np.errstate(invalid="ignore"):
             by_model = (np.array(in_time) / np.array(judged)).T
-        growing = (
-            tuple(self._growing(seed, service_s, {}) for seed, service_s in zip(seeds, costs.service_s, strict=True))
-            if self.doubted
-            else ((),) * len(seeds)
-        )
-        return Shares(dict(zip(self.models, by_model, strict=True)), growing, load, sum(requests))
+        offered = [self._offered(seed, service_s, {}) for seed, service_s in zip(seeds, costs.service_s, strict=True)]
+        load, growing = zip(*offered, strict=True)
+        return Shares(dict(zip(self.models, by_model, strict=True)), growing, np.array(load), sum(requests))
 
-    def _growing(self, seed: int, service_s: Floats, loads: Mapping[int, _Loads]) -> tuple[str, ...]:
-        """Models whose queues grow without end at the speeds of one world."""
-        if self._load(service_s) < 1 and not any(one.times for one in loads.values()):
-            return ()
+    def _offered(self, seed: int, service_s: Floats, loads: Mapping[int, _Loads]) -> tuple[float, tuple[str, ...]]:
+        """The load of a world, and models whose queues grow there; where speeds are known, nothing is worked out."""
+        if not self.doubted:
+            return nan, ()
+        load = self._load(service_s)
+        if load < 1 and not any(one.times for one in loads.values()):
+            return load, ()
         if self.swapping:
-            return drain(drawn(self.worlds.deployment, seed), self.worlds.rates_rps).growing
-        return self._backlog.growing(self.worlds.rates_rps, service_s)[0]
+            return load, drain(drawn(self.worlds.deployment, seed), self.worlds.rates_rps).growing
+        return load, self._backlog.growing(self.worlds.rates_rps, service_s)[0]
 
     @cached_property
     def _speeds(self) -> Speeds:

@@ -124,7 +124,7 @@ def test_a_backlog_that_grows_is_told_from_one_that_comes_and_goes(load: float, 
     device = worlds.deployment(worlds.service(worlds.profile("m", 0.01)))
     demand = Workload((Stream("m", Poisson(100 * load)),))
     seen = [summarise(simulate(device, demand, 300.0, seed), 30.0).models["m"] for seed in range(20)]
-    assert drifts([m.backlog_growth for m in seen], 100 * load * 90) is grows
+    assert drifts([3 * m.backlog_growth / m.arrived for m in seen]) is grows
 
 
 def test_backlog_growth_by_hand() -> None:
