@@ -208,7 +208,14 @@ def _is_counted(so_far: Replay) -> bool:
     return so_far.draws is not None and not so_far.draws.surely and not so_far.screened
 
 
-def _in_turn(so_far: Replay, draws: Replications, most: int, tell: Tell, verdict_only: bool = False) -> Replay:
+def _in_turn(
+    so_far: Replay,
+    draws: Replications,
+    most: int,
+    tell: Tell,
+    verdict_only: bool = False,
+    missed: Sequence[Replay] = (),
+) -> Replay:
     """So many replications at most, until more are not worth their time."""
     for one in draws.in_turn(_ends(so_far, most)):
         so_far = _with_one_more(so_far, one)
@@ -217,7 +224,11 @@ def _in_turn(so_far: Replay, draws: Replications, most: int, tell: Tell, verdict
             worlds, first_seed = draws.worlds.apart, draws.seed_at(0)
             so_far = replace(so_far, first=partial(_window, worlds, first_seed, one.figures.summary))
         tell(count, SCREENED_DRAWS if so_far.screened and so_far.draws else so_far.looks[-1])
-        if _is_enough(so_far) or (verdict_only and count % LOST_EVERY == 0 and so_far.far_off):
+        if _is_enough(so_far):
+            break
+        if verdict_only and count % LOST_EVERY == 0 and so_far.far_off:
+            break
+        if 2 * count == most and any(map(so_far.is_hardly_better, missed)):
             break
     return so_far
 
@@ -230,7 +241,7 @@ def _counted(
     missed: Sequence[Replay],
 ) -> Replay:
     """All draws of the first look, and many more where those leave the verdict open."""
-    first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only)
+    first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only, missed)
     is_open = len(first.summaries) == first.looks[0] and not (first.decided or first.lost)
     return _looked_wider(first, draws, tell, missed) if is_open else first
 
