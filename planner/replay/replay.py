@@ -130,6 +130,8 @@ class Replay:
     """Draws of which a short replay left no doubt."""
     ranked: bool = False
     """Whether it is only set beside others: of draws of speeds the share of those seen at the first look decides."""
+    hopeful: bool = False
+    """Whether the first look left the verdict open, and hope, and no other followed yet."""
     first: Callable[[], Timeline] | None = None
     """Shows a window of the first replication; None where candidates are screened, or that one was left out."""
 
@@ -458,7 +460,7 @@ class Replay:
     @property
     def preliminary(self) -> bool:
         """Whether others are to confirm it before it is bought."""
-        return self.screened or self.ranked
+        return self.screened or self.ranked or self.hopeful
 
     def _is_too_little(self, share: Interval, at_last: bool) -> bool:
         """Whether so many draws are fewer than are asked: surely, until the last look decides."""

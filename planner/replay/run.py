@@ -73,6 +73,7 @@ def replay(
     tell: Tell = silent,
     verdict_only: bool = False,
     ranked: bool = False,
+    hopeful: bool = False,
     missed: Sequence[Replay] = (),
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
@@ -87,7 +88,8 @@ def replay(
     Draws of speeds are replayed for a short time first, and whole where that leaves doubt (`ShortLook`). Where a
     verdict counts them, later looks are at many more draws, of which it is only counted how many keep every SLO.
     `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
-    `ranked`: it is only set beside others, by what the first look sees. `missed`: replays of other deployments in the
+    `ranked`: it is only set beside others, by what the first look sees. `hopeful`: the first look is also the last
+    where it leaves hope. `missed`: replays of other deployments in the
     same draws; what keeps hardly any draw more than one that missed in more is given up.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
@@ -102,7 +104,12 @@ def replay(
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:
         so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
-    return _counted(so_far, draws, tell, verdict_only, missed)
+    first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only, missed)
+    if len(first.summaries) < first.looks[0] or first.decided or first.lost:
+        return first
+    if hopeful and not replace(first, wide=WideLook.of(first)).gives_up(first.looks[0]):
+        return replace(first, hopeful=True)
+    return _looked_wider(first, draws, tell, missed)
 
 
 class Replication(NamedTuple):
@@ -231,19 +238,6 @@ def _in_turn(
         if 2 * count == most and any(map(so_far.is_hardly_better, missed)):
             break
     return so_far
-
-
-def _counted(
-    so_far: Replay,
-    draws: Replications,
-    tell: Tell,
-    verdict_only: bool,
-    missed: Sequence[Replay],
-) -> Replay:
-    """All draws of the first look, and many more where those leave the verdict open."""
-    first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only, missed)
-    is_open = len(first.summaries) == first.looks[0] and not (first.decided or first.lost)
-    return _looked_wider(first, draws, tell, missed) if is_open else first
 
 
 def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequence[Replay]) -> Replay:

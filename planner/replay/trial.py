@@ -1,7 +1,7 @@
 """Trials: a fleet with its models placed, and what its replays showed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, nan
 
@@ -74,7 +74,8 @@ class Trial:
         """How far it was looked at."""
         if self.replay.screened:
             return Searched.SCREENED
-        return Searched.RANKED if self.replay.ranked and self.deployment.doubted else Searched.CONFIRMED
+        ranked = self.replay.hopeful or (self.replay.ranked and self.deployment.doubted)
+        return Searched.RANKED if ranked else Searched.CONFIRMED
 
     @property
     def stands(self) -> bool:
@@ -83,8 +84,16 @@ class Trial:
 
     @property
     def met(self) -> bool:
-        """Whether every SLO is surely met, within the headroom, and with the spares that are asked for."""
-        return not (self.overloaded or self.broken or self.unready) and self.replay.met
+        """Whether every SLO is met, surely or until it is confirmed, within the headroom, and with the spares that are
+        asked for."""
+        return not (self.overloaded or self.broken or self.unready) and (self.replay.met or self.replay.hopeful)
+
+    @property
+    def as_ranked(self) -> "Trial | None":
+        """What the first look left open, by the share of the draws it saw; None where that is too little."""
+        seen = self.replay
+        ranked = replace(self, replay=replace(seen, looks=seen.looks[:1], ranked=True, hopeful=False))
+        return ranked if ranked.met else None
 
     @property
     def nearness(self) -> tuple[bool, bool, float]:

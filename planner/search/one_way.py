@@ -237,6 +237,11 @@ def _ready(found: "Iterable[tuple[FleetSearch, Iterable[Trial | None]]]") -> "li
     return [(one, trial) for one, trial in met if not trial.unready]
 
 
+def _rank(search: FleetSearch, trial: Trial) -> tuple[bool, float]:
+    """What is confirmed comes first, and of that what has least of the objective."""
+    return trial.replay.preliminary, goal_of(search.question.scenario.objective, trial)
+
+
 class _Ways:
     """Searches for a scenario with its models in some variant each, every one done once."""
 
@@ -261,7 +266,7 @@ class _Ways:
         glanced = [one.glanced.values() for one in self.searches]
         for seen in (confirmed, glanced, [one.being_confirmed for one in self.searches]):
             if ready := _ready(zip(self.searches, seen, strict=True)):
-                search, best = min(ready, key=lambda pair: goal_of(pair[0].question.scenario.objective, pair[1]))
+                search, best = min(ready, key=lambda pair: _rank(*pair))
                 return search, BestFound(None if best.replay.preliminary else best, best, [], [], interrupted=True)
         missed = [(trial.nearness, i, trial) for i, one in enumerate(self.searches) for trial, _ in one.misses]
         if missed:

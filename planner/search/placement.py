@@ -92,6 +92,8 @@ class OnFleet:
     """Whether of a fleet that does not do no figures are wanted but what it keeps at best."""
     ranked: bool = False
     """Whether it is only set beside others: then the first look at draws of speeds is enough."""
+    hopeful: bool = False
+    """Whether a first look that leaves hope is enough, as somebody else confirms it."""
     replays: list[tuple[Deployment, Replay]] = field(default_factory=list)
     """All on this fleet."""
     looked_wide: list[Replay] = field(default_factory=list)
@@ -541,6 +543,7 @@ class OnFleet:
             tell=self.tell("trying" if screen else "confirming"),
             verdict_only=self.verdict_only,
             ranked=self.ranked,
+            hopeful=self.hopeful,
             missed=self.looked_wide if self.verdict_only else (),
         )
         self.replays.append((deployment, seen))

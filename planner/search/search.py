@@ -81,13 +81,15 @@ class Effort:
     missed."""
     ranked: bool = False
     """Whether fleets are only set beside others, by the first look at draws of speeds."""
+    hopeful: bool = False
+    """Whether that look is enough, where it leaves hope, to go on to smaller fleets: only the last is confirmed."""
     growth_max: float = inf
     """No fleet is tried that must carry more times the work."""
 
 
 PROOF = Effort(first=12, halvings=4)
 """Where an answer among the first fleets is proven to be the cheapest."""
-ESTIMATE = Effort(first=4, halvings=4)
+ESTIMATE = Effort(first=4, halvings=4, hopeful=True)
 """Where times are predicted, so that a proof would be one of the predictions."""
 ALTERNATIVE = Effort(first=3, halvings=0, ranked=True, growth_max=3.0)
 """For the next best, of which nothing is proven."""
@@ -202,7 +204,13 @@ class FleetSearch:
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
-        return Descent(self, program, objective, effort, wanted_usd_per_hour).end()
+        while True:
+            trial = Descent(self, program, objective, effort, wanted_usd_per_hour).end()
+            if trial is None or not trial.replay.hopeful:
+                return trial
+            confirmed = self._confirmed(trial)
+            if confirmed.stands:
+                return confirmed
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
         """A program over the offers of each kind of GPU."""
@@ -259,9 +267,11 @@ class FleetSearch:
         if key not in known:
             self.trying = machines_name(machines_of(*key, self.question.offers))
             self.progress(f"trying {self.trying}", 0.0)
-            known[key] = self._try(*key, ranked=effort.ranked) if effort.thorough else self._glance(*key)
+            known[key] = self._try(*key, effort) if effort.thorough else self._glance(*key)
         trial = known[key]
-        return None if trial and trial.replay.preliminary and self._has_missed(*key) else trial
+        if trial is None or (trial.replay.preliminary and self._has_missed(*key)):
+            return None
+        return trial.as_ranked if trial.replay.hopeful and effort.ranked else trial
 
     def _has_missed(self, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
         """Whether models missed on just these GPUs, of these machines or others."""
@@ -278,11 +288,11 @@ class FleetSearch:
                 break
         return None
 
-    def _try(self, offered: tuple[Offer, ...], fleet: Fleet, *, ranked: bool) -> Trial | None:
+    def _try(self, offered: tuple[Offer, ...], fleet: Fleet, effort: Effort) -> Trial | None:
         if self._has_missed(offered, fleet):
             return None
         for swap in self.question.policies:
-            found = self._find(offered, fleet, swap, ranked=ranked)
+            found = self._find(offered, fleet, swap, effort)
             if isinstance(found, Trial):
                 return found
             self.rejections.append(found.rejection)
@@ -294,10 +304,10 @@ class FleetSearch:
         self.missed_gpus.add(gpus_of(self.question, offered, fleet))
         return None
 
-    def _find(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool) -> Trial | Miss:
+    def _find(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, effort: Effort) -> Trial | Miss:
         """The first way to split the SLOs of pipelines under which all are met; else the nearest miss."""
         misses: list[Miss] = []
-        for one in self._on(offered, fleet, swap, ranked=ranked):
+        for one in self._on(offered, fleet, swap, ranked=effort.ranked, hopeful=effort.hopeful):
             match one.find():
                 case Trial() as trial:
                     return trial
@@ -306,7 +316,9 @@ class FleetSearch:
         near = [(miss.nearest.nearness, miss) for miss in misses if miss.nearest]
         return max(near, key=lambda one: one[0])[1] if near else unreplayed_at_best(misses)
 
-    def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool = False) -> Iterator[OnFleet]:
+    def _on(
+        self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool = False, hopeful: bool = False
+    ) -> Iterator[OnFleet]:
         """The fleet with each way to split the SLOs of pipelines; once where there are none."""
         name = machines_name(machines_of(offered, fleet, self.question.offers))
         tell = partial(self._tell, name=name)
@@ -319,6 +331,7 @@ class FleetSearch:
                 swap,
                 tell,
                 ranked=ranked,
+                hopeful=hopeful,
                 replays=replays,
                 looked_wide=self.looked_wide,
                 being_confirmed=self.being_confirmed,
