@@ -208,8 +208,9 @@ class FleetSearch:
             trial = Descent(self, program, objective, effort, wanted_usd_per_hour).end()
             if trial is None or not trial.replay.hopeful:
                 return trial
-            confirmed = self._confirmed(trial)
-            if confirmed.stands:
+            key = _bought(trial.offers, trial.fleet)
+            self.tried[key] = self._try(*key, replace(effort, hopeful=False))
+            if confirmed := self.tried[key]:
                 return confirmed
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
