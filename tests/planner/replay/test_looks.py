@@ -23,7 +23,7 @@ from planner.replay.run import PLANNING, Replications, ShortLook, replay, seeds_
 from planner.replay.trial import Trial
 from planner.search.placement import OnFleet
 from planner.search.question import Question
-from planner.search.search import GLANCE, FleetSearch
+from planner.search.search import ESTIMATE, GLANCE, FleetSearch
 from simulator.clock.metrics import Summary
 from simulator.clock.worlds import Worlds
 from simulator.world.curves import Interpolated
@@ -33,6 +33,8 @@ from simulator.world.workload import SLO, Poisson, Stream, Workload
 CONFIDENCE = 0.9
 TRIES = 200
 LATENCIES_S = [0.018, 0.02, 0.024, 0.026, 0.03]
+EACH_CONFIRMED = replace(ESTIMATE, hopeful=False)
+"""A search that confirms every fleet it goes on from."""
 
 
 def asked(latency_s: float) -> Question:
@@ -214,10 +216,12 @@ def test_what_is_bought_is_sure_or_was_looked_at_to_the_last() -> None:
         of = asked(latency_s)
         search = FleetSearch(of, lambda *_: None)
         best = search.best(of.program(), of.scenario.objective)
+        all_confirmed = FleetSearch(of, lambda *_: None).best(of.program(), Objective.COST, EACH_CONFIRMED)
+        assert (best and best.fleet) == (all_confirmed and all_confirmed.fleet)
         if best is None:
             continue
         share = best.replay.all_kept
-        assert best.met
+        assert best.stands
         assert share is not None
         assert share.low >= least_share(CONFIDENCE)
         draws.add(best.replay.wide is None)
