@@ -24,7 +24,7 @@ from planner.questions.training.speed import measured_steps
 from simulator.clock.run import simulate
 from simulator.world.curves import Interpolated
 from simulator.world.hardware import GPU
-from simulator.world.profile import Evidence, Profile, WeightSource
+from simulator.world.profile import Evidence, Profile, WeightSource, weakest
 from simulator.world.workload import FixedRate, Stream, Workload
 
 GPUS = load_catalog().gpus
@@ -328,7 +328,7 @@ def test_batches_faster_than_the_peak_are_raised_where_the_catalog_knows_the_pea
     written(tmp_path, [*probes(), *outcomes])
     found = read(tmp_path)
     assert found.latency(1) == pytest.approx(8.2e10 / GPUS["T4"].fp32_flops)
-    assert found.evidence is Evidence.ASSUMED
+    assert found.latency_evidence is Evidence.ASSUMED
     assert any("the least its GPU's peak allows, stands in" in doubt for doubt in found.doubts)
 
 
@@ -341,7 +341,8 @@ def test_a_device_not_in_the_catalog_reaches_what_was_seen(tmp_path):
     assert kind.memory_bytes_per_s == 240e9
     assert kind.pcie_bytes_per_s >= 12.5e9
     assert (kind.tdp_w, kind.memory_bytes) == (80, 15_843_721_216)
-    assert read(tmp_path).evidence is Evidence.FITTED
+    profile = read(tmp_path)
+    assert weakest(profile.latency_evidence, profile.memory_evidence, profile.load_evidence) is Evidence.FITTED
 
 
 def test_without_probes_models_stand_for_the_peaks(tmp_path):
