@@ -16,13 +16,13 @@ def silent(*_: object) -> None:
 def counting(progress: Progress, doing: str) -> Tell:
     """Tells of the replications of one fleet; how many fleets follow nobody knows.
 
-    `confirming 2 x T4: 640 of at most 5,120 replications, 3 min more at most`.
+    `confirming 2 x T4: 640 of at most 5,120, 3 min left`.
     """
     begun_s = monotonic()
 
     def tell(done: int, most: int) -> None:
         left_s = (monotonic() - begun_s) / done * (most - done)
         left = f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s:.0f} s"  # nobody waits by the second for minutes
-        progress(f"{doing}: {done:,} of at most {most:,} replications, {left} more at most", 0.0)
+        progress(f"{doing}: {done:,} of at most {most:,}, {left} left", 0.0)
 
     return tell
