@@ -256,14 +256,18 @@ def test_a_dry_run_says_what_cannot_be_built(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_it_between_two_steps(number: signal.Signals) -> None:
-    sweep = Sweep(request())
-    before = signal.getsignal(number)
-    with _signals(sweep):
+    sweep, unseen = Sweep(request()), []
+    before = signal.signal(number, lambda *_: unseen.append(number))
+    try:
+        with _signals(sweep):
+            os.kill(os.getpid(), number)
+            with pytest.raises(StoppedError):
+                sweep.check()
+        assert sweep.stop_signal == number
         os.kill(os.getpid(), number)
-        with pytest.raises(StoppedError):
-            sweep.check()
-    assert sweep.stop_signal == number
-    assert signal.getsignal(number) is before
+        assert unseen == [number], "afterwards they are whose they were"
+    finally:
+        signal.signal(number, before)
 
 
 def test_after_probes_alone_no_profile_is_shown_next(capsys: pytest.CaptureFixture[str]) -> None:
