@@ -78,9 +78,9 @@ def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) ->
 
 
 def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> InputError:
-    """Says what is known."""
-    kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
-    providers = sorted({i.provider for i in catalog.instances})
+    """Says who has the GPU, or which kinds have a price where nobody does."""
+    kinds = {i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases}
+    having = {i.provider for i in catalog.instances if gpu in (None, i.gpu)}
+    known = known_ones(str(provider if having else gpu), sorted(having or kinds), "`planner prices show`")
     asked = " ".join(filter(None, (gpu, provider)))
-    known = known_ones(gpu or provider or "", kinds if gpu else providers, "`planner prices show`")
-    return InputError(f"no price of `{asked}`.{near_gpu(gpu, catalog.gpus) if gpu else ''}{known}")
+    return InputError(f"no price of `{asked}`.{'' if having else near_gpu(str(gpu), catalog.gpus)}{known}")
