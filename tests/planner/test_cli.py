@@ -619,11 +619,11 @@ def test_nothing_is_written_over_what_is_something_else(planner, here, words, en
         (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x V100"),
     ],
 )
-def test_a_terminal_gets_colours_and_a_progress_bar(here, words, doing):
+def test_a_terminal_gets_colours_and_progress(here, words, doing):
     text = read_terminal(run := in_terminal(*words))
     assert run.process.wait(LONG_S) == 0
     assert "\x1b[1m" in text
-    assert re.search(rf"[━╸] \d:\d\d:\d\d {doing}", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
+    assert re.search(rf"\d:\d\d:\d\d {doing}", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
 
 
 def test_answers_and_notes_are_as_wide_as_the_terminal_and_plain_with_no_color(here):

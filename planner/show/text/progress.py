@@ -3,19 +3,26 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Column
+
+
+class ShareColumn(BarColumn):
+    """The bar, where it is known how much there is to do."""
+
+    def render(self, task: Task) -> RenderableType:  # type: ignore[override]
+        """Nothing where nobody knows."""
+        return super().render(task) if task.total else ""
 
 
 @contextmanager
 def bar() -> Iterator[Callable[[str, float], None]]:
-    """`bar() as tell`: each `tell("12 of 30 rows", 0.4)` moves the bar; without a share it only shows that something
-    goes on. All of it is gone at the end."""
-    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    what = TextColumn("{task.description}", markup=False, table_column=rest)
+    """`bar() as tell`: each `tell("12 of 30 rows", 0.4)` moves the bar; without a share there is none. All of it is
+    gone at the end."""
+    what = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
     whole = Column(no_wrap=True, min_width=7)  # h:mm:ss, however narrow the terminal
-    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(table_column=whole), what)
+    columns = (SpinnerColumn(), ShareColumn(bar_width=20), TimeElapsedColumn(table_column=whole), what)
     with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as shown:
         task = shown.add_task("", total=None)
 
