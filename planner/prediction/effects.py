@@ -258,8 +258,14 @@ def _words(case: PredictedCase, gpu: GPU) -> dict[str, str]:
 
 def _keys(named: str, words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each of the names, with what it is of: of `model gpu`, `resnet50 T4`."""
-    for name in named.split(", "):
-        yield name, " ".join([words[word] for word in name.split()])
+    for name, parts in _parts(named):
+        yield name, " ".join([words[word] for word in parts])
+
+
+@cache
+def _parts(named: str) -> list[tuple[str, list[str]]]:
+    """The names, each with its words: they are asked for at every prediction."""
+    return [(name, name.split()) for name in named.split(", ")]
 
 
 def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:

@@ -142,8 +142,8 @@ class Learnt:
         for part, group, key, weight in effects(case, told, gpu):
             if not weight:
                 continue
-            unseen = (0.0, self.spreads.get(group, OTHER_SD) ** 2)
-            effect, variance = self.effects.get(group, {}).get(key, unseen)
+            known = self.effects.get(group, {}).get(key)
+            effect, variance = known or (0.0, self.spreads.get(group, OTHER_SD) ** 2)
             means[part] += weight * effect
             variances[part] += weight**2 * variance
         whole = case.full
@@ -225,12 +225,15 @@ class Learnt:
         if case.precision == "torch":
             return self._as_it_comes(case, gpu)
         told = self.beside(case, gpu, series)
-        passed = max((least_s(replace(case, batch=at), gpu) / exp(log_s) for at, log_s in series), default=0.0)
-        least = least_s(case, gpu) / max(1.0, passed)
         sd = told.sd * self.wider(case, gpu, told.regime)
         if not series and self.software(case) is Software.HERE:
             sd = hypot(sd, self.own_software_sd)
-        return at_least(around(exp(told.mean), sd), least)
+        return at_least(around(exp(told.mean), sd), self.least_s(case, gpu, series))
+
+    def least_s(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> float:
+        """Seconds at the GPU's peak, or as far below as published batches of the series are."""
+        passed = max((least_s(replace(case, batch=at), gpu) / exp(log_s) for at, log_s in series), default=0.0)
+        return least_s(case, gpu) / max(1.0, passed)
 
     def _as_it_comes(self, case: PredictedCase, gpu: GPU) -> Estimate:
         """In PyTorch as it comes: products at the time of fp32, convolutions at that of TF32."""
@@ -246,18 +249,21 @@ class Learnt:
         """What the spread is multiplied by: how near something was measured counts, and what it is.
 
         What is known well narrows no band of what was never seen: of another style in a runtime, for FasterTransformer
-        was timed with transformers alone; of small batches on a GPU, for large ones say nothing of overhead.
+        was timed with transformers alone; of overhead on a GPU, of which large batches say nothing.
         """
         wider = {trait: self.widening.get(trait, 0.0) for trait in self.traits(case, gpu, regime)}
-        if not self._is_seen(case):
+        if not self._is_style_seen(case) or (self.software(case) is Software.HERE and not self.is_seen(case, gpu)):
             wider = {trait: max(0.0, more) for trait, more in wider.items()}
         return exp(sum(wider.values()))
 
-    def _is_seen(self, case: PredictedCase) -> bool:
-        """Whether the style was seen in the runtime and, where this was on the GPU, batches of that size."""
-        if not self.knows("overhead style runtime", f"{style(case.architecture)} {case.runtime}"):
+    def _is_style_seen(self, case: PredictedCase) -> bool:
+        return self.knows("overhead style runtime", f"{style(case.architecture)} {case.runtime}")
+
+    def is_seen(self, case: PredictedCase, gpu: GPU) -> bool:
+        """Whether batches of that size were published of the runtime there, and small ones where overhead tells."""
+        if _on_gpu(case) not in self.widening:
             return False
-        return self.software(case) is not Software.HERE or _on_gpu(case) in self.widening
+        return _on_gpu(replace(case, batch=1.0)) in self.widening or self.log_time(case, gpu).regime is Regime.WORK
 
     def traits(self, case: PredictedCase, gpu: GPU, regime: Regime) -> tuple[str, ...]:
         """What the width of its band depends on."""

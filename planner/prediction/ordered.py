@@ -1,22 +1,22 @@
 """Ordered: what was learnt, told so that no answer contradicts another one or the data sheets.
 
-No batch takes less than its operators need, nor less than one sample or more than as many of them, and of two kinds of
-one chip none is slower that is better in everything.
+No batch takes less than its operators need, nor less than one sample or more than as many of them. No kind of GPU is
+slower than one that it is as good as in everything: of one chip, and of any where operators run one by one.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations
-from math import exp, log
+from math import exp, inf, log
 from typing import NamedTuple
 
 from calibrate.layers.work import Facts
 from planner.model.plan import Estimate
-from planner.prediction.effects import PredictedCase
+from planner.prediction.effects import ONE_BY_ONE, PredictedCase
 from planner.prediction.learnt import Learnt, seen, series_of
 from planner.prediction.rules.bands import SPREAD_80, at_least, beside_one
 from planner.prediction.rules.floors import floor_of, passed_by
+from planner.prediction.rules.roofline import lacks
 from simulator.world.hardware import GPU
 
 RATES = (
@@ -52,25 +52,64 @@ class Ordered:
 
     def predict(self, case: PredictedCase, layers: Facts | None = None) -> Estimate:
         """Seconds of a batch with their 80 % band; `layers` are those of the model at its input, if they are known."""
-        told = self._among_kin(case, layers)
+        told = self._by_itself(case, layers)
         if case.batch == 1:
             return told
-        return beside_one(told, self._among_kin(replace(case, batch=1.0), layers), case.batch)
+        return beside_one(told, self._by_itself(replace(case, batch=1.0), layers), case.batch)
 
-    def _among_kin(self, case: PredictedCase, layers: Facts | None) -> Estimate:
-        """A batch by itself, in order with other kinds of the chip."""
-        gpu = self.gpus[case.gpu]
-        kinds = self._kin.get(chip_of(gpu), [])
-        if gpu not in kinds:  # a slice, or one of an unknown chip
-            return self._alone(case, gpu, layers)
-        asked = replace(case, gpu=""), layers.model if layers else "", chip_of(gpu)
-        if asked not in self._told:
-            self._told[asked] = in_order({kind.name: self._alone(case, kind, layers) for kind in kinds}, self.gpus)
-        return self._told[asked][case.gpu]
+    def _by_itself(self, case: PredictedCase, layers: Facts | None) -> Estimate:
+        return at_least(self._among_kinds(case, layers), self._least_s(case, layers))
+
+    def _among_kinds(self, case: PredictedCase, layers: Facts | None) -> Estimate:
+        """In order with other kinds: what was seen on some of them, by certainty, and what was not, beside that.
+
+        So no answer depends on which kinds are asked for.
+        """
+        if case.gpu not in self._as_good:  # a slice, or one of an unknown chip
+            return self._alone(case, self.gpus[case.gpu], layers)
+        asked = replace(case, gpu=""), layers.model if layers else ""
+        if asked not in self._known:
+            told = {here.gpu: self._alone(here, self.gpus[here.gpu], layers) for here in self._seen_on(case)}
+            self._known[asked] = in_order(told, self._as_good)
+        known = self._known[asked]
+        return known[case.gpu] if case.gpu in known else self._beside(known, case, layers)
+
+    def _seen_on(self, case: PredictedCase) -> Iterator[PredictedCase]:
+        """The batch on each kind that computes it and of which the like was seen; at fp32 on those without TF32.
+
+        None in runtimes that fuse operators, by kernels that are each kind's own: there other chips tell less than
+        what was learnt of the kind.
+        """
+        for name in self._as_good if case.runtime in ONE_BY_ONE else ():
+            gpu = self.gpus[name]
+            is_fp32 = case.precision in ("tf32", "torch") and not gpu.has_tf32
+            here = replace(case, gpu=name, precision="fp32" if is_fp32 else case.precision)
+            if not lacks(gpu, here.precision) and self.learnt.is_seen(here, gpu):
+                yield here
+
+    def _beside(self, known: Mapping[str, Estimate], case: PredictedCase, layers: Facts | None) -> Estimate:
+        """On a kind of which the like was not seen, in order with those of its chip that are no better known."""
+        asked = replace(case, gpu=""), layers.model if layers else "", chip_of(self.gpus[case.gpu])
+        if asked not in self._others:
+            kin = [kind for kind in self._kin[asked[-1]] if kind.name not in known]
+            told = {kind.name: self._between(known, kind, self._alone(case, kind, layers)) for kind in kin}
+            self._others[asked] = in_order(told, self._as_good)
+        return self._others[asked][case.gpu]
+
+    def _between(self, known: Mapping[str, Estimate], gpu: GPU, own: Estimate) -> Estimate:
+        """Its own time, no faster than on kinds that are as good as it, and no slower than on those that it is."""
+        least = max((e.value for name, e in known.items() if gpu.name in self._as_good[name]), default=0.0)
+        most = min((e.value for name, e in known.items() if name in self._as_good[gpu.name]), default=inf)
+        return _moved(own, min(max(own.value, least), most) / own.value)
 
     @cached_property
-    def _told(self) -> dict[tuple[PredictedCase, str, tuple[str, int]], dict[str, Estimate]]:
-        """What was asked for before, by kind of GPU."""
+    def _known(self) -> dict[tuple[PredictedCase, str], dict[str, Estimate]]:
+        """What was asked for before, on kinds of which the like was seen."""
+        return {}
+
+    @cached_property
+    def _others(self) -> dict[tuple[PredictedCase, str, tuple[str, int]], dict[str, Estimate]]:
+        """The same on other kinds, by chip."""
         return {}
 
     @cached_property
@@ -82,13 +121,25 @@ class Ordered:
                 found.setdefault(chip_of(gpu), []).append(gpu)
         return found
 
+    @cached_property
+    def _as_good(self) -> dict[str, set[str]]:
+        """Whole GPUs, each with those that it is as good as."""
+        whole = [gpu for kin in self._kin.values() for gpu in kin]
+        return {
+            one.name: {other.name for other in whole if other is not one and is_as_good(one, other)} for one in whole
+        }
+
     def _alone(self, case: PredictedCase, gpu: GPU, layers: Facts | None) -> Estimate:
-        """As learnt, and no less than operators need, unless published batches of the series needed less."""
+        """As learnt, and no less than operators need."""
         here = replace(case, gpu=gpu.name)
-        series = seen(series_of(here))
+        return at_least(self.learnt.predict(here, gpu, seen(series_of(here))), self._least_s(here, layers))
+
+    def _least_s(self, case: PredictedCase, layers: Facts | None) -> float:
+        """Seconds that operators need, unless published batches of the series needed less."""
+        gpu, series = self.gpus[case.gpu], seen(series_of(case))
         floor_s = floor_of(layers, gpu, case.precision, case.runtime)
         passed = passed_by(((batch, exp(log_s)) for batch, log_s in series), floor_s)
-        return at_least(self.learnt.predict(here, gpu, series), floor_s(case.batch) / passed)
+        return max(floor_s(case.batch) / passed, self.learnt.least_s(case, gpu, series))
 
 
 def chip_of(gpu: GPU) -> tuple[str, int]:
@@ -102,33 +153,23 @@ def is_as_good(one: GPU, other: GPU) -> bool:
     return all(first >= second for first, second in pairs)
 
 
-def in_order(told: Mapping[str, Estimate], gpus: Mapping[str, GPU]) -> dict[str, Estimate]:
+def in_order(told: Mapping[str, Estimate], as_good: Mapping[str, Set[str]]) -> dict[str, Estimate]:
     """The same where each kind is as fast as any that it is as good as.
 
     Those that contradict one another take their mean by certainty, the farthest apart first, and keep their bands.
     """
     own = {name: Weighed(log(estimate.value), _weight(estimate)) for name, estimate in told.items()}
     groups = {name: frozenset([name]) for name in told}
-    pairs = _as_good_pairs({name: gpus[name] for name in told})
+    means = {name: time.log_s for name, time in own.items()}
+    pairs = [(better, worse) for better in told for worse in as_good[better] if worse in told]
     while pairs:
-        means = _means(groups, own)
         better, worse = max(pairs, key=lambda pair: means[pair[0]] - means[pair[1]])
         if means[better] - means[worse] < SAME:
             break
         both = groups[better] | groups[worse]
         groups |= dict.fromkeys(both, both)
-    means = _means(groups, own)
+        means |= dict.fromkeys(both, _mean([own[name] for name in both]))
     return {name: _moved(estimate, exp(means[name] - own[name].log_s)) for name, estimate in told.items()}
-
-
-def _as_good_pairs(gpus: Mapping[str, GPU]) -> list[tuple[str, str]]:
-    """Two kinds each, of which the first has all that the second has."""
-    return [(one, other) for one, other in permutations(gpus, 2) if is_as_good(gpus[one], gpus[other])]
-
-
-def _means(groups: Mapping[str, Set[str]], own: Mapping[str, Weighed]) -> dict[str, float]:
-    """The mean logarithm of each kind's group."""
-    return {name: _mean([own[member] for member in group]) for name, group in groups.items()}
 
 
 def _weight(estimate: Estimate) -> float:

@@ -245,7 +245,7 @@ def test_a_runtime_known_with_another_style_of_network_narrows_no_band() -> None
     assert width("bert_base", learnt()) < width("bert_base", plain)
 
 
-@pytest.mark.parametrize(("batch", "is_seen"), [(1.0, False), (256.0, True)])
+@pytest.mark.parametrize(("batch", "is_seen"), [(1.0, False), (8.0, False), (256.0, True)])
 def test_large_batches_narrow_no_band_of_what_launching_takes(batch: float, is_seen: bool) -> None:
     """PyTorch on an RTX 3090 was published in batches that fill it, and in no other."""
     case = PredictedCase(
