@@ -16,13 +16,18 @@ def silent(*_: object) -> None:
 def counting(progress: Progress, doing: str) -> Tell:
     """Tells of the replications of one fleet; how many fleets follow nobody knows.
 
-    `confirming 2 x T4: 640 of at most 5,120, 3 min left`.
+    `confirming 2 x T4: 640 of at most 5,120, 3 min left`. Not how long the first few took: they wait for machine code.
     """
-    begun_s = monotonic()
+    first: list[tuple[int, float]] = []
 
     def tell(done: int, most: int) -> None:
-        left_s = (monotonic() - begun_s) / done * (most - done)
-        left = f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s:.0f} s"  # nobody waits by the second for minutes
-        progress(f"{doing}: {done:,} of at most {most:,}, {left} left", 0.0)
+        if not first:
+            first.append((done, monotonic()))
+        seen, begun_s = first[0]
+        text = f"{doing}: {done:,} of at most {most:,}"
+        if done > seen:
+            left_s = (monotonic() - begun_s) / (done - seen) * (most - done)
+            text += f", {left_s / 60:.0f} min left" if left_s >= 90 else f", {left_s:.0f} s left"
+        progress(text, 0.0)
 
     return tell

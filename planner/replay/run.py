@@ -104,7 +104,8 @@ def replay(
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:
         so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
-    first = _in_turn(so_far, draws, so_far.looks[0], tell, verdict_only, missed)
+    tell_first = partial(_tell_of, tell, so_far.looks[0]) if hopeful else tell
+    first = _in_turn(so_far, draws, so_far.looks[0], tell_first, verdict_only, missed)
     if len(first.summaries) < first.looks[0] or first.decided or first.lost:
         return first
     if hopeful and not replace(first, wide=WideLook.of(first)).gives_up(first.looks[0]):
@@ -204,7 +205,16 @@ class Replications:
         clear = self.short.is_clear(np.array([figures.load for figures in found]), in_time)
         whole = self.worlds.seen([seed for seed, is_clear in zip(seeds, clear, strict=True) if not is_clear])
         for figures, is_clear in zip(found, clear.tolist(), strict=True):
-            yield figures if is_clear else next(whole), is_clear
+            yield self._as_long(figures) if is_clear else next(whole), is_clear
+
+    def _as_long(self, figures: WorldFigures) -> WorldFigures:
+        """Those of a short replay with as many latencies as a whole one would have brought: in a histogram of several
+        replications each counts alike."""
+        assert self.short is not None
+        warmup_s = self.worlds.warmup_s
+        longer = (self.worlds.duration_s - warmup_s) / (self.short.worlds.duration_s - warmup_s)
+        counts = {m: np.rint(longer * one).astype(np.int64) for m, one in figures.latency_counts.items()}
+        return replace(figures, latency_counts=counts)
 
     def _answered(self, figures: WorldFigures) -> dict[str, float]:
         return {model: share * figures.summary.models[model].slo_attainment for model, share in self.accuracy.items()}
@@ -224,13 +234,15 @@ def _in_turn(
     missed: Sequence[Replay] = (),
 ) -> Replay:
     """So many replications at most, until more are not worth their time."""
-    for one in draws.in_turn(_ends(so_far, most)):
+    ends = _ends(so_far, most)
+    for one in draws.in_turn(ends):
         so_far = _with_one_more(so_far, one)
         count = len(so_far.summaries)
         if count == 1 and not so_far.screened:
             worlds, first_seed = draws.worlds.apart, draws.seed_at(0)
             so_far = replace(so_far, first=partial(_window, worlds, first_seed, one.figures.summary))
-        tell(count, SCREENED_DRAWS if so_far.screened and so_far.draws else so_far.looks[-1])
+        if count in ends:
+            tell(count, SCREENED_DRAWS if so_far.screened and so_far.draws else so_far.looks[-1])
         if _is_enough(so_far):
             break
         if verdict_only and count % LOST_EVERY == 0 and so_far.far_off:
@@ -238,6 +250,11 @@ def _in_turn(
         if 2 * count == most and any(map(so_far.is_hardly_better, missed)):
             break
     return so_far
+
+
+def _tell_of(tell: Tell, most: int, done: int, _: int) -> None:
+    """Tell of so many at most."""
+    tell(done, most)
 
 
 def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequence[Replay]) -> Replay:

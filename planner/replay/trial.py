@@ -72,10 +72,9 @@ class Trial:
     @property
     def searched(self) -> Searched:
         """How far it was looked at."""
-        if self.replay.screened:
+        if self.replay.screened or self.replay.hopeful:
             return Searched.SCREENED
-        ranked = self.replay.hopeful or (self.replay.ranked and self.deployment.doubted)
-        return Searched.RANKED if ranked else Searched.CONFIRMED
+        return Searched.RANKED if self.replay.ranked and self.deployment.doubted else Searched.CONFIRMED
 
     @property
     def stands(self) -> bool:
@@ -90,8 +89,11 @@ class Trial:
 
     @property
     def as_ranked(self) -> "Trial | None":
-        """What the first look left open, by the share of the draws it saw; None where that is too little."""
+        """What the first look left open, by the share of the draws it saw; None where that is too little. Any other as
+        it is."""
         seen = self.replay
+        if not seen.hopeful:
+            return self
         ranked = replace(self, replay=replace(seen, looks=seen.looks[:1], ranked=True, hopeful=False))
         return ranked if ranked.met else None
 

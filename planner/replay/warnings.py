@@ -432,7 +432,7 @@ def _unproven(seen: Replay) -> Iterator[PlanWarning]:
 def _of_all(seen: Replay) -> Iterator[PlanWarning]:
     """SLOs of 100 %, which no finite number of random requests proves."""
     of_all = tuple(model for model, kept in seen.kept.items() if kept and seen.needs[model].slo.attainment >= 1)
-    if of_all and (seen.noisy or seen.draws):
+    if of_all and seen.noisy and not seen.draws:
         yield PlanWarning(what=Statement(code=Code.SLO_OF_ALL, subjects=of_all))
 
 

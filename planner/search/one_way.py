@@ -260,11 +260,14 @@ class _Ways:
         return [search.question for search in self.searches]
 
     def so_far(self) -> "tuple[FleetSearch, BestFound] | None":
-        """The best that was found until now, and where: confirmed, else seen at a glance, else what was being
-        confirmed, else the nearest miss; None where no search has begun."""
-        confirmed = [one.tried.values() for one in self.searches]
+        """The best that was found until now, and where: confirmed, else such that its first look keeps as many draws as
+        are asked, else seen at a glance, else what was being confirmed or is hopeful, else the nearest miss; None where
+        no search has begun."""
+        tried = [[trial for trial in one.tried.values() if trial] for one in self.searches]
+        ranked = [[trial.as_ranked for trial in trials] for trials in tried]
         glanced = [one.glanced.values() for one in self.searches]
-        for seen in (confirmed, glanced, [one.being_confirmed for one in self.searches]):
+        begun = [[*one.being_confirmed, *trials] for one, trials in zip(self.searches, tried, strict=True)]
+        for seen in (ranked, glanced, begun):
             if ready := _ready(zip(self.searches, seen, strict=True)):
                 search, best = min(ready, key=lambda pair: _rank(*pair))
                 return search, BestFound(None if best.replay.preliminary else best, best, [], [], interrupted=True)

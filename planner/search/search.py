@@ -20,6 +20,7 @@ from planner.model.plan import (
     OfOneKind,
     PlanWarning,
     Rejection,
+    Searched,
 )
 from planner.model.progress import Progress, Tell, counting
 from planner.model.scenario import Objective
@@ -272,7 +273,7 @@ class FleetSearch:
         trial = known[key]
         if trial is None or (trial.replay.preliminary and self._has_missed(*key)):
             return None
-        return trial.as_ranked if trial.replay.hopeful and effort.ranked else trial
+        return trial.as_ranked if effort.ranked and effort.thorough else trial
 
     def _has_missed(self, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
         """Whether models missed on just these GPUs, of these machines or others."""
@@ -494,7 +495,7 @@ class FleetSearch:
     def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
         """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
         objective = self.question.scenario.objective
-        ways = [*(trial for trial in alone if not trial.replay.screened), *self.fewest(best)]
+        ways = [*(trial for trial in alone if trial.searched is not Searched.SCREENED), *self.fewest(best)]
         others = {(trial.candidate, trial.fleet): trial for trial in ways if trial.candidate != best.candidate}
         best_first = sorted(others.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
         return best_first[:OTHERS_MAX]
@@ -586,7 +587,7 @@ class FleetSearch:
 
     def _gpus_that_help(self, trial: Trial) -> int:
         """How many more of its GPUs met every SLO; 1 where that is open, 0 where they were seen not to help."""
-        met = [t for t in self.tried.values() if t and t.kinds == trial.kinds]
+        met = [t for t in self.tried.values() if t and not t.replay.hopeful and t.kinds == trial.kinds]
         more = [len(t.devices) - len(trial.devices) for t in met if len(t.devices) > len(trial.devices)]
         if more:
             return min(more)

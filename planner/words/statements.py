@@ -248,7 +248,11 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
     Code.HOST_WORK: (host_work, "say what it takes as `host` stages of a pipeline"),
 }
 """What weakens an answer, and what to do about it."""
-ASSUMPTIONS = sentences("assumptions") | {Code.COMPUTES_IN: computes_in, Code.ENCODE_RATE: encode_rate}
+ASSUMPTIONS = sentences("assumptions") | {
+    Code.COMPUTES_IN: computes_in,
+    Code.ENCODE_RATE: encode_rate,
+    Code.NETWORK: network,  # of plans kept before it was a warning
+}
 GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE, Code.USUAL_TOKENS})
 """Assumptions that begin with whom they are about."""
 MEASUREMENTS = sentences("measurements") | {Code.MIGHT_DO_IT: might_do_it}

@@ -13,7 +13,7 @@ class ShareColumn(BarColumn):
 
     def render(self, task: Task) -> RenderableType:  # type: ignore[override]
         """Nothing where nobody knows."""
-        return super().render(task) if task.total else ""
+        return super().render(task) if task.completed else ""
 
 
 @contextmanager
