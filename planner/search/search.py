@@ -207,7 +207,7 @@ class FleetSearch:
         effort = effort or (ESTIMATE if doubted else PROOF)
         while True:
             trial = Descent(self, program, objective, effort, wanted_usd_per_hour).end()
-            if trial is None or not trial.replay.hopeful:
+            if trial is None or not (trial.replay.hopeful and effort.hopeful):
                 return trial
             key = _bought(trial.offers, trial.fleet)
             self.tried[key] = self._try(*key, replace(effort, hopeful=False))
