@@ -242,7 +242,7 @@ def test_a_small_file_asks_for_no_more_than_its_size(here: Path, answers: dict[s
     said = {
         ("explain", "keys.json"): "keys.json: has the key `7` twice",
         ("explain", "wrong.json.gz"): "warnings[0]: must be a mapping of keys to values, got 1",
-        ("explain", "many.json"): "versions: must have at most 100000 items",
+        ("explain", "many.json"): "versions: must have at most 100,000 items",
         ("trace", "describe", "dates.csv"): "dates.csv:60002: must be a date",
         ("trace", "describe", "zone.csv"): "zone.csv:3: must be a date",
         ("trace", "describe", "comment.csv"): "holds 1 arrival",
