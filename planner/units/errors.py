@@ -37,7 +37,7 @@ LIMITS = {
 }
 """By pydantic's kind of error: its name of the limit, and the words for it."""
 KEYS_LISTED = "docs/scenario.md"
-"""What lists all keys."""
+"""What lists all keys, where a file's own type names no other in `KEYS_IN`."""
 LISTED_MAX = 40
 """Words that an error lists; of more, such as the codes of what an answer says, nobody finds theirs."""
 WANTED = {
@@ -122,7 +122,8 @@ def unknown_key(path: Steps, root: type) -> str:
     known = keys_beside(path, root)
     if lacking := not_modelled(str(path[-1]), root):
         return f"unknown key. {lacking}"
-    return f"unknown key.{did_you_mean(str(path[-1]), known)}{known_ones('', known, KEYS_LISTED)}"
+    listed = getattr(root, "KEYS_IN", KEYS_LISTED)
+    return f"unknown key.{did_you_mean(str(path[-1]), known)}{known_ones('', known, listed)}"
 
 
 def _none_of(words: Sequence[str], written: object) -> str:

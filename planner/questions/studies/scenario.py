@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -70,6 +70,7 @@ class StudySpec:
     """A study as it is written."""
 
     __pydantic_config__ = STRICT
+    KEYS_IN: ClassVar[str] = "docs/studies.md"
     name: str = ""
     """Title of the answer; the file's name where not given."""
     base: Path
