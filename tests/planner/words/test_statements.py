@@ -34,7 +34,8 @@ V100 = Machines(provider="azure", region="eastus", instance="NC24s_v3", gpu="V10
 
 
 def test_every_code_has_one_sentence():
-    assert Counter(code for table in TABLES for code in table) == Counter(Code)
+    """But `network`, which is a warning now and was an assumption of plans kept before."""
+    assert Counter(code for table in TABLES for code in table) == Counter([*Code, Code.NETWORK])
 
 
 @pytest.mark.parametrize(
