@@ -10,7 +10,7 @@ LIKE = 0.66
 """Likeness from which a word may be a misspelt one: `asw` and `aws` have 0.67, `nowhere` and `answer` 0.62."""
 SHOWN_MAX = 4
 LISTED_MAX = 8
-"""Names that an error lists of many."""
+"""Most names that an error lists in full."""
 DIGITS = str.maketrans("ol", "01")
 """Letters that look like digits, between digits."""
 
@@ -41,11 +41,11 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
 
 
 def known_ones(word: str, known: Collection[str], listing: str) -> str:
-    """` Known: T4, V100.`; of many those most like the word, how many more there are, and what lists all."""
+    """` Known: T4, V100.`; of many the few most like the word, how many more there are, and what lists all."""
     if len(known) <= LISTED_MAX:
         return f" Known: {', '.join(known)}."
     alike = sorted(known, key=lambda name: -SequenceMatcher(None, word.lower(), name.lower()).ratio())
-    return f" Known: {', '.join(alike[:LISTED_MAX])} and {len(known) - LISTED_MAX} more: {listing}."
+    return f" Known: {', '.join(alike[:SHOWN_MAX])} and {len(known) - SHOWN_MAX} more: {listing}."
 
 
 def _begun_by(asked: str, known: Iterable[str]) -> list[str]:

@@ -79,8 +79,7 @@ def how_to_name(model: str) -> str:
     """What to write for a model that no plain name stands for."""
     if model.lower().startswith(ULTRALYTICS):
         return f"Ultralytics' models go by `ultralytics:{model.lower()}`."
-    examples = ", ".join(f"`{source.example}`" for source in SOURCES.values())
-    return f"Models of packages and files go by {examples}; your own by `package.module:factory` with its input."
+    return f"Others go by e.g. `{SOURCES['timm'].example}` or `package.module:factory`: docs/models.md."
 
 
 def installed(model: str) -> dict[str, str]:

@@ -1,15 +1,17 @@
 """References: names in a scenario that must hold together, and keys that go together."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from planner.model.parts.fields import NAME
 from planner.model.parts.graphs import MODEL_KEYS, graph
 from planner.model.parts.merging import Merging, one_source
 from planner.model.parts.models import own_model
 from planner.model.parts.rules import reuse
 from planner.model.parts.streams import sending
 from planner.units.errors import Steps, Wrong
-from planner.units.reading import did_you_mean
+from planner.units.reading import did_you_mean, meant_by
 from simulator.near import known_ones
 
 Entries = Sequence[tuple[int, dict[str, Any]]]
@@ -24,11 +26,11 @@ NAMED = {
 def structure(data: dict[str, Any]) -> Iterator[Wrong]:
     """Errors between the parts of a scenario: names, references, and keys that go together."""
     models, streams, pipelines = (mappings(data, key) for key in ("models", "streams", "pipelines"))
-    names = [name for _, name in named([*models, *pipelines])]
-    asked = {str(entry.get("model")) for _, entry in streams}
+    served = [*models, *pipelines]
+    names = list(dict.fromkeys(name for _, name in named(served)))
     yield from nothing_to_serve(data)
-    yield from names_apart(models, pipelines, asked, asked - set(names))
-    yield from names_in_streams(streams, names)
+    yield from names_apart(models, pipelines, asked_of(streams, names))
+    yield from names_in_streams(streams, names, is_one_nameless=len([*named(served)]) < len(served))
     for i, entry in models:
         yield from below(("models", i), own_model(entry))
     for i, entry in pipelines:
@@ -40,24 +42,31 @@ def structure(data: dict[str, Any]) -> Iterator[Wrong]:
             yield from below((key,), rule(data[key]))
 
 
-def names_apart(models: Entries, pipelines: Entries, asked: Set[str], unknown: Set[str]) -> Iterator[Wrong]:
+def asked_of(streams: Entries, names: Sequence[str]) -> set[str]:
+    """Names that streams ask or may mean; all, where one does not say which."""
+    models = [model for _, entry in streams if isinstance(model := entry.get("model"), str)]
+    if len(models) < len(streams) or not models:
+        return set(names)
+    return {meant for model in models for meant in ([model] if model in names else meant_by(model, names))}
+
+
+def names_apart(models: Entries, pipelines: Entries, asked: Set[str]) -> Iterator[Wrong]:
     """Names of models, pipelines and their stages that are not apart, and those that no stream asks."""
     taken: set[str] = set()
-    yield from own_names("models", models, taken, asked, unknown)
-    yield from own_names("pipelines", pipelines, taken, asked, unknown)
+    yield from own_names("models", models, taken, asked)
+    yield from own_names("pipelines", pipelines, taken, asked)
     stages = {i: mappings(entry, "stages") for i, entry in pipelines}
     for i, name in named(pipelines):
         yield from below(("pipelines", i), names_of_stages(name, stages[i], taken))
 
 
-def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str], unknown: Set[str]) -> Iterator[Wrong]:
-    """Names of models or pipelines that are `taken` before, and those that no stream asks: unless one asks for an
-    `unknown` name, which is told at the stream."""
+def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str]) -> Iterator[Wrong]:
+    """Names of models or pipelines that are `taken` before, and those that are not `asked`."""
     kind, others, remedy = NAMED[key]
     for i, name in named(entries):
         if name in taken:
             yield (key, i, "name"), f"`{name}` is the name of another {others}. Name them apart{remedy}."
-        elif asked and name not in asked and not unknown:
+        elif name not in asked:
             unasked = f"no stream asks `{name}`. Add a stream with `model: {name}` or leave the {kind} out."
             yield (key, i, "name"), unasked
         taken.add(name)
@@ -65,7 +74,7 @@ def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str], unkn
 
 def named(entries: Entries) -> Iterator[tuple[int, str]]:
     """Number and name of those that have one."""
-    return ((i, entry["name"]) for i, entry in entries if isinstance(entry.get("name"), str))
+    return ((i, name) for i, entry in entries if isinstance(name := entry.get("name"), str) and re.match(NAME, name))
 
 
 def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -88,12 +97,15 @@ def names_of_stages(name: str, stages: Entries, taken: Set[str]) -> Iterator[Wro
         yield ("stages",), "run no model: there is nothing to plan GPUs for. Add one that does."
 
 
-def names_in_streams(streams: Entries, names: Sequence[str]) -> Iterator[Wrong]:
-    """Streams that ask a model which is not there."""
+def names_in_streams(streams: Entries, names: Sequence[str], *, is_one_nameless: bool) -> Iterator[Wrong]:
+    """Streams that ask a model which is not there; not those that may mean one which lacks a name."""
     for i, entry in streams:
         model = entry.get("model")
-        if names and isinstance(model, str) and model not in names:
-            hint = did_you_mean(model, names) or known_ones(model, names, "those of `models` and `pipelines`")
+        if not names or not isinstance(model, str) or not re.match(NAME, model) or model in names:
+            continue
+        near = did_you_mean(model, names)
+        if near or not is_one_nameless:
+            hint = near or known_ones(model, names, "those of `models` and `pipelines`")
             yield ("streams", i, "model"), f"no model is called `{model}`.{hint}"
 
 

@@ -26,6 +26,8 @@ from planner.units.errors import Steps
 from planner.units.reading import perhaps, perhaps_of
 from simulator.near import known_ones
 
+OR_MEASURED = "Or measure it: `planner calibrate`, then `--profiles DIR`."
+
 
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
     """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
@@ -124,8 +126,8 @@ def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: 
         known = _known_runtimes(model, library, own, predicted=scenario.predict is not Predict.NEVER)
         place = (*scenario.place(model.name), "runtime")
         for asked in sorted(set(model.runtimes) - known - unserved.keys()):
-            wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}"
-            yield place, f"{wrong}{or_measured(model.known_as, asked, known)}"
+            wrong = f"nothing is known of `{model.known_as}` in `{asked}`."
+            yield place, f"{wrong}{perhaps(asked, known) or or_measured(model.known_as, asked, known)}"
         if model.runtimes and unserved.keys() == set(model.runtimes):
             one, *_ = model.runtimes
             yield place, f"{'; '.join(unserved.values())}.{or_measured(model.known_as, one, known)}"
@@ -133,8 +135,8 @@ def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: 
 
 def or_measured(model: str, asked: str, known: set[str]) -> str:
     """The runtimes that are known of a model, and how another becomes known."""
-    listed = f"{known_ones(asked, sorted(known), f'`planner profiles show {model}`')} Or m" if known else " M"
-    return f"{listed}easure it, and name the folder with `--profiles DIR`."
+    listed = known_ones(asked, sorted(known), f"`planner profiles show {model}`") if known else ""
+    return f"{listed} {OR_MEASURED}"
 
 
 def _known_runtimes(model: ModelSpec, library: Library, own: set[str], *, predicted: bool) -> set[str]:
@@ -180,8 +182,8 @@ def _unknown_model(model: ModelSpec, stands: Steps, known: set[str]) -> tuple[St
     place = (*stands, "profile" if model.profile else "model" if model.model else "name")
     if candidates := shipped(model.known_as):
         return place, f"`{model.known_as}` may be {' or '.join(candidates)}. Write one of them as its `model`."
-    wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."
-    near = perhaps(model.known_as, known) or perhaps_of(meant(model.known_as))
-    beside = " Write it as its `model`." if ":" in near else ""
-    remedy = f"{near}{beside}" if near else f" {how_to_name(model.known_as)}"
-    return place, f"{wrong}{remedy} Or measure it with `planner calibrate` and name the folder with `--profiles DIR`."
+    wrong = f"no model is known as `{model.known_as}`: no profile, no layers."
+    if near := perhaps(model.known_as, known) or perhaps_of(meant(model.known_as)):
+        beside = " Write it as its `model`." if ":" in near else ""
+        return place, f"{wrong}{near}{beside}"
+    return place, f"{wrong} {how_to_name(model.known_as)} {OR_MEASURED}"

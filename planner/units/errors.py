@@ -120,6 +120,8 @@ def _to_write(kind: str, written: object) -> str:
 def unknown_key(path: Steps, root: type) -> str:
     """What is wrong with a key that `root` does not have there, and those that it has."""
     known = keys_beside(path, root)
+    if not known:
+        return f"unknown key. `{dotted(path[:-1])}` has no keys."
     if lacking := not_modelled(str(path[-1]), root):
         return f"unknown key. {lacking}"
     listed = getattr(root, "KEYS_IN", KEYS_LISTED)
@@ -162,20 +164,20 @@ def shown(value: object) -> str:
 
 
 def keys_beside(path: Steps, root: type) -> list[str]:
-    """Keys that the mapping around `path` knows."""
+    """Keys that the mapping around `path` knows; none where a plain value stands there."""
     kind: Any = root
     for step in path[:-1]:
         if isinstance(step, str):
             kind = part(typing.get_type_hints(kind)[step])
-    return [item.name for item in fields(kind)]
+    return [item.name for item in fields(kind)] if kind else []
 
 
 def first_unknown(path: Steps, root: type) -> Steps:
     """The way to the first key on a path that `root` does not have there; empty where it has all."""
     kind: Any = root
     for number, step in enumerate(path):
-        if isinstance(step, str) and kind:
-            hints = typing.get_type_hints(kind)
+        if isinstance(step, str):
+            hints = typing.get_type_hints(kind) if kind else {}
             if step not in hints:
                 return path[: number + 1]
             kind = part(hints[step])

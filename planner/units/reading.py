@@ -29,16 +29,21 @@ def rounded(number: float) -> str:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """` Did you mean `rate`?`, all that the word begins where these are few, or nothing when no known word is near."""
+    """` Did you mean `rate`?`, or nothing when no known word is near."""
+    return perhaps_of(meant_by(word, known))
+
+
+def meant_by(word: str, known: Collection[str]) -> list[str]:
+    """The known word that is nearest, all that the word begins where these are few, or none when none is near."""
     asked, lower = word.lower(), [k.lower() for k in known]
     meant = OTHER_WORDS.get(asked, "")
     if meant in known:
-        return perhaps_of([meant])
+        return [meant]
     begun = [k for k in known if word and k.lower().startswith(asked)]
     if 1 < len(begun) <= BEGUN_MAX and asked not in lower:
-        return perhaps_of(begun)
+        return begun
     near = get_close_matches(asked, lower, n=1, cutoff=LIKE)
-    return perhaps_of(get_close_matches(word, [k for k in known if k.lower() in near], n=1, cutoff=0))
+    return get_close_matches(word, [k for k in known if k.lower() in near], n=1, cutoff=0)
 
 
 def perhaps(name: str, known: Iterable[str]) -> str:

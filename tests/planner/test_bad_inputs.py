@@ -182,6 +182,17 @@ TABLE = {
         changed("model: vgg16", "model: vgg61"),
         ["s.yaml:9:13: streams[1].model: no model is called `vgg61`. Did you mean `vgg16`?"],
     ),
+    "a model that is not there, beside one that nobody asks": (
+        GOOD.replace("model: resnet50", "model: vgg61"),
+        [
+            "s.yaml:3:11: models[0].name: no stream asks `resnet50`.",
+            "s.yaml:8:13: streams[0].model: no model is called `vgg61`. Did you mean `vgg16`?",
+        ],
+    ),
+    "a model whose name is none": (
+        changed("name: vgg16", "name: vgg 16"),
+        ["s.yaml:5:11: models[1].name: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `vgg 16`."],
+    ),
     "no way to send": (
         changed(", rate: 15 fps", ""),
         ["s.yaml:8:5: streams[0]: does not say how it sends. Give one of"],
@@ -373,6 +384,11 @@ COMMANDS = {
     "a folder": (["plan", "."], 2, ["is a directory. Name a YAML file in it."]),
     "a wrong value": (["plan", "s.yaml", "--set", "headroom=99"], 2, ["--set headroom=99: headroom: must be between"]),
     "a wrong key": (["plan", "s.yaml", "--set", "hedroom=9%"], 2, ["hedroom: unknown key. Did you mean `headroom`?"]),
+    "a key below a plain value": (
+        ["plan", "s.yaml", "--set", "merging.foo.bar=null"],
+        2,
+        ["--set merging.foo.bar=null: merging.foo: unknown key. `merging` has no keys."],
+    ),
     "no item": (["plan", "s.yaml", "--set", "models[x].name=y"], 2, ["`models` has no item `x`. Known: resnet50,"]),
     "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["--seed: must be at least 0, got -1. Write"]),
     "unknown option": (["plan", "s.yaml", "--gpu", "T4"], 2, ["planner plan: No such option: --gpu"]),
@@ -413,7 +429,7 @@ COMMANDS = {
     "a model that is like another": (
         ["plan", "s.yaml", "--set", "models.0.profile=yolov9s"],
         2,
-        ["no model is known as `yolov9s`: neither measured, nor are its layers known.", "`ultralytics:yolov9s`"],
+        ["no model is known as `yolov9s`: no profile, no layers.", "`ultralytics:yolov9s`"],
     ),
     "simulate on no kind": (["simulate", "s.yaml", "--count", "1"], 2, ["name either --gpu and --count, or --plan."]),
     "simulate on an unknown kind": (

@@ -133,7 +133,7 @@ def test_queries_know_them_too(tmp_path):
     assert one.latency_s < eight.latency_s
     assert one.memory_bytes > 4 * facts("hf:openai/whisper-small").params
     assert none.latency_s is None
-    assert "Models of packages and files go by" in none.reason
+    assert "Others go by e.g. `timm:" in none.reason
 
 
 def test_any_two_models_may_be_merged_on_paper():

@@ -228,7 +228,7 @@ def test_the_loss_of_an_own_model_is_of_all_its_numbers(own):
     ("name", "shape", "message"),
     [
         ("resnet5", None, r"no such model\. Did you mean resnet50\?"),
-        ("zzz", None, r"no such model\. Known: yolov3, .*docs/models\.md\. .*your own by `package\.module:factory"),
+        ("zzz", None, r"no such model\. Known: yolov3, .*docs/models\.md\. .*or `package\.module:factory"),
         ("owned:half", None, r"shape of its input is not known\. Write --input, e\.g\. --input 3x224x224"),
         ("nowhere.at_all:f", (4,), r"cannot be imported: ModuleNotFoundError: No module named 'nowhere'\. Start where"),
         ("broken:f", (4,), r"broken cannot be imported: RuntimeError: built for another torch\. Start where"),
