@@ -69,6 +69,14 @@ class Kind:
         return cls(offer.gpu, offer.memory_bytes)
 
 
+class Part(NamedTuple):
+    """What the SLO of one stage leaves a stage that leads there."""
+
+    name: str
+    slo_s: float
+    time_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """What is asked of one model."""
@@ -89,6 +97,8 @@ class Need:
     """Its stages, where a pipeline is asked."""
     frames: "Need | None" = None
     """Of a stage: what is asked of its pipeline."""
+    own: "Part | None" = None
+    """Of a stage: its part of the SLO that leaves it least, of those that stages have besides their pipeline's."""
     least_share: float | None = None
     """Of a stage: share of its items that must be answered at least; None: as its attainment says."""
 

@@ -1,6 +1,6 @@
 """Budgets: a question for the GPUs of one fleet, with a part of its pipeline's SLO for each stage."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from math import inf
@@ -14,7 +14,7 @@ from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Rejection
 from planner.model.statement import Code
 from planner.placing.cutting import FleetGpu
-from planner.placing.sizing import Kind, Sized, design_work
+from planner.placing.sizing import Kind, Part, Sized, design_work
 from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s, most_s
 from planner.placing.stages import items_of
 from planner.placing.stations import held_on, kind_of, piped, service_s
@@ -37,9 +37,21 @@ FAR_OVER = 10.0
 """Times all that GPUs can do above which no replay is worth its time: every queue grows, and no SLO is near."""
 
 
+class Budget(NamedTuple):
+    """A stage's part of all SLOs that it counts for."""
+
+    time_s: float
+    own: Part | None
+    """As of `Need`."""
+
+
+Budgets = Mapping[str, Budget]
+"""By the names of stages' models."""
+
+
 def with_budgets(question: Question, devices: Sequence[FleetGpu]) -> Iterator[Question]:
     """The question with budgets for these GPUs, the most promising first; as it is where no pipeline is asked."""
-    seen: list[Mapping[str, float]] = []
+    seen: list[Budgets] = []
     kinds = list(dict.fromkeys(device.kind for device in devices))
     for budgets in _splits(question, kinds) if question.scenario.pipelines else ():
         if budgets and budgets not in seen:
@@ -49,7 +61,7 @@ def with_budgets(question: Question, devices: Sequence[FleetGpu]) -> Iterator[Qu
         yield question
 
 
-def _splits(question: Question, kinds: Sequence[Kind]) -> Iterator[Mapping[str, float]]:
+def _splits(question: Question, kinds: Sequence[Kind]) -> Iterator[Budgets]:
     """Budgets at least cost under each rule of waiting; last what each stage may take at most."""
     for wait in WAITS:
         yield split(question, kinds, wait)
@@ -62,42 +74,52 @@ def designed(question: Question) -> Question:
     sized = dict(question.sized)
     for kind in dict.fromkeys(kind for _, kind in question.sized):
         ways = (split(question, [kind], wait) for wait in WAITS)
-        for model, budget_s in next(filter(None, ways), {}).items():
+        for model, budget in next(filter(None, ways), {}).items():
             one = question.sized[model, kind]
-            sized[model, kind] = replace(one, design_work=within(one, budget_s).design_work)
+            sized[model, kind] = replace(one, design_work=within(one, budget.time_s).design_work)
     return replace(question, sized=sized)
 
 
-def split(question: Question, kinds: Sequence[Kind], wait: float) -> dict[str, float]:
-    """Budgets of all stages that run models, by their models' names; empty where some pipeline's SLO is too short."""
-    found: dict[str, float] = {}
+def split(question: Question, kinds: Sequence[Kind], wait: float) -> Budgets:
+    """Budgets of all stages that run models; empty where some pipeline's SLO is too short."""
+    found: dict[str, Budget] = {}
     for pipeline in question.scenario.pipelines:
-        before, slo_s = before_of(pipeline), pipeline.slo.latency
-        ends_s = own_slos_s(pipeline)
-        chosen = least_cost(before, choices(question, pipeline, kinds, wait), slo_s, ends_s)
+        ways = choices(question, pipeline, kinds, wait)
+        chosen = least_cost(before_of(pipeline), ways, pipeline.slo.latency, own_slos_s(pipeline))
         if chosen is None:
             return {}
-        times_s = {stage: choice.time_s for stage, choice in chosen.items()}
-        parts_s = budgets_s(before, times_s, slo_s, ends_s)
-        found |= {pipeline.stage(one.name): parts_s[one.name] for one in pipeline.stages if one.is_model}
+        found |= parts_of(pipeline, budgets_s, {stage: choice.time_s for stage, choice in chosen.items()})
     return found
 
 
-def generous(question: Question, kinds: Sequence[Kind]) -> dict[str, float]:
+def generous(question: Question, kinds: Sequence[Kind]) -> Budgets:
     """For each stage all that the others leave of the SLO at their quickest; empty where some have no time.
 
     Batches are then as large as a frame may find them that is late nowhere else: what comes at once, of a frame with
     many items, is done at once.
     """
-    found: dict[str, float] = {}
+    found: dict[str, Budget] = {}
     for pipeline in question.scenario.pipelines:
         ways = choices(question, pipeline, kinds, 0.0)
         if not all(ways.values()):
             return {}
-        quickest_s = {stage: min(each).time_s for stage, each in ways.items()}
-        parts_s = most_s(before_of(pipeline), quickest_s, pipeline.slo.latency, own_slos_s(pipeline))
-        found |= {pipeline.stage(one.name): parts_s[one.name] for one in pipeline.stages if one.is_model}
+        found |= parts_of(pipeline, most_s, {stage: min(each).time_s for stage, each in ways.items()})
     return found
+
+
+def parts_of(
+    pipeline: PipelineSpec,
+    rule: Callable[[Before, Mapping[str, float], float, Mapping[str, float]], dict[str, float]],
+    times_s: Mapping[str, float],
+) -> Iterator[tuple[str, Budget]]:
+    """Budgets of the stages that run models, by one of the rules of `splitting`."""
+    before, ends_s = before_of(pipeline), own_slos_s(pipeline)
+    in_all_s = rule(before, times_s, pipeline.slo.latency, ends_s)
+    own_s = {end: rule(before, times_s, inf, {end: end_s}) for end, end_s in ends_s.items()}
+    for stage in (one.name for one in pipeline.stages if one.is_model):
+        parts = [Part(pipeline.stage(end), ends_s[end], each_s[stage]) for end, each_s in own_s.items()]
+        least = min(parts, key=lambda part: part.time_s, default=None)
+        yield pipeline.stage(stage), Budget(in_all_s[stage], least)
 
 
 def before_of(pipeline: PipelineSpec) -> Before:
@@ -144,21 +166,21 @@ def _usd_per_second(question: Question, kind: Kind) -> float:
     return min(prices, default=1.0) / 3600
 
 
-def budgeted(question: Question, devices: Sequence[FleetGpu], budgets: Mapping[str, float]) -> Question:
+def budgeted(question: Question, devices: Sequence[FleetGpu], budgets: Budgets) -> Question:
     """The question with these budgets as the SLOs of its stages, and with what streams of video hold of GPUs' memory:
     of each kind, that of the GPU with most."""
     held: dict[Kind, int] = {}
     kind_of = {device.id: device.kind for device in devices}
     for gpu, mine in held_on(question.needs, devices).items():
         held[kind_of[gpu]] = max(mine.size_bytes, held.get(kind_of[gpu], 0))
-    needs = {
-        model: replace(need, slo=SLO(budgets[model], need.slo.attainment)) if model in budgets else need
-        for model, need in question.needs.items()
-    }
+    needs = dict(question.needs)
+    for model, (time_s, own) in budgets.items():
+        slo = SLO(time_s, needs[model].slo.attainment)
+        needs[model] = replace(needs[model], slo=slo, own=own)
     sized: dict[tuple[str, Kind], Sized] = {}
     for (model, kind), one in question.sized.items():
         beside = replace(one, context_bytes=one.context_bytes + held.get(kind, 0))
-        tight = within(beside, budgets[model]) if model in budgets else beside
+        tight = within(beside, budgets[model].time_s) if model in budgets else beside
         if tight.latency_s:
             sized[model, kind] = tight
     return replace(question, needs=needs, sized=sized)

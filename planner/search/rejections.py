@@ -14,7 +14,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
 from planner.placing.packing.packed import Misfit, Packing, Placed, models_bytes
-from planner.placing.sizing import Need
+from planner.placing.sizing import Need, Part
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial
@@ -375,10 +375,13 @@ def too_dear(candidate: Candidate, cost_usd_per_hour: float, most_usd_per_hour: 
 
 
 def _more_time(need: Need, latency_s: float) -> Statement:
-    """An SLO that leaves so much time: of a stage that of its pipeline, longer by what the stage lacks."""
-    asked, lacking_s = need.judged, latency_s - need.slo.latency_s
-    figures = {"latency_s": asked.slo.latency_s + lacking_s}
-    return Statement(code=Code.RAISE_LATENCY, subjects=(asked.model,), figures=figures)
+    """An SLO that leaves so much time: of a stage that of its pipeline, unless one of a stage's own leaves less."""
+    asked = need.judged
+    short = Part(asked.model, asked.slo.latency_s, need.slo.latency_s)
+    if need.own and need.own.time_s < latency_s:
+        short = need.own
+    figures = {"latency_s": short.slo_s + latency_s - short.time_s}
+    return Statement(code=Code.RAISE_LATENCY, subjects=(short.name,), figures=figures)
 
 
 def _less_load(need: Need, factor: float) -> Statement:

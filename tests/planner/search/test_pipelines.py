@@ -208,6 +208,18 @@ def test_a_deployment_that_several_splits_lead_to_is_replayed_once() -> None:
     assert here.confirmed(again).replay is here.confirmed(screened).replay is not again.replay
 
 
+@pytest.mark.parametrize(("own_s", "named"), [(0.03, "street.detect"), (0.35, "street")])
+def test_a_remedy_names_the_slo_that_leaves_a_stage_too_little(own_s: float, named: str) -> None:
+    """The classifier keeps the one GPU for longer than the detector may wait, or than all of them may."""
+    detect, *others = two_stages(FanOutSpec())
+    stages = (replace(detect, slo=SloSpec(latency=own_s, attainment=0.95)), *others)
+    rare = (StreamSpec(model="street", count=3, rate=1.0),)
+    asked = street(stages, slo_s=0.35, streams=rare, buy=BuySpec(own=(replace(BOXES[0], count=1),)))
+    remedies = [one.remedies[0] for one in planned(asked, library(0.001, 0.08)).rejections]
+    (raised,) = (remedy for remedy in remedies if remedy.code is Code.RAISE_LATENCY)
+    assert raised.subjects == (named,)
+
+
 def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:
     found = planned(street(two_stages(FanOutSpec(mean=2.0))), library(0.002, 0.001)).recommendation
     assert found.feasible
