@@ -361,8 +361,8 @@ def reprice_headline(repriced: Repriced) -> str:
     old, new = repriced.old_usd_per_hour, repriced.new_usd_per_hour
     monthly = f"{dollars(repriced.old_usd_per_month)} -> {dollars(repriced.new_usd_per_month)}/month"
     change = signed_share(relative(old, new))
-    line = f"{repriced.fleets[0].label}: {hourly(old)} -> {hourly(new)} ({change}), {monthly}"
-    return line if repriced.feasible else f"No feasible plan. The closest: {line}"
+    closest = "" if repriced.feasible else "No feasible plan. The closest is "
+    return f"{closest}{repriced.fleets[0].label}: {hourly(old)} -> {hourly(new)} ({change}), {monthly}"
 
 
 def hourly(usd_per_hour: float) -> str:

@@ -71,14 +71,18 @@ def headline(plan: Plan) -> str:
     stopped = "Interrupted before a fleet was seen to meet every SLO" if plan.interrupted_before else ""
     if not answer.models:
         return f"{stopped or 'No feasible plan'}: {counted(len(plan.rejections), 'candidate')} rejected."
-    predicted = "Predicted, not measured: " if answer.predicted else ""
-    line = f"{predicted}{fleet(answer.instances)}: {price(answer)} ({dated(plan)})"
+    bought, evidence = fleet(answer.instances), "predicted, not measured"
+    if answer.feasible and not plan.interrupted:
+        predicted = f"{evidence.capitalize()}: " if answer.predicted else ""
+        return f"{predicted}{bought}: {price(answer)} ({dated(plan)})"
+    known = f"{dated(plan)}; {evidence}" if answer.predicted else dated(plan)
+    line = f"is {bought} at {price(answer)} ({known})."
     if stopped:
-        return f"{stopped}. The closest until then: {line}"
+        return f"{stopped}. The closest until then {line}"
     if plan.interrupted:
-        seen = "" if answer.feasible else ", seen in a few replays only"
-        return f"Interrupted. The cheapest until then{seen}: {line}"
-    return line if answer.feasible else f"No feasible plan. The closest: {line}"
+        seen = "" if answer.feasible else ", seen in a few replays only,"
+        return f"Interrupted. The cheapest until then{seen} {line}"
+    return f"No feasible plan. The closest {line}"
 
 
 def since(before: Plan, after: Plan) -> str:
@@ -149,7 +153,8 @@ def slo_line(answer: Recommendation | Simulation) -> str:
     tight = standing(tightest(missed or undecided or models), answer.replayed)
     all_models = counted(len(models), "model")
     if missed:
-        return f"SLO MISSED: {len(missed)} of {all_models}. Worst: {tight}."
+        worst = "" if len(models) == 1 else f"{len(missed)} of {all_models}, worst by "
+        return f"SLO MISSED by {worst}{tight}."
     if undecided:
         return f"SLO UNDECIDED: {len(undecided)} of {all_models}. Tightest: {tight}."
     return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."

@@ -31,7 +31,7 @@ def verdict(answer: WhatIf) -> str:
     if missed == len(tried):
         return f"{stands}, also with the models placed anew"
     verb = "does" if missed == 1 else "do"
-    return f"as it stands {stands}; with the models placed anew {f'{missed} {verb}' if missed else 'none does'}"
+    return f"as it stands {stands}; with the models placed anew {f'{missed} {verb}' if missed else 'every SLO is met'}"
 
 
 def as_it_stands(cases: Sequence[LossCase]) -> str:
@@ -39,6 +39,8 @@ def as_it_stands(cases: Sequence[LossCase]) -> str:
     missed = [case for case in cases if not case.feasible]
     if not missed:
         return "every SLO is met"
+    if len(cases) == 1:
+        return "it cannot run" if cannot_run(missed[0]) else "an SLO is missed"
     idle, among = sum(map(cannot_run, missed)), f"of {counted(len(cases), 'case')} "
     parts = []
     if late := len(missed) - idle:

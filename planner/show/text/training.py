@@ -178,7 +178,7 @@ def no_way(plan: TrainingPlan) -> list[str]:
         return [nothing_fits(plan)]
     if not any(math.isfinite(o.time_s.low) for o in fitting):
         return ["None comes to an end: machines fail before a checkpoint is written."]
-    return ["None keeps the limits at the bad end of what is predicted.", *nearest_to_limits(plan)]
+    return ["No way surely keeps these limits.", *nearest_to_limits(plan)]
 
 
 def nearest_to_limits(plan: TrainingPlan) -> Iterator[str]:

@@ -52,16 +52,18 @@ def interrupted_at(count: int, what: Scenario, doing: str = "trying") -> Plan | 
 
 def test_the_best_until_then_is_kept_whenever_it_comes() -> None:
     whole = plan(loaded(asked()), CATALOG, LIBRARY, created_at=MADE)
-    plans = [interrupted_at(0, asked())]
-    while plans[-1] is None or plans[-1].interrupted:
-        plans.append(interrupted_at(len(plans), asked()))
+    plans: list[Plan | None] = []
+    for count in range(40):
+        plans.append(found := interrupted_at(count, asked()))
+        if found and not found.interrupted:
+            break
     cut = [found for found in plans if found and found.interrupted and not found.interrupted_before]
     assert cut
     assert plans[-1] == whole
     for found in cut:
         assert found.recommendation.feasible
         assert found.recommendation.cost_usd_per_hour >= whole.recommendation.cost_usd_per_hour
-        assert headline(found).startswith("Interrupted. The cheapest until then: ")
+        assert headline(found).startswith("Interrupted. The cheapest until then is ")
         assert found.by_gpu_left_out == ()  # what was not tried is not said to fail
     assert cut[-1].recommendation.instances == whole.recommendation.instances
 
@@ -178,6 +180,6 @@ def test_the_command_shows_and_keeps_it_and_ends_as_interrupted(tmp_path: Path, 
     kept = tmp_path / "kept.json"
     code, out, _ = planner("plan", "video", "-o", kept)
     assert code == 130
-    assert out.startswith("Interrupted. The cheapest until then: ")
+    assert out.startswith("Interrupted. The cheapest until then is ")
     assert "the search was interrupted" in out
     assert "interrupted" in kept.read_text(encoding="utf-8")
