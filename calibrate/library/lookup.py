@@ -28,6 +28,7 @@ from calibrate.library.reading import (
     USUAL_RUNTIME,
     device_from,
     parsed_json,
+    probes_evidence,
     profile_from,
 )
 from calibrate.published.names import architecture, facts_of, of_profile, processors, usual_input
@@ -354,6 +355,12 @@ def read_probes(path: Path) -> Probes:
     with _named(path):
         probes = Reader(parsed_json(path, DEVICE_SCHEMA)).part("probes")
         return {name: Reader(probes, "probes.").figures(name) for name in probes}
+
+
+def read_evidence(path: Path) -> Evidence:
+    """How the results of a device's probes are known."""
+    with _named(path):
+        return probes_evidence(Reader(parsed_json(path, DEVICE_SCHEMA)))
 
 
 def read_measured(path: Path) -> Mapping[str, Any]:

@@ -128,10 +128,17 @@ def device_from(raw: dict[str, Any]) -> GPU | None:
     gpu = _gpu(read.mapping("gpu")) if read.part("gpu") else None
     read.part("provenance")
     read.part("probes")
+    probes_evidence(read)
     read.sentences("assumptions")
     read.sentences("doubts")
     read.nothing_else()
     return gpu
+
+
+def probes_evidence(read: Reader) -> Evidence:
+    """How a device's probes are known: measured by whoever plans, where it does not say."""
+    said = read.maybe("evidence", lambda key: read.one_of(key, (Evidence.MEASURED, Evidence.ELSEWHERE)))
+    return Evidence(said or Evidence.MEASURED)
 
 
 def _gpu(read: Reader) -> GPU:

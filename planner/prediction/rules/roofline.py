@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from calibrate.layers.work import Facts, LayerWork
-from calibrate.library.lookup import DEVICE_FILE, SHIPPED, Probes, read_kind, read_probes
+from calibrate.library.lookup import DEVICE_FILE, SHIPPED, Probes, read_evidence, read_kind, read_probes
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, value_share
@@ -306,13 +307,9 @@ def ceilings(gpu: GPU, precision: str, directories: Sequence[Path] = ()) -> Ceil
 
     What one probe did not measure keeps the vendor's figure, and the source says which those are.
     """
-    for directory in directories:
-        for device in _devices(directory):
-            if device.gpu == gpu.name and (found := probed(device.probes, precision)):
-                return _combined(gpu, precision, found, Evidence.MEASURED, str(device.path))
-    for device in _shipped_devices():
+    for device in chain(*map(_devices, directories), _shipped_devices()):
         if device.gpu == gpu.name and (found := probed(device.probes, precision)):
-            return _combined(gpu, precision, found, Evidence.ELSEWHERE, f"shipped, of an {gpu.name}")
+            return _combined(gpu, precision, found, device)
     return vendor_ceilings(gpu, precision)
 
 
@@ -320,6 +317,12 @@ class _ProbedDevice(NamedTuple):
     path: Path
     gpu: str
     probes: Probes
+    evidence: Evidence
+
+    @property
+    def source(self) -> str:
+        """The file, unless it is shipped."""
+        return f"shipped, of an {self.gpu}" if self.path.resolve().is_relative_to(SHIPPED) else str(self.path)
 
 
 @cache
@@ -331,7 +334,8 @@ def _shipped_devices() -> tuple[_ProbedDevice, ...]:
 def _devices(directory: Path) -> Iterator[_ProbedDevice]:
     for path in sorted(directory.rglob(DEVICE_FILE)):
         kind = read_kind(path)
-        yield _ProbedDevice(path, kind.name if kind else path.parent.name, read_probes(path))
+        name = kind.name if kind else path.parent.name
+        yield _ProbedDevice(path, name, read_probes(path), read_evidence(path))
 
 
 def probed(values: Probes, precision: str) -> dict[str, float]:
@@ -346,7 +350,7 @@ def probed(values: Probes, precision: str) -> dict[str, float]:
     return {key: value for key, value in wanted.items() if value}
 
 
-def _combined(gpu: GPU, precision: str, found: Mapping[str, float], evidence: Evidence, source: str) -> Ceilings:
+def _combined(gpu: GPU, precision: str, found: Mapping[str, float], device: _ProbedDevice) -> Ceilings:
     missing = [name for key, name in PROBED.items() if key not in found]
     products = found.get("products_flops_per_s") or gpu.fp32_flops
     return Ceilings(
@@ -354,6 +358,6 @@ def _combined(gpu: GPU, precision: str, found: Mapping[str, float], evidence: Ev
         products_flops_per_s=products if has_two_rates(gpu, precision) else None,
         bytes_per_s=found.get("bytes_per_s") or gpu.memory_bytes_per_s,
         launch_s=found.get("launch_s") or LAUNCH_S,
-        evidence=Evidence.ASSUMED if missing else evidence,
-        source=source + (f"; not measured: {', '.join(missing)}" if missing else ""),
+        evidence=Evidence.ASSUMED if missing else device.evidence,
+        source=device.source + (f"; not measured: {', '.join(missing)}" if missing else ""),
     )

@@ -10,7 +10,7 @@ from support.paths import DATA, SCENARIOS
 
 from calibrate.layers.facts import facts, known
 from calibrate.layers.work import Facts, LayerWork, Product
-from calibrate.library.lookup import find_profiles
+from calibrate.library.lookup import SHIPPED, find_profiles
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import read_journal
 from planner.catalog.catalog import load_catalog
@@ -200,7 +200,9 @@ def test_measured_ceilings_go_before_the_vendors(tmp_path):
     assert found.bytes_per_s == probes.get("device_copy", {}).get("bytes_per_s", kind.memory_bytes_per_s)
     assert found.launch_s == probes.get("launch", {}).get("queued_s", LAUNCH_S)
     assert found.source.startswith(str(path))
-    assert ceilings(GPUS["H200"], "bf16").evidence is Evidence.ELSEWHERE  # of the profiles that are shipped
+    shipped = ceilings(GPUS["H200"], "bf16")
+    assert shipped.evidence is Evidence.ELSEWHERE
+    assert ceilings(GPUS["H200"], "bf16", [SHIPPED]) == shipped  # however its folder is named
     assert ceilings(GPUS["T4"], "fp32", [tmp_path]) == vendor_ceilings(GPUS["T4"], "fp32")
 
 
