@@ -45,8 +45,8 @@ class Sums(NamedTuple):
     batched: Ints
     batches: Ints
     counts: Ints
-    """By model: arrived, finished, dropped, waiting, running, judged, in time, judged in time, finished in all, and
-    stretches."""
+    """By model: arrived, finished, dropped, waiting, running, judged, judged and finished, in time, judged and in time,
+    finished in all, and stretches."""
     values: Floats
     """By model: mean latency, mean queueing, standard deviation of stretches, growth of the backlog."""
     quantiles_s: Floats
@@ -75,7 +75,7 @@ def sums(queues: int, largest: int, models: int, requests: int) -> Sums:
         energy_j=np.zeros(queues),
         batched=np.zeros(queues, dtype=np.int64),
         batches=np.zeros(queues, dtype=np.int64),
-        counts=np.zeros((models, 10), dtype=np.int64),
+        counts=np.zeros((models, 11), dtype=np.int64),
         values=np.zeros((models, 4)),
         quantiles_s=np.zeros((models, len(QUANTILES))),
         bins=np.zeros((models, len(EDGES_S) - 1), dtype=np.int64),
@@ -274,7 +274,7 @@ def _add_requests(
     arrived = len(arrival_s) - first
     judged = _judged(arrival_s[first:], slo_s, end_s)
     is_long = _cut(arrival_s, first, first + judged, room.edges)
-    in_time = finished = 0
+    in_time = finished = unjudged = 0
     for part in range(STRETCHES + 1):
         begin, end = room.edges[part], room.edges[part + 1]
         more, good = _add_part(
@@ -287,7 +287,7 @@ def _add_requests(
         )
         finished += more
         in_time += good
-        room.good[part] = good
+        room.good[part], unjudged = good, more
     values[0] = _sum(room.latency_s[:finished]) / finished if finished else nan
     values[1] = _sum(room.spare[:finished]) / finished if finished else nan
     stretches, values[2] = _over_time(room) if is_long else (0, nan)
@@ -296,8 +296,9 @@ def _add_requests(
         dropped, waiting = _unfinished(start_s[first:], gone_s[first:])
     counts[0], counts[1], counts[2] = arrived, finished, dropped
     counts[3], counts[4], counts[5] = waiting, arrived - finished - dropped - waiting, judged
-    counts[6], counts[7] = in_time, in_time - room.good[STRETCHES]
-    counts[8], counts[9] = finished + _finished(start_s[:first], gone_s[:first]), stretches
+    counts[6] = finished - unjudged
+    counts[7], counts[8] = in_time, in_time - room.good[STRETCHES]
+    counts[9], counts[10] = finished + _finished(start_s[:first], gone_s[:first]), stretches
 
 
 @loop

@@ -66,6 +66,7 @@ class ModelMetrics(NamedTuple):
     goodput_rps: float
     """Finished within the SLO, per second."""
     processed_fraction: float
+    """Share of the judged that finished, also late; NaN without any."""
     dropped_fraction: float
     slo_attainment: float
     """Share of the judged that finished within the SLO; NaN without any."""
@@ -247,6 +248,7 @@ class Tally(NamedTuple):
     waiting: int
     running: int
     judged: int
+    judged_finished: int
     in_time: int
     judged_in_time: int
     batched: int
@@ -280,7 +282,7 @@ class Tally(NamedTuple):
             due_fraction=_ratio(self.arrived, self.came),
             throughput_rps=self.finished / span_s,
             goodput_rps=self.in_time / span_s,
-            processed_fraction=_ratio(self.finished, self.arrived),
+            processed_fraction=_ratio(self.judged_finished, self.judged),
             dropped_fraction=_ratio(self.dropped, self.arrived),
             slo_attainment=_ratio(self.judged_in_time, self.judged),
             mean_s=self.mean_s,
@@ -321,6 +323,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         waiting=waiting,
         running=running,
         judged=judged,
+        judged_finished=int(np.count_nonzero(late.outcome[:judged] == FINISHED)),
         in_time=int(np.count_nonzero(in_time)),
         judged_in_time=int(np.count_nonzero(in_time[:judged])),
         batched=sum(int(np.add.reduce(n)) for n in sizes),

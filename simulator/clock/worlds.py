@@ -414,7 +414,7 @@ class PlainWorlds:
         models, devices, end = {}, {}, 0
         for place, model in enumerate(self.models):
             mine = self.mine[model]
-            arrived, finished, dropped, waiting, running, judged, in_time, judged_in_time, in_all, parts = counts[place]
+            arrived, finished, dropped, waiting, running, judged, answered, in_time, good, in_all, parts = counts[place]
             mean_s, mean_queueing_s, parts_sd, growth = values[place]
             tally = Tally(
                 came=arrived,
@@ -424,8 +424,9 @@ class PlainWorlds:
                 waiting=waiting,
                 running=running,
                 judged=judged,
+                judged_finished=answered,
                 in_time=in_time,
-                judged_in_time=judged_in_time,
+                judged_in_time=good,
                 batched=sum(batched[number] for number in mine),
                 batches=sum(batches[number] for number in mine),
                 finished_in_all=in_all,

@@ -68,7 +68,7 @@ def test_a_model_by_hand() -> None:
     m = summarise(by_hand()).models["m"]
     assert (m.arrived, m.finished, m.dropped, m.waiting, m.running, m.judged) == (6, 3, 1, 1, 1, 5)
     assert (m.offered_rps, m.throughput_rps, m.goodput_rps) == pytest.approx((0.6, 0.3, 0.2))
-    assert (m.processed_fraction, m.dropped_fraction, m.slo_attainment) == pytest.approx((3 / 6, 1 / 6, 2 / 5))
+    assert (m.processed_fraction, m.dropped_fraction, m.slo_attainment) == pytest.approx((3 / 5, 1 / 6, 2 / 5))
     assert (m.mean_s, m.p50_s, m.p90_s, m.p99_s) == pytest.approx((1.0, 1.0, 1.4, 1.49))
     assert (m.mean_queueing_s, m.mean_batch_size) == pytest.approx((1 / 3, 1.0))
     assert m.joules_per_inference == pytest.approx(200 * (0.5 + 1 + 0.5 + 0.5 + 2) / 3)
