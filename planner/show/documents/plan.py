@@ -73,6 +73,7 @@ OF_DRAWS = {Searched.SCREENED: " of few", Searched.RANKED: " of some"}
 SPARES_PAID = "$/h is with spares; GPUs are without."
 SCREENED_NOTE = "`of few`: a dozen draws were replayed, at a glance; to be as sure as the answer may take more GPUs."
 RANKED_NOTE = "`of some`: the first look's draws were replayed; to be as sure as the answer may take more GPUs."
+PRECISIONS_NOTE = "Kinds differ in precision: one `precision` for each model, such as `fp32`, compares them alike."
 UNDRAWN_NOTE = "`not confirmed`: none of its times is predicted, so nothing is drawn; it was replayed at a glance."
 
 
@@ -201,12 +202,20 @@ def by_gpu(plan: Plan) -> list[Block]:
 
 
 def kind_notes(plan: Plan) -> list[str]:
-    """What `of few`, `of some` and `not confirmed` mean where they stand in the table, and the kinds without a row."""
+    """What `of few`, `of some` and `not confirmed` mean where they stand in the table, whether precisions differ, and
+    the kinds without a row."""
     screened = [one for one in plan.by_gpu if one.searched is Searched.SCREENED]
     few, undrawn = any(one.slo_held for one in screened), any(one.slo_held is None for one in screened)
     some = any(one.searched is Searched.RANKED for one in plan.by_gpu)
     spared = bool(plan.policies.survive and plan.by_gpu)
-    notes = {SCREENED_NOTE: few, RANKED_NOTE: some, UNDRAWN_NOTE: undrawn, SPARES_PAID: spared}
+    mixed = len({one.precision for one in plan.by_gpu}) > 1
+    notes = {
+        SCREENED_NOTE: few,
+        RANKED_NOTE: some,
+        UNDRAWN_NOTE: undrawn,
+        PRECISIONS_NOTE: mixed,
+        SPARES_PAID: spared,
+    }
     return [*(note for note, holds in notes.items() if holds), *rented_instead(plan), *reasons.kinds_left_out(plan)]
 
 

@@ -356,6 +356,8 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
         "amp",
         "fp32",
     ]
+    assert "Kinds differ in precision" in mixed
+    assert "Kinds differ in precision" not in screened
     sure = replace(rough, searched=Searched.CONFIRMED)
     assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
 
