@@ -110,4 +110,5 @@ def progress(quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
     from planner.console.output import progress as bar
 
     with bar(quiet) as tell:
+        tell("working out the first points", 0.0)
         yield lambda done, of, points: tell(f"{done} of {of} rows, {points} points worked out", done / of)

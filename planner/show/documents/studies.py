@@ -96,7 +96,7 @@ def point_blocks(answer: StudyAnswer) -> Iterator[Block]:
     """The table of points and what one must know to read it."""
     points = answer.points[:PAGE_ROWS]
     bad = frozenset(i for i, p in enumerate(points) if not p.feasible)
-    yield Table([*point_columns(answer, points)], bad, ROWS_SHOWN, REST)
+    yield Table([*point_columns(answer, points)], bad, ROWS_SHOWN, REST, stacked=True)
     if len(answer.points) > PAGE_ROWS:
         yield Text(f"The first {PAGE_ROWS:,}; results.csv has them all.", Tone.NOTE, views=PAGE)
     if any(point.predicted for point in answer.points):

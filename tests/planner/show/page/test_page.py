@@ -213,6 +213,8 @@ def test_tables_are_seen_whole(page, folder, width):
     assert {name: page.run(f"{hidden}('{name}')") for name in named} == dict.fromkeys(named, 0)
     last = page.run("document.querySelector('#models tbody tr').lastElementChild.getBoundingClientRect().right")
     assert last <= width
+    page.open(folder / "study.html", width)
+    assert page.run(f"{hidden}('points')") == 0
 
 
 @pytest.mark.parametrize("name", [name for name in ANSWERS if name not in ("nothing", "whatif")])
