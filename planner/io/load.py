@@ -286,6 +286,8 @@ class ScenarioReader:
         path: Steps = ()
         target = self.document.data
         for word in words_of(name):
+            if target is None and word.isdecimal():
+                raise ValueError(f"`{dotted(path)}` has no item `{word}`. Write all of it: `{dotted(path)}=[...]`.")
             step = item(target, word, dotted(path)) if isinstance(target, list) else word
             path = (*path, step)
             target = child(target, step)

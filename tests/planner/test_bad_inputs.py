@@ -389,6 +389,11 @@ COMMANDS = {
         2,
         ["--set merging.foo.bar=null: merging.foo: unknown key. `merging` has no keys."],
     ),
+    "an item of no list": (
+        ["plan", "s.yaml", "--set", "pipelines[0].foo=1"],
+        2,
+        ["--set pipelines[0].foo=1: `pipelines` has no item `0`. Write all of it: `pipelines=[...]`."],
+    ),
     "no item": (["plan", "s.yaml", "--set", "models[x].name=y"], 2, ["`models` has no item `x`. Known: resnet50,"]),
     "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["--seed: must be at least 0, got -1. Write"]),
     "unknown option": (["plan", "s.yaml", "--gpu", "T4"], 2, ["planner plan: No such option: --gpu"]),
