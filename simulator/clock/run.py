@@ -69,16 +69,17 @@ class Compiled:
         return cls.installed and cls.seen_requests + coming_requests > cls.worth_requests
 
     @classmethod
-    def serve(cls, gpu: ServingGpu, link_bytes_per_s: float) -> bool:
+    def serve(cls, gpu: ServingGpu, link_bytes_per_s: float, delays: Delays | None) -> bool:
         """Let a GPU that nobody disturbs serve until the horizon; False where its rules are not compiled."""
         if not gpu.swaps:
-            import_module("simulator.clock.compiled").serve(gpu)
-            return True
+            if delays is None:
+                import_module("simulator.clock.compiled").serve(gpu)
+            return delays is None
         if not TURNS.pays:
             return False
         swapping = import_module("simulator.clock.swapping")
         if compiles := swapping.compiles(gpu):
-            swapping.serve(gpu, link_bytes_per_s)
+            swapping.serve(gpu, link_bytes_per_s, delays)
         return bool(compiles)
 
 
@@ -392,7 +393,8 @@ class World:
             if flows and gpu.clocked:
                 continue
             host = gpu.device.host
-            if not (compiles and not delays and gpu.self_contained and Compiled.serve(gpu, rates[host])):
+            own = delays.get(gpu.device.id, AT_ONCE) if delays else None
+            if not (compiles and gpu.self_contained and Compiled.serve(gpu, rates[host], own)):
                 self._driver(gpu, links[host], delays).start()
         if flows:
             clocked = [gpu for gpu in gpus if gpu.clocked]

@@ -35,7 +35,7 @@ from simulator.clock.compiled import (
 from simulator.clock.records import Load, Stall
 from simulator.clock.serving import Number, ServingGpu
 from simulator.machine_code import forget_stale
-from simulator.rules.queues import Stage
+from simulator.rules.queues import DELAYS, Delays, Stage
 from simulator.rules.scheduling import SwapAware
 from simulator.world.deployment import Eviction
 
@@ -54,10 +54,14 @@ NOW, STEP, FINISH, STALLED, BATCH, BATCH_K, LOAD, LOAD_K, ARRIVED, OWED, LOAD_BE
 """Times: now; when what goes on beside goes on; when its batch ends; since when the GPU stands still; those of
 `simulator.rules.overlap.Overlap`; when a load before a batch and one beside it began."""
 TURN, LAST, STAGE, COMING, RUNNING, COMING_BYTES, LOADING, LEAVING, WEIGHTS, WORKSPACE, NOTED, LOADED, STOOD = range(13)
+CHOSEN, WAKES, FOLLOWS = 13, 14, 15
 """Numbers: who had the last turn, and ran last; how far what goes on beside is, for whom, and beside whom; layers under
-way and to leave; bytes in use; rows of the logs."""
+way and to leave; bytes in use; rows of the logs; whose weights are in for a batch that waits for delays, or -1; how
+many delays are used up."""
 IDLE, BEGINNING, EXPECTING, LOADING_BESIDE, HELD_UP = range(5)
 """How far what goes on beside a batch is."""
+DONE, LACKS_WAKE, LACKS_FOLLOW, AGAIN = -1, -2, -3, -4
+"""Instead of a queue: serving ends, or is interrupted for delays that are used up; or nobody's batch may begin yet."""
 
 
 class Turns(NamedTuple):
@@ -111,6 +115,9 @@ class Turns(NamedTuple):
     load_of: Ints
     """Three columns: queue, bytes, and whether it was beside a batch."""
     stall_s: Floats
+    wake_s: Floats
+    """The next of `simulator.rules.queues.Delays`; none where whoever serves takes no time."""
+    follow_s: Floats
 
 
 def compiles(gpu: ServingGpu) -> bool:
@@ -122,16 +129,28 @@ def compiles(gpu: ServingGpu) -> bool:
     return once and alike and gpu.swap.eviction in ORDERS
 
 
-def serve(gpu: ServingGpu, link_bytes_per_s: float) -> None:
+def serve(gpu: ServingGpu, link_bytes_per_s: float, delays: Delays | None = None) -> None:
     """Serve until the horizon."""
     queues = begun(gpu)
-    turns = turns_of(gpu, link_bytes_per_s, sum(len(queue.times) for queue in gpu.queues))
+    requests = sum(len(queue.times) for queue in gpu.queues)
+    turns = turns_of(gpu, link_bytes_per_s, requests, DELAYS if delays else 0)
     rule = rule_in_turns(gpu)
     begin(queues, turns, rule)
-    while (empty := serve_on(queues, turns, rule, gpu.horizon_s)) >= 0:
-        draw_factors(queues, gpu.noise[empty], empty)
+    while (lacking := serve_on(queues, turns, rule, gpu.horizon_s)) != DONE:
+        if lacking >= 0:
+            draw_factors(queues, gpu.noise[lacking], lacking)
+        elif delays:
+            _draw_delays(turns, delays, lacking)
     keep_logs(gpu, queues)
     _keep_turns(gpu, turns)
+
+
+def _draw_delays(turns: Turns, delays: Delays, lacking: int) -> None:
+    """The next of those that are used up."""
+    is_wake = lacking == LACKS_WAKE
+    column, drawn_s = (turns.wake_s, delays.wake) if is_wake else (turns.follow_s, delays.follow)
+    column[:] = np.fromiter(drawn_s, np.float64, DELAYS)
+    turns.counts[WAKES if is_wake else FOLLOWS] = 0
 
 
 def rule_in_turns(gpu: ServingGpu) -> int:
@@ -139,8 +158,8 @@ def rule_in_turns(gpu: ServingGpu) -> int:
     return RESIDENT_FIRST if isinstance(gpu.agenda, SwapAware) else rule_of(gpu)
 
 
-def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int) -> Turns:
-    """A GPU with nothing in its memory yet, and room for what so many requests bring about."""
+def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int, delays: int = 0) -> Turns:
+    """A GPU with nothing in its memory yet, and room for what so many requests bring about, and for so many delays."""
     stages = [queue.stage for queue in gpu.queues]
     layers = {layer.key: layer.weight_bytes for stage in stages for layer in stage.layers}
     numbers = {key: number for number, key in enumerate(layers)}
@@ -155,7 +174,7 @@ def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int) -> Turns:
     times_s = np.zeros(12)
     times_s[[STEP, STALLED, BATCH, LOAD, ARRIVED]] = inf
     times_s[[BATCH_K, LOAD_K]] = 1.0
-    counts = np.zeros(13, dtype=np.int64)
+    counts = np.zeros(16, dtype=np.int64)
     counts[[TURN, LAST]] = len(stages) - 1
     return Turns(
         limit_bytes=gpu.memory.limit_bytes,
@@ -188,6 +207,8 @@ def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int) -> Turns:
         next_turns=np.zeros(len(layers), dtype=np.int64),
         times_s=times_s,
         counts=counts,
+        wake_s=np.zeros(delays),
+        follow_s=np.zeros(delays),
         **logs_for(requests),
     )
 
@@ -251,6 +272,8 @@ def begin(queues: Queues, turns: Turns, rule: int) -> None:
     times_s[BATCH_K] = times_s[LOAD_K] = 1.0
     counts[:] = 0
     counts[TURN] = counts[LAST] = len(queues.head) - 1
+    counts[CHOSEN] = -1
+    counts[WAKES], counts[FOLLOWS] = len(turns.wake_s), len(turns.follow_s)
 
 
 @loop
@@ -269,36 +292,69 @@ def figures(turns: Turns, horizon_s: float) -> tuple[float, int, int]:
 
 @loop
 def serve_on(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
-    """Serve until the horizon, or until the factors of a queue are used up: that queue; -1 where all is done."""
-    times_s = turns.times_s
+    """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""
+    times_s, counts = turns.times_s, turns.counts
     while times_s[NOW] < horizon_s:
-        number = _first(queues, turns, rule)
+        number = counts[CHOSEN] if counts[CHOSEN] >= 0 else _choose(queues, turns, rule, horizon_s)
+        if number == AGAIN:
+            continue
         if number < 0:
-            now, until_s = times_s[NOW], _next_ready_s(queues)
-            if not _wait(queues, turns, horizon_s, now + (until_s - now)):
-                return -1
-            continue
-        turns.counts[TURN] = number
-        if not _bring_in(queues, turns, horizon_s, number):
-            return -1
+            return number
+        counts[CHOSEN] = -1
         now = times_s[NOW]
-        if not _ready_at(queues, number) <= now < horizon_s:
-            _book(queues, min(rule, BY_DEADLINE), number)
-            continue
         _discard(queues, number, now, now)
         size = _batch_size(queues, number, now)
         if not size:
             _book(queues, min(rule, BY_DEADLINE), number)
             continue
-        finish_s = now + _takes_s(queues, turns, number, size)
+        if len(turns.follow_s) and counts[FOLLOWS] == len(turns.follow_s):
+            counts[CHOSEN] = number
+            return LACKS_FOLLOW
+        takes_s = _takes_s(queues, turns, number, size)
+        finish_s = now + takes_s
+        until_s = now + (takes_s + _next_delay_s(turns.follow_s, counts, FOLLOWS))
         _leave(queues, number, now, finish_s, size)
         _book(queues, min(rule, BY_DEADLINE), number)
         _occupy(queues, turns, rule, number, finish_s)
-        if not (_wait(queues, turns, horizon_s, finish_s) and _end_batch(queues, turns, horizon_s, number, finish_s)):
-            return -1
+        if not (_wait(queues, turns, horizon_s, until_s) and _end_batch(queues, turns, horizon_s, number, finish_s)):
+            return DONE
         if queues.used[number] == queues.stock[number]:
             return number
-    return -1
+    return DONE
+
+
+@inlined
+def _choose(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
+    """The queue whose batch may begin now that its weights are in."""
+    number = _first(queues, turns, rule)
+    if number < 0:
+        return _idle(queues, turns, horizon_s)
+    turns.counts[TURN] = number
+    if not _bring_in(queues, turns, horizon_s, number):
+        return DONE
+    if not _ready_at(queues, number) <= turns.times_s[NOW] < horizon_s:
+        _book(queues, min(rule, BY_DEADLINE), number)
+        return AGAIN
+    return number
+
+
+@inlined
+def _idle(queues: Queues, turns: Turns, horizon_s: float) -> int:
+    """Wait until a queue is ready, and for whoever serves to wake."""
+    now, counts = turns.times_s[NOW], turns.counts
+    if len(turns.wake_s) and counts[WAKES] == len(turns.wake_s):
+        return LACKS_WAKE
+    until_s = _next_ready_s(queues) + _next_delay_s(turns.wake_s, counts, WAKES)
+    return AGAIN if _wait(queues, turns, horizon_s, now + (until_s - now)) else DONE
+
+
+@inlined
+def _next_delay_s(delays_s: Floats, counts: Ints, used: int) -> float:
+    """How long whoever serves takes next."""
+    if not len(delays_s):
+        return 0.0
+    counts[used] += 1
+    return delays_s[counts[used] - 1]
 
 
 @inlined

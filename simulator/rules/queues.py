@@ -34,6 +34,8 @@ class Delays:
         return (1 + (self.slowdown - 1) * share) / (1 + (self.slowdown - 1) * self.usual_share)
 
 
+DELAYS = 1024
+"""So many are drawn at once."""
 AT_ONCE = Delays(repeat(0.0), repeat(0.0))
 """Nobody takes time."""
 

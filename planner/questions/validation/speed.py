@@ -16,7 +16,7 @@ import numpy as np
 from calibrate.serving.served import FOLLOW, WAKE, Actions, launches, overlap_s
 from planner.questions.validation.recording import Recording
 from simulator.grouping import grouped
-from simulator.rules.queues import Delays
+from simulator.rules.queues import DELAYS, Delays
 from simulator.world.workload import Floats
 
 ByModel = Mapping[str, float]
@@ -378,9 +378,6 @@ ALONE = Company(1.0, 0.0)
 
 # Harness: the time that serving for real takes between batches. No plan has it, so it is measured and allowed for.
 
-DRAWN = 1024
-"""Times that are drawn at once."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overhead:
@@ -425,7 +422,7 @@ def drawn(seen_s: Floats | None, rng: np.random.Generator) -> Iterator[float]:
     """Times drawn with repetition; 0 where none was seen."""
     if seen_s is None or not len(seen_s):
         return repeat(0.0)
-    return chain.from_iterable(rng.choice(seen_s, DRAWN).tolist() for _ in repeat(None))
+    return chain.from_iterable(rng.choice(seen_s, DELAYS).tolist() for _ in repeat(None))
 
 
 def of_actions(actions: Sequence[Actions]) -> Harness:

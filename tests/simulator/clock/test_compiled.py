@@ -1,7 +1,8 @@
 """The machine code for GPUs that nobody disturbs against the loop in Python, which is the reference: equal to the last
 bit, whether all models stay in memory or take turns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from support.random_worlds import in_turns, world
 
 from simulator.clock import run
 from simulator.clock.records import SimulationResult
+from simulator.rules.queues import DELAYS, Delays
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Workload, draw
 
@@ -28,6 +30,18 @@ def columns(result: SimulationResult) -> list[np.ndarray]:
     return [column for group in (*requests, *batches, *memory) for column in group]
 
 
+def delays(deployment: Deployment, seed: int) -> dict[str, Delays] | None:
+    """Of whoever serves, in every other world; on one GPU, where there are several."""
+    if seed % 2:
+        return None
+    rng = np.random.default_rng(seed)
+
+    def drawn() -> Iterator[float]:
+        return chain.from_iterable(rng.exponential(0.002, DELAYS).tolist() for _ in repeat(None))
+
+    return {deployment.devices[0].id: Delays(drawn(), drawn())}
+
+
 @pytest.mark.parametrize("kind", [world, in_turns])
 def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
@@ -37,9 +51,9 @@ def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kin
         deployment, workload = kind(seed)
         arrivals = draw(workload, DURATION_S, seed)
         monkeypatch.setattr(run.Compiled, "installed", True)
-        ours = run.replicate(deployment, arrivals, DURATION_S, seed)
+        ours = run.replicate(deployment, arrivals, DURATION_S, seed, delays(deployment, seed))
         monkeypatch.setattr(run.Compiled, "installed", False)
-        reference = run.replicate(deployment, arrivals, DURATION_S, seed)
+        reference = run.replicate(deployment, arrivals, DURATION_S, seed, delays(deployment, seed))
         assert (ours.loads, ours.stalls) == (reference.loads, reference.stalls), f"world {seed}"
         for column, expected in zip(columns(ours), columns(reference), strict=True):
             np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
@@ -50,7 +64,7 @@ def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kin
 def test_it_is_fetched_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment, workload = world(1)
     served: list[object] = []
-    monkeypatch.setattr(run.Compiled, "serve", lambda gpu, _: served.append(gpu) or True)
+    monkeypatch.setattr(run.Compiled, "serve", lambda gpu, *_: served.append(gpu) or True)
     monkeypatch.setattr(run.Compiled, "installed", True)
     monkeypatch.setattr(run.Compiled, "seen_requests", 0)
     run.simulate(deployment, workload, DURATION_S, 1)
@@ -64,7 +78,7 @@ def test_it_is_fetched_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_code_for_turns_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, made: bool) -> None:
     deployment, workload = next(in_turns(seed) for seed in range(100) if in_turns(seed)[0].swap.eviction == "lru")
     served: list[object] = []
-    monkeypatch.setattr("simulator.clock.swapping.serve", lambda gpu, _: served.append(gpu))
+    monkeypatch.setattr("simulator.clock.swapping.serve", lambda gpu, *_: served.append(gpu))
     monkeypatch.setattr(run.TURNS, "was_made", made)
     monkeypatch.setattr(run.Compiled, "installed", True)
     monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_requests)
