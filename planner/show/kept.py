@@ -48,9 +48,12 @@ def readers() -> Mapping[str, Callable[[Any, Path], Any]]:
 
 def read_kept(path: Path, schemas: Sequence[str] = ()) -> Any:
     """The answer in a file; StoreError, in one line, where it is none of these, or of all."""
-    data, known = read_json(path), readers()
-    schemas = schemas or tuple(known)
+    data = read_json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
+    if schema == PLAN and PLAN in (schemas or (PLAN,)):
+        return plan_of(data, path)  # other kinds import what predicts, which takes longer than all else
+    known = readers()
+    schemas = schemas or tuple(known)
     if isinstance(schema, str) and schema in schemas:
         return known[schema](data, path)
     got = f"has schema {quoted(schema)}" if schema else "has no `schema`"
