@@ -15,6 +15,8 @@ from support.paths import ROOT, SCENARIOS
 from support.shown import WALKED
 from support.walks import ageless, pictures, saved, shown_anew, steps
 
+from planner.io.store import read_plan
+
 DOCS = ROOT / "docs"
 TUTORIAL = DOCS / "tutorial.md"
 NOTEBOOK = DOCS / "planner.ipynb"
@@ -64,6 +66,9 @@ def test_a_page_runs_and_answers_as_shown(file, here):
         code, out, err = planner(*step.words)
         assert code == step.code, (step.words, out, err)
         printed += out
+        if step.words == ["plan", "scenarios/video.yaml"]:
+            readme_shows(out)
+            can_be_rented_for_less_than_retired_machines(read_plan(here / "plan.json").recommendation)
         if UPDATE:
             page = shown_anew(page, step.answer, out)
         assert UPDATE or ageless(f"\n{step.answer}") in ageless(f"\n{out}"), (step.words, out)
@@ -77,6 +82,27 @@ def test_a_page_runs_and_answers_as_shown(file, here):
         file.write_text(page, encoding="utf-8")
         for name in drawn:
             shutil.copy(here / name, DOCS / "images" / name)
+
+
+def readme_shows(out):
+    """The answer at the top, whole. UPDATE_DOCS=1 writes it anew."""
+    readme = ROOT / "README.md"
+    before, fence, rest = readme.read_text(encoding="utf-8").partition("```text\n")
+    answer, end, after = rest.partition("```")
+    if UPDATE:
+        readme.write_text("".join((before, fence, out, end, after)), encoding="utf-8")
+    else:
+        assert ageless(answer) == ageless(out)
+
+
+def can_be_rented_for_less_than_retired_machines(best):
+    """Four V100s, which can no longer be rented, would be $12.24/h."""
+    assert best.feasible
+    assert best.predicted
+    assert {gpu.kind for gpu in best.gpus} <= {"T4", "A10G"}
+    assert best.cost_usd_per_hour < 12.24
+    assert 0 < best.lower_bound_usd_per_hour <= best.cost_usd_per_hour
+    assert {model.mode for model in best.models} == {"resident"}
 
 
 def sections_named(page):

@@ -5,6 +5,7 @@ import shlex
 from itertools import pairwise
 
 from support.paths import ROOT
+from support.walks import steps
 
 PAGES = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/tour.md"))
 BLOCKS = "\n".join(re.findall(r"^```console\n(.*?)^```", PAGES, re.M | re.S))
@@ -18,6 +19,7 @@ WALKED = [
     *(DOCS / f"{name}.md" for name in ("deploying", "students", "merging", "profile", "horizons", "studies")),
 ]
 """Their answers rest on shipped figures, the same everywhere: `tests/test_walks.py` runs them from top to end."""
+RUN_THERE = [["planner", *step.words] for page in WALKED for step in steps(page.read_text(encoding="utf-8"))]
 UNRUN = {
     "calibrate --engine ray": "needs a cluster of Ray",
     "calibrate --device cpu --models lenet": "minutes of measuring; the tutorial calibrates a smaller model",
@@ -35,7 +37,8 @@ UNRUN = {
 
 
 def chains(shown):
-    """Commands that work on from each other's files, in order; each chain can run in a folder of its own."""
+    """Commands that work on from each other's files, in order; each chain can run in a folder of its own. What stands
+    alone and is run with a page is left out."""
     found, made = [], {}
     for number, (command, code) in enumerate(shown):
         if command == TRAINED_IN_TEST_JOINT:
@@ -48,4 +51,8 @@ def chains(shown):
         named = [after for word, after in pairwise(words) if word in {"-o", "--output", "--out", "--record"}]
         default = {"plan": [] if code else ["plan.json"], "init": words[2:]}.get(words[1], [])
         made |= dict.fromkeys(named or default, len(found) - 1)
-    return [[(words, code) for _, words, code in chain] for chain in found if chain]
+    return [
+        [(words, code) for _, words, code in chain]
+        for chain in found
+        if chain and not (len(chain) == 1 and chain[0][1] in RUN_THERE)
+    ]
