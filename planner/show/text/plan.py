@@ -153,8 +153,9 @@ def slo_line(answer: Recommendation | Simulation) -> str:
     tight = standing(tightest(missed or undecided or models), answer.replayed)
     all_models = counted(len(models), "model")
     if missed:
-        worst = "" if len(models) == 1 else f"{len(missed)} of {all_models}, worst by "
-        return f"SLO MISSED by {worst}{tight}."
+        worst = ", worst by " if len(missed) > 1 else ": "
+        among = f"{len(missed)} of {all_models}{worst}" if len(models) > 1 else ""
+        return f"SLO MISSED by {among}{tight}."
     if undecided:
         return f"SLO UNDECIDED: {len(undecided)} of {all_models}. Tightest: {tight}."
     return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."

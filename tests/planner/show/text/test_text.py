@@ -138,7 +138,7 @@ def test_a_model_nobody_answered_is_the_tightest():
 
 def test_missed_slos_are_said_loudly():
     said = slo_line(INFEASIBLE.recommendation)
-    assert said.startswith("SLO MISSED by 1 of 2 models, worst by vgg16 with 95.00 [94.00, 96.00] %")
+    assert said.startswith("SLO MISSED by 1 of 2 models: vgg16 with 95.00 [94.00, 96.00] %")
     assert headline(INFEASIBLE).startswith("No feasible plan. The closest is 2 x NC6s_v3")
     assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates rejected."
 
