@@ -459,6 +459,8 @@ class Replayed:
     """Draws of which shares are told; None where nothing is drawn."""
     draws_clear: int = 0
     """Draws of which a replay of some seconds left no doubt, and which were not replayed to the horizon."""
+    draws_inferred: int = 0
+    """Draws that were not replayed, for others that are slower in everything, or quicker, told what they would show."""
     draws_kept: Interval | None
     """Share of the draws in which every SLO is met in the long run."""
     swap: SwapPolicy | None

@@ -125,6 +125,7 @@ def replayed(trial: Trial) -> Replayed:
         draws_mixed=seen.draws.mixed if seen.draws else 1,
         draws=seen.replications if seen.draws else None,
         draws_clear=seen.clear,
+        draws_inferred=seen.inferred,
         draws_kept=seen.all_kept,
         swap=trial.deployment.swap if any(p.swapped for p in trial.packing.placed) else None,
     )

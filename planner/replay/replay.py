@@ -63,7 +63,7 @@ class WideLook:
     @classmethod
     def of(cls, first: "Replay") -> "WideLook":
         """The draws of the first look."""
-        broken = {model: kept.count(False) for model, kept in first._kept_in_draws.items()}
+        broken = {model: kept.count(False) for model, kept in first.kept_in_draws.items()}
         return cls(np.array(first.kept_together), broken, first.requests)
 
     @property
@@ -83,6 +83,15 @@ class WideLook:
             np.concatenate([self.kept, np.logical_and.reduce(list(kept.values()))]),
             {model: self.broken[model] + int(np.count_nonzero(~one)) for model, one in kept.items()},
             self.requests + shares.requests,
+        )
+
+    def at_best(self, overloaded: Mapping[str, NDArray[np.bool_]]) -> "WideLook":
+        """With as many draws as are said to be overloaded or not, by model; what was not seen keeps every SLO else."""
+        further = {model: one[self.draws :] for model, one in overloaded.items()}
+        return WideLook(
+            np.concatenate([self.kept, ~np.logical_or.reduce(list(further.values()))]),
+            {model: broken + int(np.count_nonzero(further[model])) for model, broken in self.broken.items()},
+            self.requests,
         )
 
 
@@ -128,6 +137,8 @@ class Replay:
     of the first look."""
     clear: int = 0
     """Draws of which a short replay left no doubt."""
+    inferred: int = 0
+    """Draws that were not replayed, for others told what they would show."""
     ranked: bool = False
     """Whether it is only set beside others: of draws of speeds the share of those seen at the first look decides."""
     hopeful: bool = False
@@ -152,6 +163,12 @@ class Replay:
     def of(self, model: str) -> list[ModelMetrics]:
         """One model's metrics, by replication."""
         return [summary.models[model] for summary in self.summaries]
+
+    @property
+    def shares(self) -> Shares:
+        """What says in each draw whether SLOs are met."""
+        in_time = {model: np.array([x.slo_attainment for x in self.of(model)]) for model in self.needs}
+        return Shares(in_time, self.overloads, np.full(len(self.summaries), nan), self.requests)
 
     @property
     def risk(self) -> float:
@@ -184,7 +201,7 @@ class Replay:
         if self.wide:
             draws = self.wide.draws
             return {m: self._share_of(draws - broken, draws) for m, broken in self.wide.broken.items()}
-        return {m: self._share(kept) for m, kept in self._kept_in_draws.items()}
+        return {m: self._share(kept) for m, kept in self.kept_in_draws.items()}
 
     def _share(self, kept: Sequence[bool]) -> Interval:
         if not (kept or self.unseen):
@@ -206,7 +223,7 @@ class Replay:
     @cached_property
     def kept_together(self) -> list[bool]:
         """Whether every SLO is met, by draw."""
-        return [all(one) for one in zip(*self._kept_in_draws.values(), strict=True)]
+        return [all(one) for one in zip(*self.kept_in_draws.values(), strict=True)]
 
     @property
     def _look_that_counts(self) -> int:
@@ -220,7 +237,7 @@ class Replay:
         return replace(self, unseen=self._look_that_counts - len(self.summaries))
 
     @cached_property
-    def _kept_in_draws(self) -> dict[str, list[bool]]:
+    def kept_in_draws(self) -> dict[str, list[bool]]:
         """By model and draw."""
         if not self.draws:
             return {}
@@ -371,7 +388,7 @@ class Replay:
     def broken(self) -> list[str]:
         """Models whose SLO was broken in some draw that was seen, those in most draws first, and those that do not keep
         up: a few draws leave every SLO unproven, so that all would count as missed."""
-        times = {model: kept.count(False) for model, kept in self._kept_in_draws.items()}
+        times = {model: kept.count(False) for model, kept in self.kept_in_draws.items()}
         growing = [model for model in times if self.verdicts[model] is not Verdict.STABLE]
         broken = {model for model, n in times.items() if n}.union(growing)
         return sorted((model for model in times if model in broken), key=lambda model: -times[model])
@@ -381,7 +398,7 @@ class Replay:
         drawn, also the share of draws seen that keep it over the share that is asked, whichever is less."""
         margin = self.attainment[model].mean - self.needs[model].slo.attainment
         if self.draws and self.draws.mixed == 1:
-            seen = self._kept_in_draws[model]
+            seen = self.kept_in_draws[model]
             share = self.draws_kept[model].mean if self.wide else sum(seen) / len(seen) if seen else nan
             kept = share - self.draws.share
             return min(margin, kept) if self.draws.surely else kept
@@ -427,9 +444,16 @@ class Replay:
         that the last one accepts (`GIVE_UP`): that errs towards larger fleets alone."""
         if self.wide is None or self.draws is None:
             return False
+        may_break = self.breaks_allowed / self.looks[-1]
+        return share_interval(look - self.wide.broken_together, look, 1 - 2 * GIVE_UP)[1] < 1 - may_break
+
+    @property
+    def breaks_allowed(self) -> int:
+        """Draws that may break an SLO of those of the last look, where they are counted."""
+        assert self.draws is not None
         last = self.looks[-1]
-        may_break = min(misses_allowed(last, self.draws.least, self.risk), int(last * (1 - self.draws.share) + 1e-9))
-        return share_interval(look - self.wide.broken_together, look, 1 - 2 * GIVE_UP)[1] < 1 - may_break / last
+        as_asked = int(last * (1 - self.draws.share) + 1e-9)
+        return as_asked if self.ranked else min(misses_allowed(last, self.draws.least, self.risk), as_asked)
 
     def is_hardly_better(self, other: "Replay") -> bool:
         """Whether it keeps too few draws, and of those in which another broke an SLO so few that, given what the other

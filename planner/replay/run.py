@@ -14,9 +14,11 @@ from planner.model.replications import draws_asked, looks_at
 from planner.model.scenario import Scenario
 from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
+from planner.replay.inferred import Told
 from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
 from planner.replay.stretch import CALM_LOAD, short_horizon_s, stretch
 from planner.replay.timeline import timeline
+from simulator.clock.drawn import DrawnSpeeds
 from simulator.clock.metrics import Summary, accuracy
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
@@ -75,6 +77,7 @@ def replay(
     ranked: bool = False,
     hopeful: bool = False,
     missed: Sequence[Replay] = (),
+    begun: Replay | None = None,
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
@@ -87,7 +90,8 @@ def replay(
     `tell` hears how many are done, and how many there may be.
     Draws of speeds are replayed for a short time first, and whole where that leaves doubt (`ShortLook`). Where a
     verdict counts them, later looks are at many more draws, of which it is only counted how many keep every SLO.
-    `verdict_only`: what breaks an SLO in more of the first few than chance has it is given up there.
+    `verdict_only`: what surely is refused is given up after a few, by how busy its GPUs are in each draw, and what
+    breaks an SLO in more of the first few than chance has it.
     `ranked`: it is only set beside others, by what the first look sees. `hopeful`: the first look is also the last
     where it leaves hope. `missed`: replays of other deployments in the
     same draws; what keeps hardly any draw more than one that missed in more is given up.
@@ -99,11 +103,17 @@ def replay(
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
     shortened = deployment.doubted and scenario.horizon is None
     short_s = short_horizon_s(workload, needs, deployment, stretched) if shortened else None
-    draws = Replications(scenario, worlds, seed_at, ShortLook.of(worlds, so_far.needs, short_s) if short_s else None)
+    short = ShortLook.of(worlds, so_far.needs, short_s) if short_s else None
+    speeds = DrawnSpeeds(deployment, worlds.rates_rps)
+    draws = Replications(scenario, worlds, seed_at, short, Told.of(speeds, so_far.needs) if short else None)
     if not _is_counted(so_far):
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:
         so_far = replace(so_far, looks=so_far.looks[:1], ranked=True)
+    if begun:
+        return _looked_wider(replace(begun, hopeful=False), draws, tell, missed)
+    if verdict_only and speeds.are_known and (refused := _refused_early(so_far, draws, speeds)):
+        return refused
     tell_first = partial(_tell_of, tell, so_far.looks[0]) if hopeful else tell
     first = _in_turn(so_far, draws, so_far.looks[0], tell_first, verdict_only, missed)
     if len(first.summaries) < first.looks[0] or first.decided or first.lost:
@@ -152,32 +162,50 @@ class Replications:
     """Replications of one deployment by number."""
 
     def __init__(
-        self, scenario: Scenario, worlds: Worlds, seed_at: Callable[[int], int], short: ShortLook | None
+        self,
+        scenario: Scenario,
+        worlds: Worlds,
+        seed_at: Callable[[int], int],
+        short: ShortLook | None,
+        told: Told | None = None,
     ) -> None:
-        self.worlds, self.seed_at, self.short = worlds, seed_at, short
+        self.worlds, self.seed_at, self.short, self.told = worlds, seed_at, short, told
         self.clear = 0
         """Those of `shares` of which a short replay left no doubt."""
+        self.beforehand: dict[int, Replication] = {}
+        """By number, those that were replayed before their turn."""
         self.accuracy = {spec.name: spec.accuracy for spec in scenario.asked}
         self.half_life_s = scenario.accuracy.half_life
 
     def in_turn(self, ends: Sequence[int]) -> Iterator[Replication]:
         """One after another, side by side up to each end."""
         for begin, end in pairwise(ends):
-            yield from self._replayed(self.seeds(begin, end))
+            others = self._replayed([self.seed_at(n) for n in range(begin, end) if n not in self.beforehand])
+            for number in range(begin, end):
+                yield self.beforehand.pop(number) if number in self.beforehand else next(others)
+
+    def ahead(self, numbers: Sequence[int]) -> list[Replication]:
+        """Those of some numbers, kept for their turn."""
+        found = list(self._replayed(list(map(self.seed_at, numbers))))
+        self.beforehand |= zip(numbers, found, strict=True)
+        return found
 
     def shares(self, begin: int, end: int) -> Shares:
-        """Of some numbers, what says whether SLOs are met; by whole replays of what a short look leaves open.
-
-        Queues that grow leave nothing open.
-        """
+        """Of some numbers, what says whether SLOs are met; as others tell it, else replayed."""
         seeds = self.seeds(begin, end)
+        return self.told.shares(seeds, self._shares) if self.told else self._shares(seeds)
+
+    def _shares(self, seeds: Sequence[int]) -> Shares:
+        """The same replayed: whole where a short look leaves it open. Queues that grow leave nothing open."""
         if self.short is None:
             return self.worlds.shares(seeds)
         found = self.short.worlds.shares(seeds)
         clear = self.short.is_clear(found.load, found.in_time)
         is_open = np.flatnonzero(~clear & np.array([not one for one in found.growing]))
         self.clear += len(seeds) - len(is_open)
-        return found.with_others(is_open, self.worlds.shares([seeds[i] for i in is_open])) if len(is_open) else found
+        if not len(is_open):
+            return found
+        return found.with_others(is_open, self.worlds.shares([seeds[i] for i in is_open.tolist()]))
 
     def seeds(self, begin: int, end: int) -> list[int]:
         """Those of some numbers."""
@@ -257,12 +285,52 @@ def _tell_of(tell: Tell, most: int, done: int, _: int) -> None:
     tell(done, most)
 
 
+def _refused_early(so_far: Replay, draws: Replications, speeds: DrawnSpeeds) -> Replay | None:
+    """A few replications of what the first look would surely refuse; else None.
+
+    In too many draws of the last look some GPU has more to compute than time; or of the draws of the first look too
+    many of those break an SLO in which GPUs are busiest. Draws that were not replayed count as such that keep every
+    SLO, but for those that are overloaded.
+    """
+    first, last = so_far.looks[0], so_far.looks[-1]
+    busy = speeds.busy(draws.seeds(0, last))
+    overloaded = speeds.overloaded(busy)
+    if np.count_nonzero(np.logical_or.reduce(list(overloaded.values()))) > so_far.breaks_allowed:
+        few = _in_turn(so_far, draws, LOST_EVERY, silent)
+        return replace(few, wide=WideLook.of(few).at_best(overloaded))
+    hardest = np.argsort(-busy[:first].max(axis=1), kind="stable").tolist()
+    if (seen := _hardest(so_far, draws, hardest)) is None:
+        return None
+    few = _in_turn(so_far, draws, LOST_EVERY, silent)
+    broken = {model: np.zeros(first, dtype=bool) for model in overloaded}
+    for model, kept in seen.items():
+        broken[model][hardest[: len(kept)]] = ~np.array(kept)
+    return replace(few, wide=WideLook.of(few).at_best(broken))
+
+
+def _hardest(so_far: Replay, draws: Replications, hardest: Sequence[int]) -> dict[str, list[bool]] | None:
+    """Of draws in this order, by model whether they keep its SLO, where too many break one for the first look; else
+    None: as soon as less than half of some do."""
+    hard, first = so_far, so_far.looks[0]
+    for at in range(0, len(hardest), LOST_EVERY):
+        for one in draws.ahead(hardest[at : at + LOST_EVERY]):
+            hard = _with_one_more(hard, one)
+        best = hard.at_best
+        if hard.lost or replace(best, wide=WideLook.of(best)).gives_up(first):
+            return best.kept_in_draws
+        if 2 * hard.kept_together[-LOST_EVERY:].count(False) < LOST_EVERY:
+            break
+    return None
+
+
 def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequence[Replay]) -> Replay:
     """The first look at draws of speeds, and others at more and more draws until they decide.
 
     A look ends where it will give the fleet up whatever the rest of its draws show.
     """
     so_far = replace(first, wide=WideLook.of(first))
+    if draws.told:
+        draws.told.learn(draws.seeds(0, first.replications), first.shares)
     for look in first.looks:
         while so_far.replications < look and not so_far.gives_up(look):
             if any(map(so_far.is_hardly_better, missed)):
@@ -280,12 +348,13 @@ def _with_more_draws(so_far: Replay, first: Replay, draws: Replications, look: i
     seen = so_far.replications
     shares = draws.shares(seen, min(look, seen + COUNTED_AT_ONCE))
     wide = so_far.wide.and_more(first, shares)
-    return replace(first, wide=wide, requests=wide.requests, clear=first.clear + draws.clear)
+    inferred = draws.told.inferred if draws.told else 0
+    return replace(first, wide=wide, requests=wide.requests, clear=first.clear + draws.clear, inferred=inferred)
 
 
 def _ends(so_far: Replay, most: int) -> list[int]:
     """Where replications that are replayed side by side begin and end."""
-    ends = {*range(LOST_EVERY, most, LOST_EVERY), *so_far.looks}
+    ends = {*range(LOST_EVERY, most, LOST_EVERY), most, *so_far.looks}
     if so_far.screened:
         first = so_far.fewest_broken if so_far.draws else 1
         ends |= {first, *range(first, SCREENED_DRAWS, AHEAD), SCREENED_DRAWS}

@@ -96,6 +96,8 @@ class OnFleet:
     """Whether a first look that leaves hope is enough, as somebody else confirms it."""
     replays: list[tuple[Deployment, Replay]] = field(default_factory=list)
     """All on this fleet."""
+    begun: list[tuple[Deployment, Replay]] = field(default_factory=list)
+    """First looks that leave hope, on any fleet."""
     looked_wide: list[Replay] = field(default_factory=list)
     """Replays that missed in many draws of speeds, on any fleet."""
     being_confirmed: list[Trial] = field(default_factory=list)
@@ -530,9 +532,8 @@ class OnFleet:
 
     def _seen(self, deployment: Deployment, *, screen: bool) -> Replay:
         """A deployment replayed: once, though several splits of the SLOs of pipelines lead to it."""
-        for other, seen in self.replays:
-            if seen.screened == screen and other == deployment:
-                return seen
+        if known := _of(deployment, [one for one in self.replays if one[1].screened == screen]):
+            return known
         question = self.question
         seen = replay(
             question.scenario,
@@ -545,8 +546,11 @@ class OnFleet:
             ranked=self.ranked,
             hopeful=self.hopeful,
             missed=self.looked_wide if self.verdict_only else (),
+            begun=None if screen or self.ranked or self.hopeful else _of(deployment, self.begun),
         )
         self.replays.append((deployment, seen))
+        if seen.hopeful:
+            self.begun.append((deployment, seen))
         if seen.wide and not seen.met:
             self.looked_wide.append(seen)
         return seen
@@ -574,6 +578,11 @@ class OnFleet:
         nearest = self._nearest()
         held_back = nearest.packing.held_back and not self.too_few
         return Miss(missed_slo(nearest), nearest, held_back, self.too_few)
+
+
+def _of(deployment: Deployment, replays: Sequence[tuple[Deployment, Replay]]) -> Replay | None:
+    """The first that is of a deployment."""
+    return next((seen for other, seen in replays if other == deployment), None)
 
 
 def unreplayed_at_best(misses: Sequence[Miss]) -> Miss:

@@ -167,6 +167,8 @@ class FleetSearch:
         self.missed_gpus: set[Gpus] = set()
         """GPUs on which models missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
+        self.begun: list[tuple[Deployment, Replay]] = []
+        """First looks that leave hope."""
         self.looked_wide: list[Replay] = []
         """Replays that missed in many draws of speeds."""
         self.being_confirmed: list[Trial] = []
@@ -335,6 +337,7 @@ class FleetSearch:
                 ranked=ranked,
                 hopeful=hopeful,
                 replays=replays,
+                begun=self.begun,
                 looked_wide=self.looked_wide,
                 being_confirmed=self.being_confirmed,
             )

@@ -62,6 +62,17 @@ class Shares(NamedTuple):
     requests: int
     """That came in all."""
 
+    def at(self, places: NDArray[np.intp]) -> "Shares":
+        """Those of some replications, one after the other; no request counts."""
+        in_time = {model: share[places] for model, share in self.in_time.items()}
+        return Shares(in_time, tuple(self.growing[place] for place in places.tolist()), self.load[places], 0)
+
+    def and_more(self, more: "Shares") -> "Shares":
+        """The same and further replications, of the models that are named here."""
+        in_time = {model: np.append(share, more.in_time[model]) for model, share in self.in_time.items()}
+        load = np.append(self.load, more.load)
+        return Shares(in_time, self.growing + more.growing, load, self.requests + more.requests)
+
     def with_others(self, at: NDArray[np.intp], others: "Shares") -> "Shares":
         """The same with other replications at some places; all requests count."""
         growing = dict(zip(at.tolist(), others.growing, strict=True))

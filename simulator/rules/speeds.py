@@ -73,7 +73,8 @@ class Speeds:
         run_s, point_s = np.tile(self.run_s, (len(seeds), 1)), np.tile(self.point_s, (len(seeds), 1))
         drawn = [world for world, seed in enumerate(seeds) if seed is not None]
         if drawn:
-            errors, session = self._drawn([seed for seed in seeds if seed is not None])
+            errors, sessions = self.drawn([seed for seed in seeds if seed is not None])
+            session = sessions[:, self.session]
             run_s[drawn] = run_s[drawn] * self.errs.of(errors) * session[:, self.row]
             point_s[drawn] = point_s[drawn] * self.point_errs.of(errors) * session[:, self.point_row]
         service_s = np.zeros((len(seeds), len(self.caps), int(self.caps.max()) + 1))
@@ -89,12 +90,12 @@ class Speeds:
             service_s[:, row, 1 : self.caps[row]] = service_s[:, row, self.caps[row], None]
         return Costs(service_s, watts)
 
-    def _drawn(self, seeds: Sequence[int]) -> tuple[Floats, Floats]:
-        """By world: deviations by which each prediction errs, and by replica the factor of its GPU's session."""
+    def drawn(self, seeds: Sequence[int]) -> tuple[Floats, Floats]:
+        """By world: deviations by which each prediction of `doubts` errs, and the factor of each of `sessions`."""
         draws = DrawnTogether(seeds)
         errors = [draws.error(*pair) if pair else np.zeros(len(seeds)) for pair in self.doubts]
         sessions = [_exp(draws.session(*one)) if one else np.ones(len(seeds)) for one in self.sessions]
-        return np.array(errors).T, np.array(sessions).T[:, self.session]
+        return np.array(errors).T, np.array(sessions).T
 
 
 class _Factors:

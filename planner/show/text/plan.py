@@ -240,8 +240,13 @@ def replayed_line(answer: Recommendation | Simulation) -> list[str]:
         return []
     what = "draw" if seen.draws_asked is not None else "replication"
     line = f"Replayed: {counted(answer.replications, what)} of {span(seen.horizon_s)}"
+    if seen.draws_inferred:
+        replayed = answer.replications - seen.draws_inferred
+        line = f"Replayed: {replayed:,} of {counted(answer.replications, what)}, {span(seen.horizon_s)} each"
     if seen.draws_clear:
         line += f", {seen.draws_clear:,} of them only until they left no doubt"
+    if seen.draws_inferred:
+        line += "; slower and quicker ones tell of the others"
     if seen.repeat_s:
         line += f"; all cameras come round every {span(seen.repeat_s)}"
     elif seen.settling_s:

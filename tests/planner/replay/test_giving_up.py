@@ -61,7 +61,13 @@ def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:
     told = [as_seen._replace(slo_attainment=float(share), slo_attainment_error=error) for share in shares]
     summaries = tuple(Summary({"detector": figures}, {}) for figures in told)
     return replace(
-        one, summaries=summaries, overloads=((),) * len(shares), looks=(len(shares),), noisy=True, ranked=True
+        one,
+        summaries=summaries,
+        overloads=((),) * len(shares),
+        looks=(len(shares),),
+        noisy=True,
+        ranked=True,
+        wide=None,
     )
 
 

@@ -1,5 +1,6 @@
 """Looks at draws of speeds: what one leaves in doubt is looked at again, before it is bought and before more is."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
@@ -19,7 +20,7 @@ from planner.placing.fleets import machines_of
 from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind, Need
 from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
-from planner.replay.run import PLANNING, Replications, ShortLook, replay, seeds_of
+from planner.replay.run import LOST_EVERY, PLANNING, Replications, ShortLook, replay, seeds_of
 from planner.replay.trial import Trial
 from planner.search.placement import OnFleet
 from planner.search.question import Question
@@ -319,3 +320,19 @@ def test_a_short_look_and_a_whole_one_where_it_is_open_tell_what_whole_ones_tell
         assert one.figures.growing or one.figures.latency_counts["detector"].sum() == pytest.approx(23_900, rel=0.08)
     missed = [one.figures.summary.models["detector"].slo_attainment < 0.99 for one in one_by_one]
     assert missed == (whole.in_time["detector"] < 0.99).tolist()
+
+
+def test_what_is_too_slow_in_more_draws_than_may_be_is_refused_after_few_replays() -> None:
+    """Of 40 frames a second a GPU has 0.8 s of work in the middle; lognormal, more than a second in 23 of 100 draws."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.3,)), shared=0.5, quantile=0.0)
+    of_cameras = scenario([model("detector", 0.5)], {"detector": (4, 10.0)}, confidence=CONFIDENCE)
+    doubted = replace(profile("detector", T4, 0.0, 0.8 / 40), doubt=doubt, predicted=True)
+    trial = on_one(question(of_cameras, [offer(T4, 1.0)], shelf(doubted)))
+    asked_of = trial.replay.traffic, trial.replay.needs, trial.deployment
+    seen = replay(of_cameras, *asked_of, screen=False, verdict_only=True)
+    assert not seen.met
+    assert len(seen.summaries) == LOST_EVERY
+    assert seen.replications == WORLDS[-1]
+    too_slow = 1 - NormalDist().cdf(-math.log(0.8 * of_cameras.asked[0].slo.attainment) / 0.3)
+    assert seen.all_kept is not None
+    assert 1 - seen.all_kept.mean == pytest.approx(too_slow, abs=5 * (too_slow * (1 - too_slow) / WORLDS[-1]) ** 0.5)
