@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.placing.sizing import Need
-from simulator.clock.drawn import DrawnSpeeds
+from simulator.clock.replays.drawn import DrawnSpeeds
 from simulator.clock.worlds import Shares
 
 TELL = 2

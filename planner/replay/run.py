@@ -18,8 +18,8 @@ from planner.replay.inferred import MARGIN, Told
 from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
 from planner.replay.stretch import CALM_LOAD, short_horizon_s, stretch
 from planner.replay.timeline import timeline
-from simulator.clock.drawn import DrawnSpeeds
 from simulator.clock.metrics import Summary, accuracy
+from simulator.clock.replays.drawn import DrawnSpeeds
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import Shares, WorldFigures, Worlds

@@ -10,7 +10,7 @@ from support.worlds import profile, service
 
 from planner.placing.sizing import Need
 from planner.replay.inferred import SOURCES_MAX, TELL, Told
-from simulator.clock.drawn import DrawnSpeeds
+from simulator.clock.replays.drawn import DrawnSpeeds
 from simulator.clock.worlds import Shares, Worlds
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop

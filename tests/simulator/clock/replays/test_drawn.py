@@ -9,7 +9,7 @@ from support.pipelines import after, model, pipeline
 from support.random_worlds import doubted, in_turns, piped, world
 from support.worlds import deployment, profile, service
 
-from simulator.clock.drawn import DrawnSpeeds
+from simulator.clock.replays.drawn import DrawnSpeeds
 from simulator.clock.stability import drain
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import BatchingPolicy, Deployment, Routing
