@@ -37,6 +37,8 @@ LOST_EVERY = 8
 """Replications after which it is seen whether so many draws broke an SLO that the rest need not be replayed."""
 COUNTED_AT_ONCE = 64
 """Draws of speeds of which it is only counted how many keep every SLO, side by side."""
+NEAR = 0.5
+"""Part of the draws that may break an SLO from which on the first look's are worth counting those of the last."""
 FEW = 0.05
 """Part of the requests that may be late which leaves no doubt after a short replay."""
 
@@ -299,11 +301,13 @@ def _refused_early(so_far: Replay, draws: Replications, speeds: DrawnSpeeds) -> 
     SLO, but for those that are overloaded.
     """
     first, last = so_far.looks[0], so_far.looks[-1]
-    busy = speeds.busy(draws.seeds(0, last))
+    busy = speeds.busy(draws.seeds(0, first))
     overloaded = speeds.overloaded(busy)
-    if np.count_nonzero(np.logical_or.reduce(list(overloaded.values()))) > so_far.breaks_allowed:
-        few = _in_turn(so_far, draws, LOST_EVERY, silent)
-        return replace(few, wide=WideLook.of(few).at_best(overloaded))
+    if _any(overloaded) > NEAR * so_far.breaks_allowed * first / last:
+        overloaded = speeds.overloaded(speeds.busy(draws.seeds(0, last)))
+        if _any(overloaded) > so_far.breaks_allowed:
+            few = _in_turn(so_far, draws, LOST_EVERY, silent)
+            return replace(few, wide=WideLook.of(few).at_best(overloaded))
     hardest = np.argsort(-busy[:first].max(axis=1), kind="stable").tolist()
     if (seen := _hardest(so_far, draws, hardest)) is None:
         return None
@@ -312,6 +316,11 @@ def _refused_early(so_far: Replay, draws: Replications, speeds: DrawnSpeeds) -> 
     for model, kept in seen.items():
         broken[model][hardest[: len(kept)]] = ~np.array(kept)
     return replace(few, wide=WideLook.of(few).at_best(broken))
+
+
+def _any(overloaded: Mapping[str, NDArray[np.bool_]]) -> int:
+    """Draws in which any model is overloaded."""
+    return int(np.count_nonzero(np.logical_or.reduce(list(overloaded.values()))))
 
 
 def _hardest(so_far: Replay, draws: Replications, hardest: Sequence[int]) -> dict[str, list[bool]] | None:

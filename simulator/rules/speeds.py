@@ -90,6 +90,15 @@ class Speeds:
             service_s[:, row, 1 : self.caps[row]] = service_s[:, row, self.caps[row], None]
         return Costs(service_s, watts)
 
+    def least_s(self, seeds: Sequence[int]) -> Floats:
+        """By world and replica: the least time that a request takes, in the batch that takes it furthest."""
+        errors, sessions = self.drawn(seeds)
+        each_s = self.run_s / self.size
+        each_s[np.isin(self.row, self.padded) & (self.size < self.caps[self.row])] = np.inf
+        in_batches_s = each_s * np.exp(errors[:, self.errs.doubt] * self.errs.sd)[:, self.errs.place]
+        begin = np.cumsum([0, *self.caps[:-1]])
+        return np.minimum.reduceat(in_batches_s, begin, axis=1) * sessions[:, self.session]
+
     def drawn(self, seeds: Sequence[int]) -> tuple[Floats, Floats]:
         """By world: deviations by which each prediction of `doubts` errs, and the factor of each of `sessions`."""
         draws = DrawnTogether(seeds)

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from simulator.flow.rates import service_rates_rps
 from simulator.rules.speeds import Speeds
-from simulator.world.deployment import Deployment, Routing
+from simulator.world.deployment import Deployment, Replica, Routing
 from simulator.world.workload import Floats
 
-AT_ONCE = 640
-"""Worlds whose times are worked out side by side: tens of megabytes."""
+TIMES_AT_ONCE = 2_000_000
+"""Times of batches that are worked out side by side: some tens of megabytes."""
+ROUNDING = 1e-9
+"""Share of a GPU's time that is none."""
 
 
 class DrawnSpeeds:
@@ -23,6 +25,7 @@ class DrawnSpeeds:
         self.rates_rps = rates_rps
         """Requests of each model, or frames of each pipeline, that must be processed in the long run."""
         self.replicas = [replica for service in deployment.services for replica in service.replicas]
+        self.place = {device.id: place for place, device in enumerate(deployment.devices)}
 
     @property
     def are_known(self) -> bool:
@@ -35,10 +38,6 @@ class DrawnSpeeds:
     def are_in_order(self) -> bool:
         """Whether what is slower in a batch is slower in all: not where an error changes its sign with the batch."""
         return bool((self._speeds.errs.sd >= 0).all())
-
-    @cached_property
-    def _speeds(self) -> Speeds:
-        return Speeds(self.replicas, {device.id: device.gpu for device in self.deployment.devices})
 
     @property
     def sources(self) -> int:
@@ -55,40 +54,44 @@ class DrawnSpeeds:
 
         100 requests a second, of 12 ms alone and 20 ms in a batch of two: 1.0, which it just bears.
         """
-        return np.concatenate([self._busy(seeds[at : at + AT_ONCE]) for at in range(0, len(seeds), AT_ONCE)])
+        step = max(1, TIMES_AT_ONCE // len(self._speeds.size))
+        parts = (seeds[at : at + step] for at in range(0, len(seeds), step))
+        return np.concatenate([self._speeds.least_s(part) @ self._rates_rps for part in parts])
 
     def overloaded(self, busy: Floats) -> dict[str, NDArray[np.bool_]]:
         """By model, or pipeline, and world: whether a GPU that it runs on has more to compute than time. Its queues
         then grow without end."""
-        too_busy = busy > 1
+        too_busy = busy > 1 + ROUNDING
         pipelines = {one.name_of(stage): one.name for one in self.deployment.pipelines for stage in one.stages}
         found = {model: np.zeros(len(busy), dtype=bool) for model in self.rates_rps}
         for service in self.deployment.services:
-            mine = [self._place[replica.devices[0]] for replica in service.replicas if replica.share]
+            mine = [self.place[replica.devices[0]] for replica in service.replicas if replica.share]
             found[pipelines.get(service.model, service.model)] |= too_busy[:, mine].any(axis=1)
         return found
 
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {device.id: place for place, device in enumerate(self.deployment.devices)}
+    def _unlike(self) -> dict[tuple[object, ...], Replica]:
+        """One replica of those that are as fast as each other in every world."""
+        return {self._likeness(replica): replica for replica in self.replicas}
 
-    def _busy(self, seeds: Sequence[int]) -> Floats:
-        """The same of a few worlds."""
-        service_s = self._speeds.costs(seeds).service_s
-        size = np.arange(service_s.shape[2])
-        allowed = (size >= 1) & (size <= self._speeds.caps[:, None])
-        each_s = np.where(allowed, service_s / np.maximum(size, 1), np.inf).min(axis=2)
-        busy = np.zeros((len(seeds), len(self._place)))
-        for number, (replica, rate_rps) in enumerate(zip(self.replicas, self._rates_rps, strict=True)):
-            busy[:, self._place[replica.devices[0]]] += rate_rps * each_s[:, number]
-        return busy
+    def _likeness(self, replica: Replica) -> tuple[object, ...]:
+        (device,) = replica.devices
+        gpu = self.deployment.devices[self.place[device]].gpu.name
+        return id(replica.profile), replica.batching, gpu, device if replica.profile.session_cv else None
 
     @cached_property
-    def _rates_rps(self) -> list[float]:
-        """Of each replica."""
-        rates_rps = service_rates_rps(self.deployment, self.rates_rps)
-        return [
-            rates_rps[service.model] * replica.share / sum(one.share for one in service.replicas)
-            for service in self.deployment.services
-            for replica in service.replicas
-        ]
+    def _speeds(self) -> Speeds:
+        return Speeds(list(self._unlike.values()), {device.id: device.gpu for device in self.deployment.devices})
+
+    @cached_property
+    def _rates_rps(self) -> Floats:
+        """Requests a second that those which are alike have on each GPU."""
+        number = {likeness: number for number, likeness in enumerate(self._unlike)}
+        asked_rps = service_rates_rps(self.deployment, self.rates_rps)
+        rates_rps = np.zeros((len(number), len(self.place)))
+        for service in self.deployment.services:
+            shares = sum(replica.share for replica in service.replicas)
+            for replica in service.replicas:
+                rate_rps = asked_rps[service.model] * replica.share / shares
+                rates_rps[number[self._likeness(replica)], self.place[replica.devices[0]]] += rate_rps
+        return rates_rps

@@ -11,6 +11,7 @@ from support.worlds import deployment, profile, service
 
 from simulator.clock.replays.drawn import DrawnSpeeds
 from simulator.clock.stability import drain
+from simulator.rules.speeds import Speeds
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import BatchingPolicy, Deployment, Routing
 from simulator.world.doubt import Doubt, drawn
@@ -22,6 +23,12 @@ SEEDS = range(4)
 def rates_rps(asked: Workload, at: Deployment) -> dict[str, float]:
     """Of models and pipelines, as often as streams send."""
     return {name: rate for name, rate in asked.rates_rps().items() if rate} if at.services else {}
+
+
+def speeds_of(at: Deployment) -> Speeds:
+    """Those of all replicas."""
+    replicas = [replica for service in at.services for replica in service.replicas]
+    return Speeds(replicas, {device.id: device.gpu for device in at.devices})
 
 
 @pytest.mark.parametrize("made", [world, in_turns, piped])
@@ -76,7 +83,7 @@ def test_a_world_that_is_slower_in_nothing_takes_no_longer() -> None:
     for seed in range(40):
         at = doubted(world(seed)[0], seed)
         speeds = DrawnSpeeds(at, {})
-        slowness, service_s = speeds.slowness(range(24)), speeds._speeds.costs(range(24)).service_s
+        slowness, service_s = speeds.slowness(range(24)), speeds_of(at).costs(range(24)).service_s
         for mine, takes_s in zip(slowness, service_s, strict=True):
             above = (slowness >= mine).all(axis=1)
             slower += np.count_nonzero(above) - 1
@@ -85,6 +92,17 @@ def test_a_world_that_is_slower_in_nothing_takes_no_longer() -> None:
             assert in_order or not speeds.are_in_order
     assert slower > 500
     assert disorder
+
+
+def test_the_least_time_of_a_request_is_that_of_the_best_batch() -> None:
+    for seed in range(10):
+        at = doubted(world(seed)[0], seed)
+        speeds = speeds_of(at)
+        service_s = speeds.costs(range(8)).service_s
+        for number, most in enumerate(speeds.caps):
+            sizes = np.arange(1, most + 1)
+            best_s = (service_s[:, number, sizes] / sizes).min(axis=1)
+            assert speeds.least_s(range(8))[:, number] == pytest.approx(best_s, rel=1e-12)
 
 
 def test_where_somebody_else_decides_what_a_gpu_gets_nothing_is_known() -> None:
