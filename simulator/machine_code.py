@@ -41,11 +41,12 @@ def forget_stale(source: Path, *used: Path) -> None:
         stamp.write_text(digest, encoding="ascii")
 
 
-def is_kept(source: Path, *used: Path) -> bool:
-    """Whether Numba keeps code that was made from these modules as they are now."""
+def is_kept(source: Path, *used: Path, function: str = "*") -> bool:
+    """Whether Numba keeps code, of this function of it, that was made from these modules as they are now."""
+    if not any(_kept(source, "nbi", function)):
+        return False
     stamp = _stamp(source)
-    is_fresh = stamp.is_file() and stamp.read_text(encoding="ascii") == _digest(source, *used)
-    return is_fresh and any(_kept(source, "nbi"))
+    return stamp.is_file() and stamp.read_text(encoding="ascii") == _digest(source, *used)
 
 
 class KeptCount:
@@ -73,18 +74,23 @@ class MadeOnce:
     """Machine code that Numba takes long to make, once for an installation. So it is made when all runs together have
     done so much without it that it would have been worth it: no run waits for code that may never be needed."""
 
-    def __init__(self, worth: int, name: str, source: Path, *used: Path) -> None:
+    def __init__(self, worth: int, name: str, function: str, source: Path, *used: Path) -> None:
         self.worth = worth
+        self.function = function
+        """Of the first source: the one that takes longest to make."""
         self.sources = source, *used
         self.path = source.parent / "__pycache__" / f"{name}.txt"
         """Where what was done is counted."""
         self.done = 0
         """In this run."""
+        self.was_seen = False
+        """On disk."""
 
-    @cached_property
+    @property
     def was_made(self) -> bool:
-        """Whether it lay on disk when it was first asked for."""
-        return is_kept(*self.sources)
+        """Whether it lies on disk: this process or another may have made it since it was last asked for."""
+        self.was_seen = self.was_seen or is_kept(*self.sources, function=self.function)
+        return self.was_seen
 
     @cached_property
     def earlier(self) -> int:
@@ -110,5 +116,5 @@ def _digest(*sources: Path) -> str:
     return sha256(b"".join(path.read_bytes() for path in (*sources, *CONSTANTS))).hexdigest()
 
 
-def _kept(source: Path, suffix: str) -> Iterator[Path]:
-    return _stamp(source).parent.glob(f"{source.stem}.*.{suffix}")
+def _kept(source: Path, suffix: str, function: str = "*") -> Iterator[Path]:
+    return _stamp(source).parent.glob(f"{source.stem}.{function}-*.{suffix}")

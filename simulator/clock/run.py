@@ -38,9 +38,11 @@ from simulator.world.model import Layer
 from simulator.world.profile import Profile
 from simulator.world.workload import Demand, Workload, draw
 
-TURNS = MadeOnce(4_000_000, "turns", *(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py")))
+TURNS = MadeOnce(
+    4_000_000, "turns", "serve_on", *(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py"))
+)
 """For models that take turns: as many of their requests take Python some 20 s, as Numba takes to make the code."""
-ITEMS = MadeOnce(1_000_000, "items", *replaying.SOURCES)
+ITEMS = MadeOnce(1_000_000, "items", "go_on", *replaying.SOURCES)
 """For pipelines: so many items of their stages take Python some 20 s too, 20 microseconds each."""
 
 

@@ -47,12 +47,6 @@ def machine_code() -> SimpleNamespace:
 
 
 @cache
-def was_made() -> bool:
-    """Whether machine code of them lay on disk when it was first asked for."""
-    return is_kept(*SOURCES)
-
-
-@cache
 def earlier_ways() -> int:
     """Ways to fill a GPU that were to be judged in earlier runs."""
     return KeptCount(Path(__file__).parent / "__pycache__" / "ways.txt").grow_at_exit(lambda: Strains.judged)
@@ -68,6 +62,8 @@ class Strains:
 
     judged = 0
     """Ways to fill a GPU that were to be judged in this process."""
+    was_seen = False
+    """Machine code of them on disk."""
 
     def __init__(self, models: Collection[str], sized: SizedModels, rules: Rules) -> None:
         fitting = {cell: one for cell, one in sized.items() if cell[0] in models and one.batches[0]}
@@ -90,9 +86,15 @@ class Strains:
     @property
     def is_compiled(self) -> bool:
         """Whether machine code is worth its time."""
-        if not (Compiled.installed and was_made()):
+        if not (Compiled.installed and self.was_made):
             return Compiled.installed and Strains.judged + earlier_ways() > WORTH_MAKING
         return Strains.judged > WORTH_WAYS or Compiled.is_worth_it()
+
+    @cached_property
+    def was_made(self) -> bool:
+        """Whether machine code lies on disk: this process or another may have made it since the last search."""
+        Strains.was_seen = Strains.was_seen or is_kept(*SOURCES, function="improve")
+        return Strains.was_seen
 
     def scores(self, fills: Sequence[Filled]) -> list[float]:
         """Of a GPU with each of these on it."""

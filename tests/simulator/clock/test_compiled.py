@@ -79,7 +79,8 @@ def test_code_for_turns_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, ma
     deployment, workload = next(in_turns(seed) for seed in range(100) if in_turns(seed)[0].swap.eviction == "lru")
     served: list[object] = []
     monkeypatch.setattr("simulator.clock.swapping.serve", lambda gpu, *_: served.append(gpu))
-    monkeypatch.setattr(run.TURNS, "was_made", made)
+    monkeypatch.setattr("simulator.machine_code.is_kept", lambda *_, function: made)
+    monkeypatch.setattr(run.TURNS, "was_seen", False)
     monkeypatch.setattr(run.Compiled, "installed", True)
     monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_requests)
     monkeypatch.setattr(run.TURNS, "done", 0)

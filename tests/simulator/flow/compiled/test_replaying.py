@@ -119,7 +119,8 @@ def test_the_clock_replays_what_is_not_compiled(
 @pytest.mark.parametrize("made", [False, True])
 def test_it_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, served: list[object], made: bool) -> None:
     monkeypatch.setattr(run.Compiled, "installed", True)
-    monkeypatch.setattr(run.ITEMS, "was_made", made)
+    monkeypatch.setattr("simulator.machine_code.is_kept", lambda *_, function: made)
+    monkeypatch.setattr(run.ITEMS, "was_seen", False)
     monkeypatch.setattr(run.ITEMS, "earlier", 0)
     monkeypatch.setattr(run.ITEMS, "done", 0)
     monkeypatch.setattr(run.ITEMS, "worth", 10**6)
