@@ -32,6 +32,7 @@ TOGETHER = frozenset(
         "calibrate/sweep/test_probes",
         "calibrate/sweep/test_used",
         "planner/exports/test_export",
+        "planner/placing/test_exchanges",
         "planner/io/test_foreign",
         "planner/questions/training/test_training_public",
         "planner/questions/studies/test_studies",
@@ -51,17 +52,19 @@ assert all((Path(__file__).parents[1] / file).is_file() for file in TOGETHER)
 EARLY = (
     "tests/simulator/clock/test_compiled.py",
     "tests/simulator/flow/compiled",
+    "tests/simulator/clock/test_worlds.py",
+    "tests/planner/placing/test_exchanges.py",
     "tests/calibrate/test_cli.py",
     "tests/calibrate/sweep/test_sweep.py",
-    "tests/planner/placing/test_exchanges.py",
     *sorted(TOGETHER),
     "tests/test_walks.py",
     "tests/planner/test_agreement.py",
     "tests/planner/test_cli.py",
     "tests/simulator/flow",
 )
-"""First where machine code is made, while another process measures models: two that need it at once make it twice. Then
-what takes longest in one process: were that the last, it would run while the others have ended."""
+"""First where machine code is made, each by one process: two that need the same at once make it twice, and who plans
+before it is there does without. Then what takes longest in one process: were that the last, it would run while the
+others have ended."""
 
 
 def pytest_collection_modifyitems(items):
