@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from simulator import machine_code
-from simulator.machine_code import KeptCount, forget_stale, is_kept
+from simulator.machine_code import KeptCount, MadeOnce, forget_stale, is_kept
 from simulator.rules import batching
 
 
@@ -51,6 +51,19 @@ def test_code_is_kept_only_if_it_was_made_of_these_sources(tmp_path):
     assert is_kept(source, used)
     used.write_text("two = 2\n")
     assert not is_kept(source, used)
+
+
+def test_code_that_is_made_meanwhile_pays_at_once(tmp_path):
+    """Not before its longest function is there: who asked while that is being made would make it too."""
+    source, kept = tmp_path / "turns.py", tmp_path / "__pycache__"
+    source.touch()
+    turns = MadeOnce(10**6, "turns", "serve", source)
+    forget_stale(source)
+    assert not turns.pays
+    (kept / "turns.begin-1.py311.nbi").touch()
+    assert not turns.pays
+    (kept / "turns.serve-9.py311.nbi").touch()
+    assert turns.pays
 
 
 def test_code_is_forgotten_with_the_constants_in_it(tmp_path, monkeypatch):
