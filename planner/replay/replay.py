@@ -447,6 +447,13 @@ class Replay:
         may_break = self.breaks_allowed / self.looks[-1]
         return share_interval(look - self.wide.broken_together, look, 1 - 2 * GIVE_UP)[1] < 1 - may_break
 
+    def refuses(self, broken: Mapping[str, NDArray[np.bool_]]) -> bool:
+        """Whether the first look does, were just these of its draws to break an SLO, by model."""
+        wide = WideLook(np.ones(0, dtype=bool), dict.fromkeys(broken, 0), 0).at_best(broken)
+        if self.ranked:
+            return wide.broken_together > self.breaks_allowed
+        return replace(self, wide=wide).gives_up(wide.draws)
+
     @property
     def breaks_allowed(self) -> int:
         """Draws that may break an SLO of those of the last look, where they are counted."""

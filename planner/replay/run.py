@@ -296,46 +296,41 @@ def _tell_of(tell: Tell, most: int, done: int, _: int) -> None:
 def _refused_early(so_far: Replay, draws: Replications, speeds: DrawnSpeeds) -> Replay | None:
     """A few replications of what the first look would surely refuse; else None.
 
-    In too many draws of the last look some GPU has more to compute than time; or of the draws of the first look too
-    many of those break an SLO in which GPUs are busiest. Draws that were not replayed count as such that keep every
-    SLO, but for those that are overloaded.
+    In too many draws of the last look some GPU has more to compute than time; or of the draws of the first look these,
+    and of the others those in which GPUs are busiest, are too many that break an SLO. Draws that were not replayed
+    count as such that keep every SLO, but for those that are overloaded.
     """
     first, last = so_far.looks[0], so_far.looks[-1]
     busy = speeds.busy(draws.seeds(0, first))
-    overloaded = speeds.overloaded(busy)
-    if _any(overloaded) > NEAR * so_far.breaks_allowed * first / last:
-        overloaded = speeds.overloaded(speeds.busy(draws.seeds(0, last)))
-        if _any(overloaded) > so_far.breaks_allowed:
-            few = _in_turn(so_far, draws, LOST_EVERY, silent)
-            return replace(few, wide=WideLook.of(few).at_best(overloaded))
-    hardest = np.argsort(-busy[:first].max(axis=1), kind="stable").tolist()
-    if (seen := _hardest(so_far, draws, hardest)) is None:
-        return None
-    few = _in_turn(so_far, draws, LOST_EVERY, silent)
-    broken = {model: np.zeros(first, dtype=bool) for model in overloaded}
-    for model, kept in seen.items():
-        broken[model][hardest[: len(kept)]] = ~np.array(kept)
-    return replace(few, wide=WideLook.of(few).at_best(broken))
-
-
-def _any(overloaded: Mapping[str, NDArray[np.bool_]]) -> int:
-    """Draws in which any model is overloaded."""
-    return int(np.count_nonzero(np.logical_or.reduce(list(overloaded.values()))))
-
-
-def _hardest(so_far: Replay, draws: Replications, hardest: Sequence[int]) -> dict[str, list[bool]] | None:
-    """Of draws in this order, by model whether they keep its SLO, where too many break one for the first look; else
-    None: as soon as less than half of some do."""
-    hard, first = so_far, so_far.looks[0]
+    broken = speeds.overloaded(busy)
+    overloaded = _in_any(broken)
+    if np.count_nonzero(overloaded) > NEAR * so_far.breaks_allowed * first / last:
+        of_last = speeds.overloaded(speeds.busy(draws.seeds(0, last)))
+        if np.count_nonzero(_in_any(of_last)) > so_far.breaks_allowed:
+            return _few(so_far, draws, of_last)
+    hard = so_far
+    hardest = [number for number in np.argsort(-busy.max(axis=1), kind="stable").tolist() if not overloaded[number]]
     for at in range(0, len(hardest), LOST_EVERY):
         for one in draws.ahead(hardest[at : at + LOST_EVERY]):
             hard = _with_one_more(hard, one)
-        best = hard.at_best
-        if hard.lost or replace(best, wide=WideLook.of(best)).gives_up(first):
-            return best.kept_in_draws
+        for model, kept in hard.at_best.kept_in_draws.items():
+            broken[model][hardest[: len(kept)]] = ~np.array(kept)
+        if hard.refuses(broken):
+            return _few(so_far, draws, broken)
         if 2 * hard.kept_together[-LOST_EVERY:].count(False) < LOST_EVERY:
             break
     return None
+
+
+def _in_any(broken: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Whether any model's SLO is broken, by draw."""
+    return np.array(list(broken.values())).any(axis=0)
+
+
+def _few(so_far: Replay, draws: Replications, broken: Mapping[str, NDArray[np.bool_]]) -> Replay:
+    """The first replications, for their figures, with the draws that are known to break an SLO, by model."""
+    few = _in_turn(so_far, draws, LOST_EVERY, silent)
+    return replace(few, wide=WideLook.of(few).at_best(broken))
 
 
 def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequence[Replay]) -> Replay:
