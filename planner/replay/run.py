@@ -324,7 +324,8 @@ def _refused_early(so_far: Replay, draws: Replications, speeds: DrawnSpeeds) -> 
 
 def _in_any(broken: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
     """Whether any model's SLO is broken, by draw."""
-    return np.array(list(broken.values())).any(axis=0)
+    any_one: NDArray[np.bool_] = np.vstack(list(broken.values())).any(axis=0)
+    return any_one
 
 
 def _few(so_far: Replay, draws: Replications, broken: Mapping[str, NDArray[np.bool_]]) -> Replay:
