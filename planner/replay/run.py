@@ -324,7 +324,7 @@ def _refused_early(so_far: Replay, draws: Replications, speeds: DrawnSpeeds) -> 
 
 def _in_any(broken: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
     """Whether any model's SLO is broken, by draw."""
-    any_one: NDArray[np.bool_] = np.vstack(list(broken.values())).any(axis=0)
+    any_one: NDArray[np.bool_] = np.logical_or.reduce(list(broken.values()))
     return any_one
 
 
