@@ -1,5 +1,6 @@
 """Plans and rejections: the answer as data. Reports and explanations read only this."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import nan
@@ -15,6 +16,10 @@ from simulator.world.deployment import Drop, Eviction, Failures, Routing, Schedu
 from simulator.world.profile import Evidence
 
 SCHEMA = "planner.plan/v3"
+MOST_DRAWS = 0.8
+"""From this share of draws on, a fleet that was refused by draws is told to who would be content with less."""
+MUCH_CHEAPER = 0.8
+"""Of the cost of the answer, at most."""
 
 
 class Bottleneck(StrEnum):
@@ -179,6 +184,14 @@ class Rejection:
     """What the remedies leave open."""
     cost_usd_per_hour: float | None = None
     """What it would have cost; None where it has no price."""
+
+
+def less_sure(rejections: Iterable[Rejection], usd_per_hour: float) -> Rejection | None:
+    """The cheapest fleet that is much cheaper, and keeps every SLO in most draws, though not in enough."""
+    by_draws = [no for no in rejections if no.why.code is Code.DRAWS_BREAK and no.observed >= MOST_DRAWS]
+    priced = [(no.cost_usd_per_hour, no) for no in by_draws if no.cost_usd_per_hour is not None]
+    cheap = [(cost, no) for cost, no in priced if cost <= MUCH_CHEAPER * usd_per_hour]
+    return min(cheap, key=lambda one: one[0])[1] if cheap else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

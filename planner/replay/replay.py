@@ -85,14 +85,19 @@ class WideLook:
             self.requests + shares.requests,
         )
 
-    def at_best(self, overloaded: Mapping[str, NDArray[np.bool_]]) -> "WideLook":
-        """With as many draws as are said to be overloaded or not, by model; what was not seen keeps every SLO else."""
-        further = {model: one[self.draws :] for model, one in overloaded.items()}
-        return WideLook(
-            np.concatenate([self.kept, ~np.logical_or.reduce(list(further.values()))]),
-            {model: broken + int(np.count_nonzero(further[model])) for model, broken in self.broken.items()},
-            self.requests,
-        )
+    @classmethod
+    def at_best(cls, overloaded: Mapping[str, NDArray[np.bool_]], any_one: NDArray[np.bool_]) -> "WideLook":
+        """Draws that were not replayed, by model and in all: what is not known to be overloaded keeps every SLO."""
+        return cls(~any_one, {model: int(np.count_nonzero(one)) for model, one in overloaded.items()}, 0)
+
+    def but(self, numbers: Sequence[int], seen: Mapping[str, Sequence[bool]], requests: int = 0) -> "WideLook":
+        """The same, with what the first of these draws showed of each model that was replayed."""
+        kept, broken = self.kept.copy(), dict(self.broken)
+        for model, of_model in seen.items():
+            places = np.array(numbers[: len(of_model)])
+            kept[places] &= of_model
+            broken[model] += int(np.count_nonzero(self.kept[places] & ~np.array(of_model)))
+        return WideLook(kept, broken, requests)
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,8 @@ class Replay:
     of the first look."""
     clear: int = 0
     """Draws of which a short replay left no doubt."""
+    at_best_only: bool = False
+    """Whether of `wide` draws that were not replayed count as such that keep every SLO."""
     inferred: int = 0
     """Draws that were not replayed, for others told what they would show."""
     ranked: bool = False
@@ -447,12 +454,11 @@ class Replay:
         may_break = self.breaks_allowed / self.looks[-1]
         return share_interval(look - self.wide.broken_together, look, 1 - 2 * GIVE_UP)[1] < 1 - may_break
 
-    def refuses(self, broken: Mapping[str, NDArray[np.bool_]]) -> bool:
-        """Whether the first look does, were just these of its draws to break an SLO, by model."""
-        wide = WideLook(np.ones(0, dtype=bool), dict.fromkeys(broken, 0), 0).at_best(broken)
+    def refuses(self, at_best: WideLook) -> bool:
+        """Whether the first look does, were just these of its draws to break an SLO."""
         if self.ranked:
-            return wide.broken_together > self.breaks_allowed
-        return replace(self, wide=wide).gives_up(wide.draws)
+            return at_best.broken_together > self.breaks_allowed
+        return replace(self, wide=at_best).gives_up(at_best.draws)
 
     @property
     def breaks_allowed(self) -> int:

@@ -19,7 +19,7 @@ from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
 from planner.replay.stretch import CALM_LOAD, short_horizon_s, stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
-from simulator.clock.replays.drawn import DrawnSpeeds
+from simulator.clock.replays.drawn import FULL, DrawnSpeeds
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import Shares, WorldFigures, Worlds
@@ -302,36 +302,29 @@ def _refused_early(so_far: Replay, draws: Replications, speeds: DrawnSpeeds) -> 
     """
     first, last = so_far.looks[0], so_far.looks[-1]
     busy = speeds.busy(draws.seeds(0, first))
-    broken = speeds.overloaded(busy)
-    overloaded = _in_any(broken)
-    if np.count_nonzero(overloaded) > NEAR * so_far.breaks_allowed * first / last:
-        of_last = speeds.overloaded(speeds.busy(draws.seeds(0, last)))
-        if np.count_nonzero(_in_any(of_last)) > so_far.breaks_allowed:
+    broken = WideLook.at_best(speeds.overloaded(busy), busy.max(axis=1) > FULL)
+    if broken.broken_together > NEAR * so_far.breaks_allowed * first / last:
+        busy_of_last = speeds.busy(draws.seeds(0, last))
+        of_last = WideLook.at_best(speeds.overloaded(busy_of_last), busy_of_last.max(axis=1) > FULL)
+        if of_last.broken_together > so_far.breaks_allowed:
             return _few(so_far, draws, of_last)
     hard = so_far
-    hardest = [number for number in np.argsort(-busy.max(axis=1), kind="stable").tolist() if not overloaded[number]]
+    hardest = [number for number in np.argsort(-busy.max(axis=1), kind="stable").tolist() if broken.kept[number]]
     for at in range(0, len(hardest), LOST_EVERY):
         for one in draws.ahead(hardest[at : at + LOST_EVERY]):
             hard = _with_one_more(hard, one)
-        for model, kept in hard.at_best.kept_in_draws.items():
-            broken[model][hardest[: len(kept)]] = ~np.array(kept)
-        if hard.refuses(broken):
-            return _few(so_far, draws, broken)
+        if hard.refuses(seen := broken.but(hardest, hard.at_best.kept_in_draws)):
+            return _few(so_far, draws, seen)
         if 2 * hard.kept_together[-LOST_EVERY:].count(False) < LOST_EVERY:
             break
     return None
 
 
-def _in_any(broken: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Whether any model's SLO is broken, by draw."""
-    any_one: NDArray[np.bool_] = np.logical_or.reduce(list(broken.values()))
-    return any_one
-
-
-def _few(so_far: Replay, draws: Replications, broken: Mapping[str, NDArray[np.bool_]]) -> Replay:
-    """The first replications, for their figures, with the draws that are known to break an SLO, by model."""
-    few = _in_turn(so_far, draws, LOST_EVERY, silent)
-    return replace(few, wide=WideLook.of(few).at_best(broken))
+def _few(so_far: Replay, draws: Replications, at_best: WideLook) -> Replay:
+    """The first replications, for their figures, and what all draws show at best."""
+    few = _in_turn(so_far, draws, min(so_far.looks[0], LOST_EVERY), silent)
+    numbers = range(len(few.summaries))
+    return replace(few, wide=at_best.but(numbers, few.kept_in_draws, few.requests), at_best_only=True)
 
 
 def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequence[Replay]) -> Replay:
@@ -342,12 +335,16 @@ def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequen
     so_far = replace(first, wide=WideLook.of(first))
     if draws.told:
         draws.told.learn(draws.seeds(0, first.replications), first.shares)
+        draws.told = None if draws.told.contradicted else draws.told
     for look in first.looks:
         while so_far.replications < look and not so_far.gives_up(look):
             if any(map(so_far.is_hardly_better, missed)):
                 return so_far
             so_far = _with_more_draws(so_far, first, draws, look)
             tell(so_far.replications, first.looks[-1])
+            if draws.told and draws.told.contradicted:
+                draws.told = None
+                return _looked_wider(first, draws, tell, missed)
         if so_far.decided or so_far.gives_up(look):
             break
     return so_far

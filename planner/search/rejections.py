@@ -313,6 +313,8 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     if draws and together and trial.replay.counted:
         count = trial.replay.replications
         broken = {"broken": round((1 - together.mean) * count), "draws": count, "asked": draws.share}
+        if trial.replay.at_best_only:
+            broken["at_least"] = 1.0
         return Statement(code=Code.DRAWS_BREAK, subjects=(model,), figures=broken)
     if draws:
         kept = trial.replay.draws_kept[model].mean

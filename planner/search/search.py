@@ -21,6 +21,7 @@ from planner.model.plan import (
     PlanWarning,
     Rejection,
     Searched,
+    less_sure,
 )
 from planner.model.progress import Progress, Tell, counting
 from planner.model.scenario import Objective
@@ -64,6 +65,8 @@ KINDS_ALONE_MAX = 3
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
 
+NEAREST_MAX = 4
+"""Misses of which it is confirmed how near they came, where no fleet does."""
 STEPS_DOWN = 16
 """Of a fleet that does, such a part is left out at a time: one instance where there are fewer than twice as many."""
 
@@ -391,6 +394,8 @@ class FleetSearch:
             self.reject_spares(shown)
             best = None
         others = self.spared(self.others(best, alone)) if best else []
+        if best:
+            self.see_less_sure(best)
         return BestFound(best, shown, alone, others)
 
     def _with_spares(self, best: Trial) -> tuple[Trial, list[Trial]]:
@@ -552,7 +557,7 @@ class FleetSearch:
         Its rejection then quotes this confirmation, not the screening; it is taken back where every SLO is met.
         """
         if self.misses:
-            return self._confirmed_miss()
+            return self._nearest_miss()
         dearest = max(self.tried, key=lambda key: cost_usd_per_hour(*key), default=None)
         trial = force(self.question, *dearest, self.progress) if dearest else None
         if not isinstance(trial, Trial):
@@ -563,8 +568,22 @@ class FleetSearch:
             return replace(trial, overloaded=True, limit=limit)
         return within_headroom(trial, limit)
 
-    def _confirmed_miss(self) -> Trial:
-        nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)
+    def _nearest_miss(self) -> Trial:
+        """The miss that came nearest, once it is confirmed. What was refused early came at best as near as it is said
+        to: others may have come nearer."""
+        confirmed = [self._confirmed_miss(*self._nearest())]
+        while not confirmed[-1].met and self.misses and len(confirmed) < NEAREST_MAX:
+            nearest, rejection = self._nearest()
+            if not nearest.replay.at_best_only:
+                break
+            confirmed.append(self._confirmed_miss(nearest, rejection))
+        return max(confirmed, key=lambda trial: (trial.met, trial.nearness))
+
+    def _nearest(self) -> tuple[Trial, Rejection]:
+        return max(self.misses, key=lambda miss: miss[0].nearness)
+
+    def _confirmed_miss(self, nearest: Trial, rejection: Rejection) -> Trial:
+        """A miss, replayed as often as an answer would be; its rejection tells what that showed."""
         here = replace(self._on_fleet(nearest), verdict_only=False)
         confirmed = here.confirmed(nearest)
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
@@ -577,6 +596,16 @@ class FleetSearch:
             self.misses.append((confirmed, rejection))
             self.rejections.insert(place, rejection)
         return confirmed
+
+    def see_less_sure(self, best: Trial) -> None:
+        """Replay in full what is told to who would be content with less: the cheapest of what was refused early may
+        keep fewer draws than it does at best."""
+        usd_per_hour = cost_usd_per_hour(best.offers, best.fleet)
+        while rejection := less_sure([no for _, no in self.misses], usd_per_hour):
+            trial = next(trial for trial, no in self.misses if no is rejection)
+            if not trial.replay.at_best_only:
+                return
+            self._confirmed_miss(trial, rejection)
 
     def _replayed(self, trial: Trial) -> Replay:
         """A deployment replayed as often as an answer would be."""

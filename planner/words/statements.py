@@ -81,6 +81,16 @@ def too_many_streams(of: Statement) -> str:
     return f"{what} {gigabytes(of.figures['held_bytes'])} of {gigabytes(of.figures['memory_bytes'])}"
 
 
+def draws_break(an_slo: Statement) -> str:
+    """How many draws break an SLO, as far as they were replayed."""
+    least = "at least " if an_slo.figures.get("at_least") else ""
+    return filled(
+        f"{least}{{broken:n}} of {{draws:n}} draws break an SLO, most often that of {{0}}, "
+        "where all SLOs must surely be met in {asked:slo} of them",
+        an_slo,
+    )
+
+
 def offered_for_less(by: Statement) -> str:
     """The machine that has the same GPUs for less."""
     instance, gpu, provider, region = by.subjects
@@ -224,6 +234,7 @@ def sentences(kind: str) -> dict[Code, Template]:
 
 
 REASONS = sentences("reasons") | {
+    Code.DRAWS_BREAK: draws_break,
     Code.OFFERED_FOR_LESS: offered_for_less,
     Code.OVERLOADED: overloaded,
     Code.TOO_BUSY: too_busy,

@@ -18,6 +18,7 @@ from planner.model.plan import (
     PredictionRule,
     Recommendation,
     Rejection,
+    less_sure,
 )
 from planner.model.statement import Code, Statement
 from planner.units.writing import counted, dollars, exact, gigabytes, names, seconds, share, span_usd
@@ -49,10 +50,6 @@ FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.P
 """What can stop a fleet that was tried; the rest stops an offer before."""
 LEAST_PAID_USD = 0.0005
 """Below it, dollars round to nothing: a machine of one's own at a low price, or none; no machine that is saved."""
-MOST_DRAWS = 0.8
-"""From this share of draws on, a fleet that was refused by draws is told to who would be content with less."""
-MUCH_CHEAPER = 0.8
-"""Of the cost of the answer, at most."""
 OLD_PRICES = frozenset({Code.STALE_PRICE, Code.STALE_PRICES})
 PRECISIONS = "At another precision or in another runtime, as large batches, not replayed"
 
@@ -278,16 +275,13 @@ def saved_by(one: Measurement) -> str:
     return f", for {dollars(worth)}/month to be expected"
 
 
-def less_sure(plan: Plan) -> list[str]:
+def less_sure_line(plan: Plan) -> list[str]:
     """The cheapest fleet that was tried, is much cheaper, and keeps every SLO in most draws, though not in enough."""
     without_spares = sum(one.count * one.usd_per_hour for one in plan.recommendation.instances)
-    most = MUCH_CHEAPER * without_spares
-    by_draws = [no for no in plan.rejections if no.why.code is Code.DRAWS_BREAK and no.observed >= MOST_DRAWS]
-    much_cheaper = [(no.cost_usd_per_hour, no) for no in by_draws if (no.cost_usd_per_hour or math.inf) <= most]
-    if not plan.recommendation.feasible or not much_cheaper:
+    no = less_sure(plan.rejections, without_spares)
+    if not plan.recommendation.feasible or no is None or no.why.figures.get("at_least"):
         return []
-    cost, no = min(much_cheaper, key=lambda one: one[0] or math.inf)
-    fleet = f"{subject_name(no.subject)} at {rejected_price(plan, cost or 0)}"
+    fleet = f"{subject_name(no.subject)} at {rejected_price(plan, no.cost_usd_per_hour or 0)}"
     return [f"Or less surely: {fleet} keeps every SLO in {draws_seen(no)}. `confidence` asks for fewer."]
 
 

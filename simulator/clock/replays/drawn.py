@@ -13,8 +13,8 @@ from simulator.world.workload import Floats
 
 TIMES_AT_ONCE = 2_000_000
 """Times of batches that are worked out side by side: some tens of megabytes."""
-ROUNDING = 1e-9
-"""Share of a GPU's time that is none."""
+FULL = 1 + 1e-9
+"""Share of its time that a GPU computes above which its queues grow."""
 
 
 class DrawnSpeeds:
@@ -59,15 +59,16 @@ class DrawnSpeeds:
         return np.concatenate([self._speeds.least_s(part) @ self._rates_rps for part in parts])
 
     def overloaded(self, busy: Floats) -> dict[str, NDArray[np.bool_]]:
-        """By model, or pipeline, and world: whether a GPU that it runs on has more to compute than time. Its queues
-        then grow without end."""
-        too_busy = busy > 1 + ROUNDING
+        """By model, or pipeline, and world: whether a GPU that it has to itself has more to compute than time. Its
+        queues then grow without end; of several on one GPU those of some do."""
         pipelines = {one.name_of(stage): one.name for one in self.deployment.pipelines for stage in one.stages}
-        found = {model: np.zeros(len(busy), dtype=bool) for model in self.rates_rps}
+        names: list[set[str]] = [set() for _ in self.place]
         for service in self.deployment.services:
-            mine = [self.place[replica.devices[0]] for replica in service.replicas if replica.share]
-            found[pipelines.get(service.model, service.model)] |= too_busy[:, mine].any(axis=1)
-        return found
+            for replica in service.replicas:
+                if replica.share:
+                    names[self.place[replica.devices[0]]].add(pipelines.get(service.model, service.model))
+        alone = {name: [place for place, here in enumerate(names) if here == {name}] for name in self.rates_rps}
+        return {name: busy[:, places].max(axis=1, initial=0.0) > FULL for name, places in alone.items()}
 
     @cached_property
     def _unlike(self) -> dict[tuple[object, ...], Replica]:

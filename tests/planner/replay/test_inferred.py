@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from support import pipelines
 from support.pipelines import after, model, pipeline
-from support.worlds import profile, service
+from support.worlds import deployment, profile, service
 
 from planner.placing.sizing import Need
 from planner.replay.inferred import SOURCES_MAX, TELL, Told
@@ -104,3 +104,18 @@ def test_of_many_sources_of_doubt_none_is_slower_in_all() -> None:
     for services, tells in [(many[1:], True), (many, False)]:
         at = replace(site([0.01] * 3), services=tuple(services), pipelines=())
         assert bool(Told.of(DrawnSpeeds(at, {}), {})) == tells
+
+
+def test_where_phases_decide_nothing_is_inferred() -> None:
+    """16 cameras on two GPUs whose speeds are off by 5 %: which cameras come together is worth more than that."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.05,)), shared=0.2, quantile=0.0)
+    uncertain = replace(profile("m", 0.02), doubt=doubt)
+    slo = SLO(0.05, 0.95)
+    at = deployment(service(uncertain, devices=["g0", "g1"], drop=Drop.LATE, slo_s=slo.latency_s), devices=2)
+    cameras = Stream("m", FixedRate(5.0, None, 0.0), count=16)
+    worlds = Worlds(at, Workload((cameras,)), 6.0, slo.latency_s, {"m": 76.0})
+    told = Told.of(DrawnSpeeds(at, worlds.rates_rps), {"m": Need("m", 80.0, slo, 0.0, True, (cameras,), 0.0)})
+    assert told
+    seeds = list(range(0, 160))
+    told.learn(seeds, worlds.shares(seeds))
+    assert told.contradicted
