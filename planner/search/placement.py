@@ -55,6 +55,10 @@ LOAD_MAX = 0.98
 ROOM = 1.04
 """Room for all models of a large fleet beyond what their SLOs ask: a GPU that runs small batches beside full ones is
 then strained from 96 % of its time on, where queues still drain, and not only where they grow for good."""
+FREE_MAX, FREE_STEP = 0.8, 0.03
+"""Part of each GPU that is kept free at most, and how well the most is known."""
+FREE_PARTS = (1.0, 0.67, 0.33)
+"""Of what may be kept free beside the headroom."""
 LARGE_GPUS = 64
 """GPUs of a large fleet: one more is under 1.6 % of them, so that it costs less than what else could be tried here."""
 GPUS_MOVED_MAX = 6
@@ -190,8 +194,8 @@ class OnFleet:
         return None
 
     def _repairs(self) -> Iterator[Trial]:
-        """The usual packing; one with replicas on all GPUs; each stage of pipelines on each GPU; then such with ever
-        more room for what missed.
+        """The usual packing; one with replicas on all GPUs; where speeds are drawn, such as keep more of each GPU free;
+        else each stage of pipelines on each GPU, then such with ever more room for what missed.
 
         Where even replicas on all GPUs miss, models that always missed get GPUs of their own.
         """
@@ -205,7 +209,8 @@ class OnFleet:
         even = self._replayed_if_new(self._evenly())
         if even:
             yield even
-        if first is None or first.deployment.doubted:  # where speeds are drawn no room helps what missed: more GPUs do
+        if first is None or first.deployment.doubted:  # any model may be what is slower than predicted
+            yield from filter(None, map(self._replayed_if_new, self._spread()))
             return
         if self.question.scenario.pipelines and not first.packing.spans:
             yield from filter(None, map(self._replayed_if_new, self._side_by_side(first.packing)))
@@ -270,6 +275,25 @@ class OnFleet:
     def _evenly(self) -> Packing | Misfit:
         """Replicas on all GPUs."""
         return evenly(self._packer({}, None, seed=1, even=True), self.devices)
+
+    def _spread(self) -> Iterator[Packing]:
+        """Packed with more of each GPU kept free: so a fleet is put to use whole, and what is slower than predicted
+        finds room. First with as much as it allows, to a few percent; then with parts of that, which mix models less.
+        """
+        rules = self.question.rules(self.swap, {})
+        most, too_much = rules.headroom, FREE_MAX
+        while too_much - most > FREE_STEP:
+            more = (most + too_much) / 2
+            packing = self._with_free(more)
+            too_much, most = (more, most) if isinstance(packing, Misfit) else (too_much, more)
+        for part in FREE_PARTS:
+            packing = self._with_free(rules.headroom + part * (most - rules.headroom))
+            if most > rules.headroom and not isinstance(packing, Misfit):
+                yield packing
+
+    def _with_free(self, free: float) -> Packing | Misfit:
+        rules = replace(self.question.rules(self.swap, {}), headroom=free)
+        return Packer(self.models, self.question.sized, rules).pack(self.devices)
 
     def _side_by_side(self, packing: Packing) -> Iterator[Packing | Misfit]:
         """Each model on all GPUs that hold it, by their speeds: the items of one frame come at once, and those that run
