@@ -280,20 +280,19 @@ class OnFleet:
         """Packed with more of each GPU kept free: so a fleet is put to use whole, and what is slower than predicted
         finds room. First with as much as it allows, to a few percent; then with parts of that, which mix models less.
         """
-        rules = self.question.rules(self.swap, {})
-        most, too_much = rules.headroom, FREE_MAX
+        kept = self.question.scenario.headroom
+        most, too_much = kept, FREE_MAX
         while too_much - most > FREE_STEP:
             more = (most + too_much) / 2
-            packing = self._with_free(more)
-            too_much, most = (more, most) if isinstance(packing, Misfit) else (too_much, more)
-        for part in FREE_PARTS:
-            packing = self._with_free(rules.headroom + part * (most - rules.headroom))
-            if most > rules.headroom and not isinstance(packing, Misfit):
-                yield packing
+            most, too_much = (more, too_much) if self._with_free(more) else (most, more)
+        if most > kept:
+            yield from filter(None, (self._with_free(kept + part * (most - kept)) for part in FREE_PARTS))
 
-    def _with_free(self, free: float) -> Packing | Misfit:
+    def _with_free(self, free: float) -> Packing | None:
+        """Packed with such a part of each GPU kept free; None where it was not found to go."""
         rules = replace(self.question.rules(self.swap, {}), headroom=free)
-        return Packer(self.models, self.question.sized, rules).pack(self.devices)
+        packing = Packer(self.models, self.question.sized, rules).pack(self.devices)
+        return packing if isinstance(packing, Packing) and packing.work <= 1 - free + 1e-9 else None
 
     def _side_by_side(self, packing: Packing) -> Iterator[Packing | Misfit]:
         """Each model on all GPUs that hold it, by their speeds: the items of one frame come at once, and those that run
