@@ -27,6 +27,7 @@ from planner.units.reading import perhaps, perhaps_of
 from simulator.near import known_ones
 
 OR_MEASURED = "Or measure it: `planner calibrate`, then `--profiles DIR`."
+USUAL_RUNTIMES = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 
 
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
@@ -129,13 +130,14 @@ def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: 
             wrong = f"nothing is known of `{model.known_as}` in `{asked}`."
             yield place, f"{wrong}{perhaps(asked, known) or or_measured(model.known_as, asked, known)}"
         if model.runtimes and unserved.keys() == set(model.runtimes):
-            one, *_ = model.runtimes
-            yield place, f"{'; '.join(unserved.values())}.{or_measured(model.known_as, one, known)}"
+            yield place, f"{'; '.join(unserved.values())}.{or_measured(model.known_as, '', known)}"
 
 
 def or_measured(model: str, asked: str, known: set[str]) -> str:
-    """The runtimes that are known of a model, and how another becomes known."""
-    listed = known_ones(asked, sorted(known), f"`planner profiles show {model}`") if known else ""
+    """The runtimes that are known of a model, those most like what was asked or else the usual ones first, and how
+    another becomes known."""
+    usual_first = sorted(known, key=lambda one: (one not in USUAL_RUNTIMES, one))
+    listed = known_ones(asked, usual_first, f"`planner profiles show {model}`") if known else ""
     return f"{listed} {OR_MEASURED}"
 
 
