@@ -31,7 +31,7 @@ def columns(result: SimulationResult) -> list[np.ndarray]:
 
 
 def delays(deployment: Deployment, seed: int) -> dict[str, Delays] | None:
-    """Of whoever serves, in every other world; on one GPU, where there are several."""
+    """Of whoever serves, in every other world; of all GPUs by one generator."""
     if seed % 2:
         return None
     rng = np.random.default_rng(seed)
@@ -39,7 +39,7 @@ def delays(deployment: Deployment, seed: int) -> dict[str, Delays] | None:
     def drawn() -> Iterator[float]:
         return chain.from_iterable(rng.exponential(0.002, DELAYS).tolist() for _ in repeat(None))
 
-    return {deployment.devices[0].id: Delays(drawn(), drawn())}
+    return {device.id: Delays(drawn(), drawn()) for device in deployment.devices}
 
 
 @pytest.mark.parametrize("kind", [world, in_turns])
