@@ -287,7 +287,9 @@ class ScenarioReader:
         target = self.document.data
         for word in words_of(name):
             if target is None and word.isdecimal():
-                raise ValueError(f"`{dotted(path)}` has no item `{word}`. Write all of it: `{dotted(path)}=[...]`.")
+                raise ValueError(
+                    f"`{dotted(path)}` is not there, nor its item `{word}`. Write all of it: `{dotted(path)}=...`."
+                )
             step = item(target, word, dotted(path)) if isinstance(target, list) else word
             path = (*path, step)
             target = child(target, step)

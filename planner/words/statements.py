@@ -77,7 +77,7 @@ def at_slow_ends(load: float, at_middle: float) -> str:
 def too_many_streams(of: Statement) -> str:
     """What streams of video hold of a GPU's memory."""
     streams = of.figures["streams"]
-    what = f"the {streams:,.0f} streams of video on a {of.subjects[0]} hold" if streams > 1 else "one stream holds"
+    what = f"the {streams:,.0f} streams of video on one {of.subjects[0]} hold" if streams > 1 else "one stream holds"
     return f"{what} {gigabytes(of.figures['held_bytes'])} of {gigabytes(of.figures['memory_bytes'])}"
 
 

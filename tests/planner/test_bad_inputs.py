@@ -392,7 +392,7 @@ COMMANDS = {
     "an item of no list": (
         ["plan", "s.yaml", "--set", "pipelines[0].foo=1"],
         2,
-        ["--set pipelines[0].foo=1: `pipelines` has no item `0`. Write all of it: `pipelines=[...]`."],
+        ["--set pipelines[0].foo=1: `pipelines` is not there, nor its item `0`. Write all of it: `pipelines=...`."],
     ),
     "no item": (["plan", "s.yaml", "--set", "models[x].name=y"], 2, ["`models` has no item `x`. Known: resnet50,"]),
     "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["--seed: must be at least 0, got -1. Write"]),

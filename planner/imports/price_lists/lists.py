@@ -162,7 +162,7 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
 
 def _nothing_found(source: SourceFile, unknown: Sequence[str]) -> InputError:
     listed = f" that the catalog has; unknown: {', '.join(unknown[:6])}" if unknown else ""
-    remedy = "Add kinds with `planner gpus add`, or name another list"
+    remedy = "Add kinds with `planner gpus add`, and name their folder with `--catalog`, or name another list"
     return InputError(f"{source.name}: no price of a GPU{listed}. {remedy}.")
 
 

@@ -169,16 +169,22 @@ def limits(best: Recommendation) -> str:
     """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`"""
     by = grouped((m.bottleneck, m) for m in best.models)
     most, *others = sorted(by.values(), key=lambda those: -len(those))
-    rest = [f"of {names([m.name for m in those])} {gives_way(those, '')}" for those in others]
+    first = next((those for those in (most, *others) if at_factor(those)), None)
+    rest = [f"of {names([m.name for m in those])} {gives_way(those, those is first)}" for those in others]
     speeds = ", predicted speeds at their slow ends" if best.predicted else ""
-    return "; ".join([f"First to give way as load grows, headroom kept{speeds}: {gives_way(most)}", *rest]) + "."
+    begins = f"First to give way as load grows, headroom kept{speeds}: {gives_way(most, most is first)}"
+    return "; ".join([begins, *rest]) + "."
 
 
-def gives_way(those: Sequence[ModelAnswer], of: str = " times this load") -> str:
-    """`the latency SLO, at 3.40 times this load`: of models short of the same, where that is first."""
+def gives_way(those: Sequence[ModelAnswer], is_first: bool) -> str:
+    """`the latency SLO, at 3.40 times this load`: of models short of the same; only the first factor says of what."""
+    return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those)}{' times this load' if is_first else ''}"
+
+
+def at_factor(those: Sequence[ModelAnswer]) -> str:
+    """`, at 3.40`; empty where it is 1, or not known."""
     factor = min((m.demand_factor_max for m in those if isfinite(m.demand_factor_max)), default=0.0)
-    at = f", at {factor:.2f}{of}" if round(factor, 2) > 1 else ""
-    return f"{GIVES_WAY[those[0].bottleneck]}{at}"
+    return f", at {factor:.2f}" if round(factor, 2) > 1 else ""
 
 
 def kinds(plan: Plan) -> list[Block]:
