@@ -233,10 +233,11 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
 
 
 def _spread(best: Recommendation, cost: Estimate) -> str:
-    spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
-    if best.feasible and cost.value < best.cost_usd_per_hour < cost.high:
-        spread += ": plans are sized for the bad end, so that it may take more than now"
-    return spread
+    if cost.low == cost.high:
+        return ""
+    may_take_more = cost.value < best.cost_usd_per_hour < cost.high
+    more = ", so that it may take more than now" if best.feasible and may_take_more else ""
+    return f", {span_usd(cost.low, cost.high)} (plans are sized for its bad end{more})"
 
 
 def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
