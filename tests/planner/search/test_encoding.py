@@ -155,7 +155,7 @@ BESIDE = {"rate": 5.0, "memory": 1_010_000_000}
 """15 streams fit into a T4 beside its context, not beside a detector."""
 TOLD = {
     "driver": "the driver of RTX4090 encodes 8 streams at once in a machine, one for each `encode` stage of a camera;",
-    "memory": "the {} streams of video on a T4 hold",
+    "memory": "the {} streams of video on one T4 hold",
 }
 
 
