@@ -343,7 +343,7 @@ def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequen
             so_far = _with_more_draws(so_far, first, draws, look)
             tell(so_far.replications, first.looks[-1])
             if draws.told and draws.told.contradicted:
-                draws.told = None
+                draws.told, draws.clear = None, 0
                 return _looked_wider(first, draws, tell, missed)
         if so_far.decided or so_far.gives_up(look):
             break
