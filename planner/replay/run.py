@@ -16,7 +16,7 @@ from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
 from planner.replay.inferred import MARGIN, Told
 from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
-from planner.replay.stretch import CALM_LOAD, short_horizon_s, stretch
+from planner.replay.stretch import CALM_LOAD, ReplayLength, short_stretch, stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
 from simulator.clock.replays.drawn import FULL, DrawnSpeeds
@@ -103,9 +103,8 @@ def replay(
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
-    shortened = deployment.doubted and scenario.horizon is None
-    short_s = short_horizon_s(workload, needs, deployment, stretched) if shortened else None
-    short = ShortLook.of(worlds, so_far.needs, short_s) if short_s else None
+    short_one = short_stretch(scenario, workload, needs, deployment, stretched) if deployment.doubted else None
+    short = ShortLook.of(worlds, so_far.needs, short_one) if short_one else None
     speeds = DrawnSpeeds(deployment, worlds.rates_rps)
     draws = Replications(scenario, worlds, seed_at, short, Told.of(speeds, so_far.needs) if short else None)
     if not _is_counted(so_far):
@@ -148,12 +147,12 @@ class ShortLook:
     """By model, of requests in time below which there is none either."""
 
     @classmethod
-    def of(cls, worlds: Worlds, needs: Mapping[str, Need], horizon_s: float) -> "ShortLook":
+    def of(cls, worlds: Worlds, needs: Mapping[str, Need], length: ReplayLength) -> "ShortLook":
         """At worlds that are replayed so long only."""
         may_miss = {model: 1 - need.slo.attainment for model, need in needs.items()}
         clear_shares = {model: 1 - FEW * share for model, share in may_miss.items()}
         missed_shares = {model: 1 - MARGIN * share for model, share in may_miss.items()}
-        return cls(worlds.lasting(horizon_s), clear_shares, missed_shares)
+        return cls(worlds.lasting(length.horizon_s, length.warmup_s), clear_shares, missed_shares)
 
     def is_clear(self, load: NDArray[np.float64], in_time: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
         """Whether a draw leaves no doubt: queues are calm, and hardly any request is late; or an SLO is missed by far.
@@ -247,8 +246,7 @@ class Replications:
         """Those of a short replay with as many latencies as a whole one would have brought: in a histogram of several
         replications each counts alike."""
         assert self.short is not None
-        warmup_s = self.worlds.warmup_s
-        longer = (self.worlds.duration_s - warmup_s) / (self.short.worlds.duration_s - warmup_s)
+        longer = self.worlds.judged_s / self.short.worlds.judged_s
         counts = {m: np.rint(longer * one).astype(np.int64) for m, one in figures.latency_counts.items()}
         return replace(figures, latency_counts=counts)
 

@@ -1,7 +1,7 @@
 """Length: how long one replication of a deployment must be for its queues to show what they do in the long run."""
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from math import ceil, gcd, lcm
@@ -76,15 +76,18 @@ def stretch(
     return ReplayLength(horizon_s=float(horizon), warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
 
 
-def short_horizon_s(
-    workload: Workload, needs: Mapping[str, Need], deployment: Deployment, length: ReplayLength
-) -> float | None:
-    """Horizon of a short replay, which shows of most draws of speeds clearly that they keep every SLO.
+def short_stretch(
+    scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, length: ReplayLength
+) -> ReplayLength | None:
+    """How long a short replay is, which shows of most draws of speeds clearly that they keep every SLO.
 
     It brings so many requests that `CLEAR_MISSES` of each model may be late; queues forget, and cameras come round,
-    often enough meanwhile. None where that saves little, or where one second is not like another: recordings, bursts,
-    failures, turns in memory.
+    often enough meanwhile. Its start is as long as calm queues need, for no others are clear. None where a horizon is
+    asked for, where that saves little, or where one second is not like another: recordings, bursts, failures, turns in
+    memory.
     """
+    if scenario.horizon is not None:
+        return None
     asked = judged(needs).values()
     missed_rps = min(need.rate_rps * (1 - need.slo.attainment) for need in asked)
     if not missed_rps or deployment.failures or _swapping(deployment) or not _is_even(workload, deployment):
@@ -93,8 +96,11 @@ def short_horizon_s(
     rounds_s = _common_s({s.arrivals.rate_rps for s in workload.streams if isinstance(s.arrivals, FixedRate)})
     settles_s = settling_s(deployment, needs, CALM_LOAD)
     lasts_s = max(CLEAR_MISSES / missed_rps, SETTLES * max(settles_s, rounds_s), CLEAR_SLOS * slo_s)
-    horizon = ceil(length.warmup_s + lasts_s + slo_s)
-    return float(horizon) if SHORT_SAVES * horizon <= length.horizon_s else None
+    warm_s = stretch(scenario, workload, needs, deployment, CALM_LOAD).warmup_s
+    horizon = ceil(warm_s + lasts_s + slo_s)
+    if SHORT_SAVES * horizon > length.horizon_s:
+        return None
+    return replace(length, horizon_s=float(horizon), warmup_s=warm_s, settling_s=settles_s)
 
 
 def _is_even(workload: Workload, deployment: Deployment) -> bool:

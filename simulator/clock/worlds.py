@@ -108,14 +108,19 @@ class Worlds:
         demand = ARRIVALS.of(self.workload, self.duration_s, seed)
         return replicate(self.deployment, demand, self.duration_s, seed)
 
-    def lasting(self, duration_s: float) -> "Worlds":
+    def lasting(self, duration_s: float, warmup_s: float) -> "Worlds":
         """The same, as long as that."""
-        return Worlds(self.deployment, self.workload, duration_s, self.warmup_s, self.rates_rps)
+        return Worlds(self.deployment, self.workload, duration_s, warmup_s, self.rates_rps)
+
+    @property
+    def judged_s(self) -> float:
+        """Time whose requests count."""
+        return self.duration_s - self.warmup_s
 
     @property
     def apart(self) -> "Worlds":
         """The same without the room that replications take, to be kept for later."""
-        return self.lasting(self.duration_s)
+        return self.lasting(self.duration_s, self.warmup_s)
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
         """Replications by their figures alone, in this order; on the clock one when it is asked for."""
@@ -449,7 +454,7 @@ class PlainWorlds:
                 energy_j=total(energy_j[number] for number in mine),
                 quantiles_s=quantiles_s[place],
             )
-            models[model] = tally.metrics(worlds.duration_s - worlds.warmup_s)
+            models[model] = tally.metrics(worlds.judged_s)
         for number, (gpu, peak_bytes) in enumerate(zip(self.gpus, self.peak_bytes, strict=True)):
             loaded = loads.get(number, _Loads())
             begin, end = end, end + len(gpu.queues)

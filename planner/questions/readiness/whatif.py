@@ -19,7 +19,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
 from planner.placing.sizing import Profiles
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, PlacedAnew, WhatIf
-from planner.questions.readiness.losing import Loss, anew_s, left_of, losses, takeover_s, without
+from planner.questions.readiness.losing import Loss, alike, anew_s, left_of, losses, takeover_s, without
 from planner.replay.answer import recommend
 from planner.replay.spares import of_each_type, together, ways_to_spare
 from planner.replay.trial import Trial
@@ -92,10 +92,12 @@ def _until_interrupted(
 ) -> tuple[list[LossCase], bool]:
     """The cases that were worked out, and whether Ctrl-C left others out. Raises KeyboardInterrupt before the first."""
     asked: list[LossCase] = []
-    trials: dict[frozenset[str], Trial] = {}
+    trials: dict[tuple[int, ...], Trial] = {}
+    group_of = {host: number for number, hosts in enumerate(alike(planned)) for host in hosts}
     try:
         for one in losses:
-            asked.append(_case(planned, one, progress, trials))
+            missing = tuple(sorted(group_of[host] for host in one.missing))
+            asked.append(_case(planned, one, missing, progress, trials))
             asked[-1] = _with_anew(planned, asked[-1], search)
     except KeyboardInterrupt:
         if not asked:
@@ -116,20 +118,25 @@ def _answers(planned: AsPlanned, served: Collection[str]) -> bool:
 
 
 def _case(
-    planned: AsPlanned, loss: Loss, progress: Progress, trials: MutableMapping[frozenset[str], Trial]
+    planned: AsPlanned,
+    loss: Loss,
+    missing: tuple[int, ...],
+    progress: Progress,
+    trials: MutableMapping[tuple[int, ...], Trial],
 ) -> LossCase:
     """What is left after a loss, replayed where its streams can come; models without a replica are served no more.
 
-    `trials`: by the hosts that are missing, what was replayed already; where spares take over, none are.
+    `missing`: the groups of hosts alike that are missing; where spares take over, none are. `trials`: by them, what was
+    replayed already.
     """
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
     unserved = _unserved(planned, served)
     answers = _answers(planned, served)
     refusal = left.refusal if answers else None
-    if answers and not refusal and loss.missing not in trials:
-        trials[loss.missing] = _replayed(left, served, progress, loss)
-    trial = trials.get(loss.missing)
+    if answers and not refusal and missing not in trials:
+        trials[missing] = _replayed(left, served, progress, loss)
+    trial = trials.get(missing)
     return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),

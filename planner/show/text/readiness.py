@@ -133,9 +133,9 @@ def obstacles(answer: WhatIf) -> Iterator[str]:
         if case.rejection is not None:
             reason = sentence(rejection_reason(case.rejection))
             obstacle = f"{reason} {remedy}: {rejection_remedy(case.rejection)}."
-            cases_of.setdefault(obstacle, []).append(away(case))
+            cases_of.setdefault(obstacle, []).append(" and ".join(case.lost))
     for obstacle, cases in cases_of.items():
-        yield f"without {names(cases)}: {obstacle}" if answer.lose else obstacle
+        yield f"without {' or '.join(cases)}: {obstacle}" if answer.lose else obstacle
 
 
 def tightest(case: LossCase) -> str:

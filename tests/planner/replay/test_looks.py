@@ -21,6 +21,7 @@ from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind, Need
 from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
 from planner.replay.run import LOST_EVERY, PLANNING, Replications, ShortLook, replay, seeds_of
+from planner.replay.stretch import ReplayLength
 from planner.replay.trial import Trial
 from planner.search.placement import OnFleet
 from planner.search.question import Question
@@ -292,6 +293,10 @@ def test_draws_decide_where_the_slowest_end_alone_is_overloaded() -> None:
     assert seen.met
 
 
+def lasting(horizon_s: float, warmup_s: float) -> ReplayLength:
+    return ReplayLength(horizon_s=horizon_s, warmup_s=warmup_s, settling_s=0.0, repeat_s=None)
+
+
 @pytest.mark.parametrize(
     ("load", "in_time", "clear"),
     [(0.8, 0.9995, True), (0.81, 1.0, False), (0.5, 0.9994, False), (0.9, 0.9801, False), (0.9, 0.9799, True)],
@@ -300,7 +305,7 @@ def test_a_short_look_is_clear_where_queues_are_calm_and_hardly_any_request_is_l
     load: float, in_time: float, clear: bool
 ) -> None:
     worlds = Worlds(support.worlds.deployment(), Workload(()), 1.0, 0.0, {})
-    short = ShortLook.of(worlds, {"m": Need("m", 1.0, SLO(1.0, 0.99), 0.0, True, (), 0.0)}, 1.0)
+    short = ShortLook.of(worlds, {"m": Need("m", 1.0, SLO(1.0, 0.99), 0.0, True, (), 0.0)}, lasting(1.0, 0.0))
     assert short.is_clear(np.array([load]), {"m": np.array([in_time])}) == [clear]
 
 
@@ -312,7 +317,7 @@ def test_a_short_look_and_a_whole_one_where_it_is_open_tell_what_whole_ones_tell
     arrivals = Stream("detector", Poisson(1000.0))
     worlds = Worlds(deployment, Workload((arrivals,)), 24.0, 0.1, {"detector": 1000.0})
     need = Need("detector", 1000.0, SLO(0.005, 0.99), 0.0, True, (arrivals,), 1.0)
-    short = ShortLook.of(worlds, {"detector": need}, 6.0)
+    short = ShortLook.of(worlds, {"detector": need}, lasting(6.0, 0.1))
     draws = Replications(asked(0.03).scenario, worlds, seeds_of(PLANNING, 1, doubted=True), short)
     seeds = draws.seeds(0, 320)
     told, whole, one_by_one = draws.shares(0, 320), worlds.shares(seeds), list(draws.in_turn([0, 320]))

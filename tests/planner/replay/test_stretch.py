@@ -14,7 +14,7 @@ from planner.replay.stretch import (
     doubled,
     repeat_s,
     settling_s,
-    short_horizon_s,
+    short_stretch,
     stretch,
 )
 from simulator.world.deployment import Deployment
@@ -118,7 +118,22 @@ def test_a_short_replay_may_show_what_few_miss(
     stream = Stream("m", Poisson(rate_rps))
     needs = {"m": Need("m", rate_rps, SLO(latency_s, attainment), 0.0, True, (stream,), 11.0)}
     length = ReplayLength(horizon_s=61.0, warmup_s=1.0, settling_s=0.0, repeat_s=None)
-    assert short_horizon_s(Workload((stream,)), needs, one_gpu(0.0005), length) == horizon_s
+    found = short_stretch(asked(warmup=1.0), Workload((stream,)), needs, one_gpu(0.0005), length)
+    assert (found.horizon_s if found else None) == horizon_s
+
+
+def test_a_short_replay_starts_as_long_as_calm_queues_need_however_full_the_gpus_are() -> None:
+    """A whole replay near the limit leaves out ten seconds; what is clear has no such queues."""
+    stream = Stream("m", Poisson(1000))
+    needs, workload = {"m": Need("m", 1000.0, SLO(0.1, 0.95), 0.0, True, (stream,), 11.0)}, Workload((stream,))
+    given = asked()
+    lengths = [stretch(given, workload, needs, one_gpu(0.0005), load) for load in (0.0, 0.95)]
+    calm, full = (short_stretch(given, workload, needs, one_gpu(0.0005), length) for length in lengths)
+    assert calm
+    assert full
+    assert lengths[1].warmup_s > lengths[0].warmup_s
+    assert (full.horizon_s, full.warmup_s) == (calm.horizon_s, calm.warmup_s)
+    assert short_stretch(asked(horizon=61.0), workload, needs, one_gpu(0.0005), lengths[1]) is None
 
 
 @pytest.mark.parametrize(
@@ -137,4 +152,5 @@ def test_a_short_replay_shows_nothing_where_one_second_is_not_like_another(
     streams = tuple(Stream("m", one) for one in arrivals)
     needs = {"m": Need("m", 1000.0, SLO(0.1), 0.0, True, streams, 0.0)}
     length = ReplayLength(horizon_s=61.0, warmup_s=1.0, settling_s=0.0, repeat_s=None)
-    assert (short_horizon_s(Workload(streams), needs, one_gpu(0.0005), length) is not None) == is_short
+    found = short_stretch(asked(warmup=1.0), Workload(streams), needs, one_gpu(0.0005), length)
+    assert (found is not None) == is_short
