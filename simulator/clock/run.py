@@ -388,7 +388,7 @@ class World:
         items, gpus = sum(len(stage.drawn.frame) for stage in self.flow.stages.values()), self.gpus.values()
         requests = sum(len(asked.arrival_s) for asked in self.demand.values())
         compiles = Compiled.pays(requests, items, swaps=any(gpu.swaps for gpu in gpus))
-        flows = self._flows_alone and not delays and ITEMS.pays_after(items) and compiles
+        flows = self._flows_alone and ITEMS.pays_after(items) and compiles
         rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
         links = {host: Link(self.env, rate) for host, rate in rates.items()}
         for gpu in gpus:
@@ -400,7 +400,7 @@ class World:
                 self._driver(gpu, links[host], delays).start()
         if flows:
             clocked = [gpu for gpu in gpus if gpu.clocked]
-            replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s)
+            replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s, delays)
         else:
             self.flow.start(delays)
             self.env.run(until=self.duration_s)

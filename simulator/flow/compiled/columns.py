@@ -28,6 +28,7 @@ STAGE = _rows(
     join_end=INT,
     station=INT,
     station_end=INT,
+    delays=INT,  # before its items at stations, -1 for none
 )
 ITEM = _rows(frame=INT, work_s=FLOAT, home=INT, owner=INT)
 """Of each that may come: the station where it must go, -1 for any; of each place, the queue where it goes."""
@@ -41,7 +42,15 @@ JOINED = _rows(item=INT, left=INT)
 FRAME = _rows(arrival_s=FLOAT, left=INT, is_lost=BOOL, answered_s=FLOAT, lost_s=FLOAT)
 SOURCE = _rows(first=INT, frame=INT, end=INT, stage=INT, stage_end=INT)
 """A pipeline: its frames, the next of them, and its stages."""
-STATION = _rows(server=INT, server_end=INT, speed=FLOAT, capacity=FLOAT, outstanding=INT, load=FLOAT)
+STATION = _rows(
+    server=INT,
+    server_end=INT,
+    speed=FLOAT,
+    capacity=FLOAT,
+    outstanding=INT,
+    load=FLOAT,
+    has_begun=BOOL,  # any item
+)
 USE = _rows(station=INT, start_s=FLOAT, finish_s=FLOAT)
 QUEUE = _rows(
     gpu=INT,
@@ -60,11 +69,24 @@ QUEUE = _rows(
     rest_s=FLOAT,
     used=INT,  # of its factors; -1: they are all 1
     dealt=INT,  # when it got something last
+    delays=INT,  # before its batches, where whoever serves takes time
 )
 WAITING = _rows(came_s=FLOAT, place=INT, frame=INT)
 BATCH = _rows(start_s=FLOAT, finish_s=FLOAT, count=INT)
-GPU = _rows(begin=INT, end=INT, last=INT, entries=INT, sleep=INT, is_awake=BOOL, is_rung=BOOL, queue=INT, size=INT)
-"""Its queues, which of them ran last, its entries in the agenda, its sleeps so far, and the batch that runs."""
+GPU = _rows(
+    begin=INT,  # of its queues
+    end=INT,
+    last=INT,  # the queue that ran last
+    entries=INT,  # in the agenda
+    sleep=INT,  # so many so far
+    is_awake=BOOL,
+    is_rung=BOOL,
+    is_waking=BOOL,
+    queue=INT,  # of the batch that runs
+    size=INT,
+    slowdown=FLOAT,  # beside stations that work
+    usual_share=FLOAT,
+)
 ENTRY = _rows(ready_s=FLOAT, priority=FLOAT, queue=INT)
 EVENT = _rows(at_s=FLOAT, order=INT, what=INT, who=INT, which=INT)
 CLOCK = _rows(
@@ -79,6 +101,8 @@ CLOCK = _rows(
     is_full=BOOL,  # the agenda of some GPU
     in_turn=BOOL,
     by_deadline=BOOL,
+    is_delayed=BOOL,  # whoever serves takes time
+    draw=INT,  # the address of what draws delays
 )
 SPARE = _rows(item=INT, first=INT, last=INT)
 
@@ -109,6 +133,11 @@ class Columns(NamedTuple):
     """By queue and batch size."""
     factors: NDArray[np.float64]
     """By queue: `FACTORS` on the times of its next batches."""
+    wake_s: NDArray[np.float64]
+    """The next `DELAYS` of each of those that differ."""
+    follow_s: NDArray[np.float64]
+    used: NDArray[np.int64]
+    """How many of these are used up, and of those: two columns."""
     gpus: Rows
     agenda: Rows
     events: Rows

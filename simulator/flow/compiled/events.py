@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 from simulator.flow.compiled.columns import Columns
+from simulator.rules.queues import DELAYS
 
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -13,8 +16,11 @@ loop = njit(cache=True, nogil=True, **UNCOUNTED)
 replayed side by side."""
 part = njit(**UNCOUNTED, **UNWRAPPED)
 """For functions that only others of them call, with whose code theirs is kept."""
-ARRIVES, ENDS, RAN, WAKES, AWAKE = range(5)
-"""A frame arrives, items are done at stations, a batch has run; a GPU is rung for, and goes on."""
+ARRIVES, ENDS, RAN, WAKES, AWAKE, RINGS = range(6)
+"""A frame arrives, items are done at stations, a batch has run; a GPU is rung for, and goes on; whoever serves has
+noticed that it should be."""
+WAKE, FOLLOW = 0, 1
+"""Kinds of delays."""
 
 
 @part
@@ -51,3 +57,29 @@ def remove_first(w: Columns) -> None:
 def _is_before(w: Columns, one: int, other: int) -> bool:
     a, b = w.events[one], w.events[other]
     return a.at_s < b.at_s or (a.at_s == b.at_s and a.order < b.order)
+
+
+# Delays
+
+
+@intrinsic
+def _call_back(_typing: Any, _address: Any, _delays: Any, _kind: Any) -> Any:
+    """Call a function of Python's by its address, with two numbers."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        of_two = ir.FunctionType(ir.VoidType(), [ir.IntType(64), ir.IntType(64)])
+        builder.call(builder.inttoptr(arguments[0], of_two.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@part
+def next_delay_s(w: Columns, delays: int, kind: int) -> float:
+    """The next of its kind. Those of several may be drawn by one generator: so none is drawn before it is needed."""
+    used = w.used[delays, kind]
+    if used == DELAYS:
+        _call_back(w.clock[0].draw, delays, kind)
+        used = 0
+    w.used[delays, kind] = used + 1
+    return w.wake_s[delays, used] if kind == WAKE else w.follow_s[delays, used]

@@ -1,8 +1,9 @@
 """Laying out: the pipelines of a world as columns, all that may happen on them drawn already."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf, nan
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +13,9 @@ from simulator.flow.compiled.columns import FACTORS, Columns, Rows
 from simulator.flow.flow import Flow
 from simulator.flow.items import Counts
 from simulator.flow.stages import Join, ModelStage, OpenStage, StageQueue, StationStage
-from simulator.rules.queues import Queue
+from simulator.rules.queues import AT_ONCE, DELAYS, Delays, Queue
 from simulator.world.deployment import Drop, Scheduling
+from simulator.world.hardware import Device
 from simulator.world.workload import Floats
 
 DROPS = {
@@ -31,6 +33,7 @@ EVENTS_ROOM = 2
 class Gpu(Protocol):
     """One that serves."""
 
+    device: Device
     queues: Sequence[Queue]
     noise: Sequence[Iterator[float]]
 
@@ -38,7 +41,7 @@ class Gpu(Protocol):
 class Laid:
     """Where each stage, station and queue of a world is in its columns."""
 
-    def __init__(self, flow: Flow, gpus: Sequence[Gpu]) -> None:
+    def __init__(self, flow: Flow, gpus: Sequence[Gpu], delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         self.pipelines = list(flow.pipelines.values())
         self.stages = [stage for one in self.pipelines for stage in one.stages.values()]
         self.numbers = {id(stage): number for number, stage in enumerate(self.stages)}
@@ -52,6 +55,18 @@ class Laid:
         frame_begins = begins_of(len(one.frames.arrival_s) for one in self.pipelines)
         self.frame_begin = {id(one.frames): begin for one, begin in zip(self.pipelines, frame_begins, strict=False)}
         self.frame_count = frame_begins[-1]
+        self.is_delayed = bool(delays)
+        self.of_gpu = [delays.get(gpu.device.id, AT_ONCE) for gpu in gpus]
+        self.of_queue = [
+            delays.get(queue.stage.model, own)
+            for gpu, own in zip(gpus, self.of_gpu, strict=True)
+            for queue in gpu.queues
+        ]
+        self.of_station_stage = [
+            delays.get(name) if isinstance(stage, StationStage) else None for name, stage in flow.stages.items()
+        ]
+        self.delays = list({id(one): one for one in (*self.of_queue, *self.of_station_stage) if one}.values())
+        self.delay_numbers = {id(one): number for number, one in enumerate(self.delays)}
 
     def columns(self, scheduling: Scheduling, horizon_s: float) -> Columns:
         """All that may happen."""
@@ -67,6 +82,7 @@ class Laid:
         clock["horizon_s"], clock["room"], clock["empty"] = horizon_s, (EVENTS_ROOM - 1) * most, -1
         clock["in_turn"] = scheduling is Scheduling.ROUND_ROBIN
         clock["by_deadline"] = scheduling is Scheduling.EDF
+        clock["is_delayed"] = self.is_delayed
         return Columns(
             clock=clock,
             stages=self._stages(),
@@ -93,6 +109,9 @@ class Laid:
             log=np.zeros(len(waiting), rows.BATCH),
             service_s=self._service_s(),
             factors=self._factors(),
+            wake_s=np.zeros((len(self.delays), DELAYS)),
+            follow_s=np.zeros((len(self.delays), DELAYS)),
+            used=np.full((len(self.delays), 2), DELAYS),
             gpus=self._gpus(widths),
             agenda=np.zeros((len(widths), AGENDA_ROOM * max(widths, default=0)), rows.ENTRY),
             events=np.zeros(EVENTS_ROOM * most, rows.EVENT),
@@ -117,6 +136,7 @@ class Laid:
             join_end=joins[1:],
             station=[kinds.index(one) if one else 0 for one in kind],
             station_end=[kinds.index(one) + kinds.count(one) if one else 0 for one in kind],
+            delays=[self.delay_numbers.get(id(one), -1) for one in self.of_station_stage],
         )
 
     def _items(self) -> Rows:
@@ -221,6 +241,7 @@ class Laid:
             slo_s=[queue.slo_s for queue in self.queues],
             longest_s=[queue.longest_s for queue in self.queues],
             used=[0 if queue.stage.cv else -1 for queue in self.queues],
+            delays=[self.delay_numbers[id(one)] for one in self.of_queue],
         )
         found["booked_s"], found["rest"], found["rest_s"] = inf, -1, inf
         waiting = np.zeros(begins[-1], rows.WAITING)
@@ -252,6 +273,8 @@ class Laid:
         begins = begins_of(widths)
         found = _filled(rows.GPU, begin=begins[:-1], end=begins[1:], last=[end - 1 for end in begins[1:]])
         found["is_awake"] = True
+        found["slowdown"] = [one.slowdown for one in self.of_gpu]
+        found["usual_share"] = [one.usual_share for one in self.of_gpu]
         return found
 
 

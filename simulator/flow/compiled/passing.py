@@ -8,8 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from simulator.flow.compiled.columns import Columns
-from simulator.flow.compiled.events import ARRIVES, AWAKE, ENDS, RAN, loop, part, remove_first, schedule
-from simulator.flow.compiled.turns import expect, serve
+from simulator.flow.compiled.events import (
+    ARRIVES,
+    AWAKE,
+    ENDS,
+    FOLLOW,
+    RAN,
+    RINGS,
+    WAKE,
+    loop,
+    next_delay_s,
+    part,
+    remove_first,
+    schedule,
+)
+from simulator.flow.compiled.turns import expect, follow, ring, serve
 from simulator.machine_code import forget_stale
 
 forget_stale(Path(__file__), *(Path(__file__).with_name(name) for name in ("columns.py", "events.py", "turns.py")))
@@ -46,9 +59,12 @@ def go_on(w: Columns, begins: bool) -> int:
             _end(w, who, which)
         elif what == RAN:
             _answer(w, who)
-            serve(w, who)
+            follow(w, who)
         elif what == AWAKE:
             serve(w, who)
+        elif what == RINGS:
+            w.gpus[who].is_waking = False
+            ring(w, who)
         elif w.gpus[who].sleep == which and not w.gpus[who].is_awake:
             w.gpus[who].is_awake = True
             schedule(w, AWAKE, who, 0, 0.0)
@@ -199,6 +215,10 @@ def _take(w: Columns, number: int, here: int) -> None:
         if w.free_s[other] < w.free_s[server]:
             server = other
     place.start_s = max(place.came_s, w.free_s[server])
+    if stage.delays >= 0:
+        kind = FOLLOW if station.has_begun and w.free_s[server] >= place.came_s else WAKE
+        place.start_s += next_delay_s(w, stage.delays, kind)
+    station.has_begun = True
     place.finish_s = w.free_s[server] = place.start_s + item.work_s / station.speed
     station.outstanding += 1
     station.load = station.outstanding / station.capacity

@@ -1,7 +1,8 @@
 """Replaying: the pipelines of a world by machine code, and what happened noted as the clock would."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import CFUNCTYPE, c_int64, c_void_p, cast
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from simulator.flow.compiled.columns import FACTORS, Columns, Rows
 from simulator.flow.compiled.laying import Gpu, Laid
 from simulator.flow.flow import Flow
 from simulator.flow.stages import OpenStage, StageQueue, StationStage
+from simulator.rules.queues import DELAYS, Delays
 from simulator.world.deployment import Scheduling
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("passing.py", "columns.py", "events.py", "turns.py"))
@@ -26,11 +28,20 @@ def compiles(gpus: Iterable[Gpu], scheduling: Scheduling) -> bool:
     return scheduling in SCHEDULINGS and alone
 
 
-def serve(flow: Flow, gpus: Sequence[Gpu], scheduling: Scheduling, horizon_s: float) -> None:
+def serve(
+    flow: Flow, gpus: Sequence[Gpu], scheduling: Scheduling, horizon_s: float, delays: Mapping[str, Delays]
+) -> None:
     """Let all happen until the horizon, and note it."""
     code: Any = import_module("simulator.flow.compiled.passing")
-    laid = Laid(flow, [gpu for gpu in gpus if gpu.queues])
+    laid = Laid(flow, [gpu for gpu in gpus if gpu.queues], delays)
     columns = laid.columns(scheduling, horizon_s)
+
+    def draw(number: int, is_follow: int) -> None:
+        drawn, column = laid.delays[number], columns.follow_s if is_follow else columns.wake_s
+        column[number] = np.fromiter(drawn.follow if is_follow else drawn.wake, np.float64, DELAYS)
+
+    by_address = CFUNCTYPE(None, c_int64, c_int64)(draw)
+    columns.clock["draw"] = cast(by_address, c_void_p).value
     begins = True
     while code.go_on(columns, begins) == code.SHORT:
         columns, begins = supplied(laid, columns), False

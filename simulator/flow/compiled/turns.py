@@ -6,7 +6,7 @@ from math import inf, nan
 import numpy as np
 
 from simulator.flow.compiled.columns import FACTORS, LATE, NEVER, NEWEST, Columns
-from simulator.flow.compiled.events import RAN, WAKES, part, schedule
+from simulator.flow.compiled.events import AWAKE, FOLLOW, RAN, RINGS, WAKE, WAKES, next_delay_s, part, schedule
 from simulator.rules.batching import EPSILON_S
 
 
@@ -17,9 +17,31 @@ def expect(w: Columns, number: int) -> None:
     gpu = w.gpus[queue.gpu]
     if _ready_at(w, number) < queue.booked_s:
         _book(w, number)
-        if not (gpu.is_awake or gpu.is_rung):
-            gpu.is_rung = True
-            schedule(w, WAKES, queue.gpu, gpu.sleep, 0.0)
+        if not w.clock[0].is_delayed:
+            ring(w, queue.gpu)
+        elif not (gpu.is_awake or gpu.is_waking):
+            gpu.is_waking = True
+            wake_s = next_delay_s(w, w.queues[_first_ready(w, queue.gpu)].delays, WAKE)
+            schedule(w, RINGS, queue.gpu, 0, wake_s)
+
+
+@part
+def ring(w: Columns, number: int) -> None:
+    """Wake a GPU that sleeps."""
+    gpu = w.gpus[number]
+    if not (gpu.is_awake or gpu.is_rung):
+        gpu.is_rung = True
+        schedule(w, WAKES, number, gpu.sleep, 0.0)
+
+
+@part
+def _first_ready(w: Columns, number: int) -> int:
+    """The first queue of a GPU that is ready; the first of all where none is."""
+    gpu = w.gpus[number]
+    for queue in range(gpu.begin, gpu.end):
+        if _ready_at(w, queue) <= w.clock[0].now_s:
+            return queue
+    return gpu.begin
 
 
 @part
@@ -142,12 +164,45 @@ def serve(w: Columns, number: int) -> None:
         size = _batch_size(w, which)
         if size:
             service_s = w.service_s[which, size] * _factor(w, which)
+            service_s *= _beside_stations(w, number, service_s)
             _leave(w, which, clock.now_s + service_s, size)
             _book(w, which)
             gpu.queue, gpu.size = which, size
             schedule(w, RAN, number, 0, service_s)
             return
         _book(w, which)
+
+
+@part
+def follow(w: Columns, number: int) -> None:
+    """Go on after a batch: at once, or where whoever serves takes time and a batch waits, once that is over."""
+    gpu, clock, oldest, oldest_s = w.gpus[number], w.clock[0], -1, inf
+    if clock.is_delayed:
+        for which in range(gpu.begin, gpu.end):
+            if _ready_at(w, which) <= clock.now_s:
+                came_s = w.waiting[w.queues[which].head].came_s
+                if came_s < oldest_s:
+                    oldest, oldest_s = which, came_s
+    if oldest < 0:
+        serve(w, number)
+    else:
+        schedule(w, AWAKE, number, 0, next_delay_s(w, w.queues[oldest].delays, FOLLOW))
+
+
+@part
+def _beside_stations(w: Columns, number: int, service_s: float) -> float:
+    """As `simulator.rules.queues.Delays.beside` has it, of stations that work meanwhile."""
+    gpu, free_s = w.gpus[number], 0.0
+    if gpu.slowdown == 1.0:
+        return 1.0
+    for which in range(len(w.stations)):
+        station = w.stations[which]
+        soonest_s = w.free_s[station.server]
+        for server in range(station.server + 1, station.server_end):
+            soonest_s = min(soonest_s, w.free_s[server])
+        free_s = max(free_s, soonest_s)
+    share = min(max((free_s - w.clock[0].now_s) / service_s, 0.0), 1.0)
+    return (1 + (gpu.slowdown - 1) * share) / (1 + (gpu.slowdown - 1) * gpu.usual_share)
 
 
 @part
@@ -196,8 +251,21 @@ def _sleep(w: Columns, number: int) -> None:
         until_s = min(until_s, w.agenda[number, place].ready_s)
     gpu.sleep += 1
     gpu.is_awake = gpu.is_rung = False
+    if w.clock[0].is_delayed:
+        until_s += next_delay_s(w, w.queues[_soonest(w, number)].delays, WAKE)
     if until_s < inf:
         left_s = until_s - now_s
         if now_s + left_s > until_s:
             left_s = np.nextafter(left_s, 0.0)
         schedule(w, WAKES, number, gpu.sleep, left_s)
+
+
+@part
+def _soonest(w: Columns, number: int) -> int:
+    """The first queue of a GPU that none is ready before."""
+    gpu = w.gpus[number]
+    soonest = gpu.begin
+    for queue in range(gpu.begin + 1, gpu.end):
+        if _ready_at(w, queue) < _ready_at(w, soonest):
+            soonest = queue
+    return soonest

@@ -1,6 +1,8 @@
 """Pipelines by machine code against SimPy's clock, which is the reference: equal to the last bit."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, repeat
 
 import numpy as np
 import pytest
@@ -11,11 +13,14 @@ from simulator.clock import run
 from simulator.clock.records import SimulationResult
 from simulator.flow.compiled import laying, replaying
 from simulator.flow.compiled.columns import Columns
+from simulator.rules.queues import DELAYS, Delays
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Poisson, Stream, Workload
 
 WORLDS = 300
 DURATION_S = 1.5
+WORLD_S = 0.75
+"""Of a random world."""
 
 
 @pytest.fixture
@@ -45,12 +50,29 @@ def columns(result: SimulationResult) -> list[np.ndarray]:
     return [column for group in (*asked, *batches, *stations, *memory, frames) for column in group]
 
 
-def compare(monkeypatch: pytest.MonkeyPatch, world: tuple[Deployment, Workload], seed: int) -> None:
+def delays(deployment: Deployment, seed: int) -> dict[str, Delays] | None:
+    """Of whoever serves, in every other world: of devices and some stages, all by one generator."""
+    if seed % 2:
+        return None
+    rng = np.random.default_rng(seed)
+
+    def drawn() -> Iterator[float]:
+        return chain.from_iterable(rng.exponential(0.002, DELAYS).tolist() for _ in repeat(None))
+
+    stages = [one.name_of(stage) for one in deployment.pipelines for stage in one.stages]
+    names = [*(device.id for device in deployment.devices), *stages]
+    return {name: Delays(drawn(), drawn(), *rng.uniform(0.5, 2.0, 2)) for name in names if rng.random() < 0.7}
+
+
+def compare(
+    monkeypatch: pytest.MonkeyPatch, world: tuple[Deployment, Workload], seed: int, duration_s: float = WORLD_S
+) -> None:
     """A replay with machine code installed, and one without."""
+    deployment, _ = world
     monkeypatch.setattr(run.Compiled, "installed", True)
-    ours = columns(run.simulate(*world, DURATION_S, seed))
+    ours = columns(run.simulate(*world, duration_s, seed, delays(deployment, seed)))
     monkeypatch.setattr(run.Compiled, "installed", False)
-    reference = columns(run.simulate(*world, DURATION_S, seed))
+    reference = columns(run.simulate(*world, duration_s, seed, delays(deployment, seed)))
     assert len(ours) == len(reference)
     for column, expected in zip(ours, reference, strict=True):
         np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
@@ -63,7 +85,7 @@ def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, served: l
 
 
 def test_what_runs_short_is_supplied(monkeypatch: pytest.MonkeyPatch, served: list[object]) -> None:
-    """More batches than factors are drawn at once; and room for nothing but what must be."""
+    """More batches than factors and delays are drawn at once; and room for nothing but what must be."""
     monkeypatch.setattr(laying, "AGENDA_ROOM", 2)
     monkeypatch.setattr(laying, "EVENTS_ROOM", 1)
     supplied: set[str] = set()
@@ -80,9 +102,10 @@ def test_what_runs_short_is_supplied(monkeypatch: pytest.MonkeyPatch, served: li
         pipelines.pipeline(pipelines.work("look", 0.0001), pipelines.model("answer", "look")),
         worlds.service(worlds.profile("p.answer", 0.001, cv=0.5)),
     )
-    compare(monkeypatch, (quick, Workload((Stream("p", Poisson(800.0)),))), 1)
+    for seed in (1, 2):  # without delays, and with them
+        compare(monkeypatch, (quick, Workload((Stream("p", Poisson(800.0)),))), seed, DURATION_S)
     for seed in range(WORLDS // 10):
-        compare(monkeypatch, piped(seed), seed)
+        compare(monkeypatch, piped(seed), seed, DURATION_S)
     assert supplied == {"factors", "agenda", "events"}
 
 
