@@ -17,7 +17,7 @@ from simulator.world.workload import Workload, draw
 pytest.importorskip("numba")
 
 WORLDS = 1_000
-DURATION_S = 1.5
+DURATION_S = 0.75
 
 Kind = Callable[[int], tuple[Deployment, Workload]]
 
@@ -56,7 +56,8 @@ def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kin
         reference = run.replicate(deployment, arrivals, DURATION_S, seed, delays(deployment, seed))
         assert (ours.loads, ours.stalls) == (reference.loads, reference.stalls), f"world {seed}"
         for column, expected in zip(columns(ours), columns(reference), strict=True):
-            np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
+            if column.tobytes() != expected.tobytes():  # which is seen ten times as soon as where
+                np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
         loading += bool(reference.loads)
     assert loading > WORLDS / 2 or kind is world  # else taking turns was not seen
 

@@ -75,7 +75,8 @@ def compare(
     reference = columns(run.simulate(*world, duration_s, seed, delays(deployment, seed)))
     assert len(ours) == len(reference)
     for column, expected in zip(ours, reference, strict=True):
-        np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
+        if column.tobytes() != expected.tobytes():  # which is seen ten times as soon as where
+            np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
 
 
 def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, served: list[object]) -> None:
