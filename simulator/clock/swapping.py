@@ -164,7 +164,6 @@ def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int, delays: in
     layers = {layer.key: layer.weight_bytes for stage in stages for layer in stage.layers}
     numbers = {key: number for number, key in enumerate(layers)}
     held = [[numbers[layer.key] for layer in stage.layers] for stage in stages]
-    users = [[number for number, own in enumerate(held) if layer in own] for layer in range(len(layers))]
     models = list(dict.fromkeys(stage.model for stage in stages))
     holds = np.zeros((len(stages), len(layers)), dtype=np.bool_)
     for own, row in zip(held, holds, strict=True):
@@ -184,8 +183,8 @@ def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int, delays: in
         most_s=gpu.most_s(),
         layer_begin=_begins(held),
         layer=_ints(chain.from_iterable(held)),
-        user_begin=_begins(users),
-        user=_ints(chain.from_iterable(users)),
+        user_begin=np.cumsum([0, *holds.sum(axis=0)], dtype=np.int64),
+        user=np.ascontiguousarray(np.nonzero(holds.T)[1]),  # machine code is made for such
         layer_bytes=_ints(layers.values()),
         holds=holds,
         workspace_bytes=_ints(stage.workspace_bytes for stage in stages),
