@@ -3,7 +3,7 @@
 What was measured in each session stays in the joined file under `measured.sessions`, so that more can join later.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import sqrt
@@ -24,11 +24,14 @@ from calibrate.sessions.spread import SessionLevels, SessionTimes, Spread, sprea
 from calibrate.sweep.assemble import BROKEN, broken, read, write_file
 from simulator.errors import InputError
 from simulator.grouping import grouped
+from simulator.world.profile import Evidence, weakest
 
 APART_REMEDY = "find what else ran there, and measure again on a quiet device"
 AGREE = 1.25
 """Most that figures may differ by where a GPU, a driver or a host does. GPUs of one kind in one computing centre
 differ by up to 22 % (Sinha et al., SC 2022); beyond that something else differs."""
+EVIDENCE = ("latency_evidence", "memory_evidence", "load_evidence")
+"""Keys of a profile. What was measured elsewhere stays so, with whatever it is joined."""
 TYPICAL: Mapping[str, Callable[[Sequence[float]], float]] = {"wall_s": fmean}
 """What is made of a series of samples, by its name; of all others the median."""
 
@@ -129,7 +132,7 @@ def _of_kind(by_file: Mapping[str, Sequence[Session]], folder: Path) -> OfKind:
     made = [_made(sessions, probes, folder / name) for name, sessions in sorted(by_file.items())]
     files: dict[Path, Mapping[str, Any]] = {joined.path: raw for joined, raw, _ in made}
     newest = max((provenance for *_, provenance in made), key=lambda p: str(p["date"]))
-    device = device_json(newest, probes, list(files.values()))
+    device = device_json(newest, probes, list(files.values())) | _of_devices(chain.from_iterable(by_file.values()))
     return OfKind([joined for joined, *_ in made], {**files, folder / DEVICE_FILE: device})
 
 
@@ -175,6 +178,13 @@ def _probes(sessions: Sequence[Session]) -> dict[str, PointOutcome]:
     return {name: _pooled_values(outcomes, median) for name, outcomes in found.items()}
 
 
+def _of_devices(sessions: Iterable[Session]) -> dict[str, str]:
+    """How the probes are known, where a device beside the profiles says so: as the weakest."""
+    devices = (read(path) or {} for path in {session.path.with_name(DEVICE_FILE) for session in sessions})
+    said = [Evidence(raw["evidence"]) for raw in devices if "evidence" in raw]
+    return {"evidence": weakest(*said).value} if said else {}
+
+
 # Joining
 
 
@@ -207,6 +217,9 @@ def _made(
         for session, level in zip(sessions, spread.levels, strict=True)
     ]
     raw |= named
+    for key in EVIDENCE:
+        elsewhere = [Evidence.ELSEWHERE for session in sessions if session.raw.get(key) == Evidence.ELSEWHERE]
+        raw[key] = weakest(Evidence(raw[key]), *elsewhere).value
     raw["session_cv"] = round(spread.session_cv, 5)
     if spread.session_cv > AGREE - 1:
         raw["doubts"] = [*raw["doubts"], f"Sessions lie {spread.session_cv:.0%} apart; {APART_REMEDY}."]

@@ -55,6 +55,17 @@ def test_what_sessions_measured_is_kept_so_that_more_can_join(tmp_path):
     assert one in [kept["points"] for kept in at_once["measured"]["sessions"]]
 
 
+def test_what_was_measured_elsewhere_stays_so(tmp_path):
+    first, second = sessions(tmp_path, 1.0, 1.1)
+    for name, key in (("net.json", "memory_evidence"), ("device.json", "evidence")):
+        raw = json.loads((file := first / "T4" / name).read_text())
+        file.write_text(json.dumps({**raw, key: "measured-elsewhere"}))
+    join([first, second], tmp_path / "out")
+    profile, device = (json.loads((tmp_path / "out" / "T4" / name).read_text()) for name in ("net.json", "device.json"))
+    assert (profile["memory_evidence"], device["evidence"]) == ("measured-elsewhere", "measured-elsewhere")
+    assert profile["latency_evidence"] == "fitted"
+
+
 def test_of_memory_the_most_that_was_seen_counts(tmp_path):
     first = session(tmp_path / "1", 1.0, 1)
     header = Header(provenance=PROVENANCE | {"date": "2026-07-30T12:00:00+00:00"}, seed=1)
