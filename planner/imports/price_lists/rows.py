@@ -21,6 +21,8 @@ MEMORY_APART = 0.12
 """Lists state what a data sheet has, or what is left of it for programs: 15 of a T4's 16 GB."""
 DEAREST_USD = 1e6
 """An hour of no machine costs more."""
+THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+\.\d+")
+"""A number whose commas part thousands, and nothing else, for a point follows."""
 Key = tuple[str, str, str, str]
 """Provider, region, instance and kind of price."""
 
@@ -97,14 +99,16 @@ class ListFile(TextFile):
         """A price by the hour; None where there is none. InputError where it can be none."""
         if value in (None, "", "null"):
             return None
+        written = str(value).strip().removeprefix("$").strip()
         try:
-            price = float(str(value))
+            price = float(written.replace(",", "") if THOUSANDS.fullmatch(written) else written)
         except ValueError:
             price = -1.0
         if price == 0:  # lists have it for what is not sold so
             return None
         if not 0 < price < DEAREST_USD:
-            raise self.refuse(f"a price must be a number above 0, got {quoted(str(value))}", "Mend the file", line)
+            wrong = f"a price must be a number above 0, got {quoted(str(value))}"
+            raise self.refuse(wrong, "Write e.g. `1.05` or `$1.05`", line)
         return price
 
     def day(self, written: str, remedy: str, line: int = 0) -> str:

@@ -248,7 +248,7 @@ def test_gpus_priced_apart_from_their_machines_are_no_prices(tmp_path: Path) -> 
 def test_gpuhunt_with_what_its_second_version_adds(tmp_path: Path) -> None:
     """As its storage writes items at 35841515; prices of Verda as SkyPilot's catalog has them."""
     rows = (
-        "1L40S.20V,FIN-01,0.91,20,60.0,1,L40S,48.0,False,,nvidia,,x86",
+        "1L40S.20V,FIN-01,$0.91,20,60.0,1,L40S,48.0,False,,nvidia,,x86",
         "1L40S.20V,FIN-01,0.26,20,60.0,1,L40S,48.0,True,,nvidia,,x86",
         "8A100.176V,FIN-01,8.92,176,960.0,8,A100,80.0,False,,nvidia,,x86",
         "CPU.4V.16G,FIN-01,0.05,4,16.0,0,,,False,,,,x86",
