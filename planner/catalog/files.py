@@ -54,10 +54,12 @@ IsoDate = Annotated[str, BeforeValidator(_iso)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Count = Annotated[int, Field(ge=1, le=64)]
 Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-Gigabytes = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-GigabytesPerSecond = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-Tflops = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-Watts = Annotated[float, Field(gt=0, le=1e4, allow_inf_nan=False)]
+# Ends a factor of ten or so beyond all that is made, from one core to a superchip: another unit is seen.
+Gigabytes = Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)]
+GigabytesPerSecond = Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)]
+Tflops = Annotated[float, Field(ge=0.01, le=1e5, allow_inf_nan=False)]
+VectorTflops = Annotated[float, Field(ge=0.01, le=2e3, allow_inf_nan=False)]
+Watts = Annotated[float, Field(ge=0.1, le=1e4, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +71,13 @@ class GpuEntry:
     """Where other kinds have the same one."""
     memory_gb: Gigabytes
     memory_bandwidth_gb_per_s: GigabytesPerSecond
-    fp32_tflops: Tflops
+    fp32_tflops: VectorTflops
     tensor_fp16_tflops: Tflops | None = None
     """With sums in fp32, as PyTorch has them."""
     tensor_tf32_tflops: Tflops | None = None
     tensor_int8_tops: Tflops | None = None
     tensor_fp8_tflops: Tflops | None = None
-    l2_mb: Annotated[float, Field(gt=0, le=1e4)] | None = None
+    l2_mb: Annotated[float, Field(ge=0.01, le=1e4)] | None = None
     sm_count: Annotated[int, Field(ge=1, le=10_000)] | None = None
     decoders: Annotated[int, Field(ge=0, le=64)] | None = None
     """NVDEC engines."""
