@@ -21,6 +21,15 @@ WAYS_OUT = {
     Fault.LARGE: "Move recorded arrivals to a CSV file and name it under `trace`.",
     Fault.ENCODING: "Save the file as UTF-8.",
 }
+SYNTAX = (
+    ("flow mapping", " Close the `{{` of line {line}, and part its keys by commas."),
+    ("flow sequence", " Close the `[` of line {line}, and part its items by commas."),
+    ("quoted scalar", " Close the quotation mark of line {line}."),
+    ("block ", " Indent keys of one mapping, and items of one list, alike from line {line} on."),
+    ("mapping values are not allowed", " Put a text that holds `: ` in quotation marks."),
+    ("cannot start any token", " Put a text that begins so in quotation marks."),
+)
+"""What to do about an error of syntax, by words of the parser's."""
 MAX_DEPTH = 50
 MAX_NODES = 300_000
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -149,6 +158,7 @@ class YamlReader:
     """Builds nodes from the parser's events, one at a time, so that a bomb is seen before it goes off."""
 
     def __init__(self, text: str) -> None:
+        self.text = text
         self.events = yaml.parse(text, Loader=Loader)
         self.anchors: dict[str, Node | None] = {}
         self.problems: list[Problem] = []
@@ -161,9 +171,21 @@ class YamlReader:
             mark = error.problem_mark or error.context_mark
             what = ", ".join(part for part in (error.context, error.problem) if part)
             line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-            raise YamlError(Problem(line, column, f"is not YAML: {what}.")) from None
+            raise YamlError(Problem(line, column, f"is not YAML: {what}.{self.remedy(error)}")) from None
         except (yaml.YAMLError, UnicodeError) as error:
-            raise YamlError(Problem(0, 0, f"is not YAML: {' '.join(str(error).split())}.")) from None
+            remedy = " Save the file as UTF-8." if "\0" in self.text else " Leave that character out."
+            raise YamlError(Problem(0, 0, f"is not YAML: {' '.join(str(error).split())}.{remedy}")) from None
+
+    def remedy(self, error: yaml.MarkedYAMLError) -> str:
+        """What to write instead, where the kind of error says so; with the line in which the trouble began."""
+        mark, begun = error.problem_mark or error.context_mark, error.context_mark
+        lines = self.text.split("\n")
+        line = lines[mark.line] if mark and mark.line < len(lines) else ""
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            return " Indent with blanks, not tabs."
+        found = f"{error.context} {error.problem}"
+        remedy = next((way for words, way in SYNTAX if words in found), "")
+        return remedy.format(line=begun.line + 1 if begun else 0)
 
     def document(self) -> Node:
         """The only document of the text."""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from calibrate.io.files import printable, quoted
-from planner.units.reading import did_you_mean, rounded
+from planner.units.reading import did_you_mean, perhaps_of, rounded
 from simulator.near import known_ones
 
 Steps = tuple[str | int, ...]
@@ -57,6 +57,57 @@ WANTED = {
     "dataclass_type": "a mapping of keys to values",
 }
 """By pydantic's kind of error: what the value must be."""
+
+
+OTHER_KEYS: Mapping[str, Sequence[str]] = {
+    "budget": ("max_cost",),
+    "max_price": ("max_cost",),
+    "max_budget": ("max_cost",),
+    "batch_size": ("global_batch",),
+    "batch": ("global_batch",),
+    "micro_batch_size": ("micro_batch",),
+    "gradient_accumulation": ("accumulation",),
+    "gradient_accumulation_steps": ("accumulation",),
+    "gradient_checkpointing": ("recompute",),
+    "activation_checkpointing": ("recompute",),
+    "fps": ("rate",),
+    "frame_rate": ("rate",),
+    "framerate": ("rate",),
+    "rps": ("rate", "poisson"),
+    "qps": ("rate", "poisson"),
+    "cameras": ("count",),
+    "replicas": ("count",),
+    "num_workers": ("workers",),
+    "dtype": ("precision",),
+    "framework": ("runtime",),
+    "backend": ("runtime",),
+    "engine": ("runtime",),
+    "deadline": ("latency",),
+    "p99": ("latency", "attainment"),
+    "p95": ("latency", "attainment"),
+    "percentile": ("attainment",),
+    "availability": ("attainment",),
+    "cloud": ("providers",),
+    "clouds": ("providers",),
+    "gpu_types": ("gpus",),
+    "gpu_kinds": ("gpus",),
+    "num_gpus": ("max_gpus", "counts"),
+    "gpu_count": ("max_gpus", "counts"),
+    "instance_types": ("instances",),
+    "duration": ("horizon",),
+    "mtbf": ("mean_time_between",),
+    "mttr": ("recovery",),
+    "seq_len": ("sequence",),
+    "sequence_length": ("sequence",),
+    "hidden_size": ("hidden",),
+    "d_model": ("hidden",),
+    "num_layers": ("layers",),
+    "num_heads": ("heads",),
+    "vocab_size": ("vocabulary",),
+    "images": ("samples",),
+    "dataset": ("data",),
+}
+"""Keys as people write them who know other tools, and what is meant where a mapping has it."""
 
 
 def dotted(path: Steps) -> str:
@@ -111,6 +162,8 @@ def _to_write(kind: str, written: object) -> str:
     """How YAML has a list of one, or a number with a letter for its zeros: `20B` is `20e9`."""
     if kind == "tuple_type" and isinstance(written, str | int):
         return f" Write `[{shown(written).strip('`')}]`."
+    if kind.startswith("int_") and isinstance(written, float) and written.is_integer():
+        return " Write a smaller one."
     number = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([kmbgt])", str(written).strip(), re.IGNORECASE)
     if number and WANTED.get(kind, "").endswith(" number"):
         return f" Write `{number[1]}e{ZEROS[number[2].lower()]}`."
@@ -124,8 +177,9 @@ def unknown_key(path: Steps, root: type) -> str:
         return f"unknown key. `{dotted(path[:-1])}` has no keys."
     if lacking := not_modelled(str(path[-1]), root):
         return f"unknown key. {lacking}"
-    listed = getattr(root, "KEYS_IN", KEYS_LISTED)
-    return f"unknown key.{did_you_mean(str(path[-1]), known)}{known_ones('', known, listed)}"
+    listed, written = getattr(root, "KEYS_IN", KEYS_LISTED), str(path[-1])
+    meant = [key for key in OTHER_KEYS.get(written.lower(), ()) if key in known]
+    return f"unknown key.{perhaps_of(meant) or did_you_mean(written, known)}{known_ones('', known, listed)}"
 
 
 def _none_of(words: Sequence[str], written: object) -> str:

@@ -47,7 +47,7 @@ TABLE = {
     "binary": (b"\x00\x01\x02", ["s.yaml: is not YAML: ", "control characters are not allowed"]),
     "200 MB": (None, ["s.yaml: holds more than 4 MB. Move recorded arrivals to a CSV file"]),
     "not closed": (changed("[azure]", "[azure"), ["s.yaml:12:1: is not YAML: ", "did not find expected ',' or ']'."]),
-    "a tab": (changed("  - name: resnet50", "\t- name: resnet50"), ["s.yaml:3:1: is not YAML: "]),
+    "a tab": (changed("  - name: resnet50", "\t- name: resnet50"), ["s.yaml:3:1: is not YAML: ", "Indent with blanks"]),
     "two documents": (GOOD + "---\na: 1\n", ["s.yaml:12:1: starts a second document. Keep one"]),
     "alias bomb": (BOMB, ["aliases make the document too large. Write the values out."]),
     "alias of itself": ("a: &a [*a]", ["s.yaml:1:8: alias `*a` contains itself."]),
@@ -66,6 +66,10 @@ TABLE = {
     "unknown key that speaks to the terminal": (
         GOOD + '"\\e[2J\\n": 1\n',
         ["s.yaml:12:1: \\x1b[2J\\n: unknown key. Known: name, models,"],
+    ),
+    "a key as other tools call it": (
+        changed("providers: [azure]", "budget: 4"),
+        ["s.yaml:11:3: buy.budget: unknown key. Did you mean `max_cost`? Known: "],
     ),
     "unknown key below": (
         changed("attainment", "atainment"),
