@@ -189,6 +189,9 @@ def commands() -> Any:
 
 def main() -> None:
     """Run the command line."""
+    if sys.stdout is None:
+        note("standard output: is closed. Send it to a file, or to /dev/null.")
+        sys.exit(ExitCode.INPUT)
     gc.set_threshold(CREATED_MAX)
     keep_standard_output()
     try:

@@ -143,8 +143,6 @@ def placed_by(plan: Path | None) -> Iterator[None]:
 
 def emit(text: str) -> None:
     """Write to standard output. Where its reader has left, the rest is not needed."""
-    if sys.stdout is None:  # it was closed
-        return
     encoding = sys.stdout.encoding or "utf-8"
     known = harmless(text).replace("±", "±" if can_encode("±", encoding) else "+-")
     try:

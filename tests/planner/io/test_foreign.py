@@ -523,12 +523,13 @@ def test_names_that_no_system_takes(here: Path) -> None:
         assert "File name too long" in refused(*words)
 
 
-def test_closed_outputs_are_no_error(here: Path) -> None:
+def test_an_answer_that_cannot_be_written_is_an_error(here: Path) -> None:
     write_answer(PLAN, Path("plan.json"))
-    for closed in (">&-", "2>&-", ">&- 2>&-"):
-        command = f"{sys.executable} -m planner explain plan.json {closed}"
+    closed = b"standard output: is closed. Send it to a file, or to /dev/null.\n"
+    for where, expected in ((">&-", (2, closed)), ("2>&-", (0, b"")), (">&- 2>&-", (2, b""))):
+        command = f"{sys.executable} -m planner explain plan.json {where}"
         done = subprocess.run(command, shell=True, capture_output=True, check=False)
-        assert (done.returncode, b"error" in done.stderr) == (0, False), done.stderr
+        assert (done.returncode, done.stderr) == expected
 
 
 def test_control_characters_are_shown_and_not_sent() -> None:
