@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from simulator.world.curves import Curve
-from simulator.world.hardware import GPU
+from simulator.world.hardware import GPU, with_article
 from simulator.world.profile import Evidence, Profile
 
 NOISE = 0.05
@@ -22,7 +22,7 @@ def beyond_peak(profile: Profile, gpu: GPU, flops_per_sample: float) -> list[str
     times, batch = max((flops_per_sample * x / y / peak, x) for x, y in points)
     if times <= 1:
         return []
-    excess = f"Batch {batch:g}: {float(f'{times:.2g}'):,g} times the arithmetic that a {gpu.name} reaches"
+    excess = f"Batch {batch:g}: {float(f'{times:.2g}'):,g} times the arithmetic that {with_article(gpu.name)} reaches"
     wrong = "its unit, precision or input is another: mend it"
     if times > LEFT_OUT_MAX:
         return [f"{excess} at {profile.precision}; {wrong}"]
@@ -44,9 +44,9 @@ def beyond_bandwidth(profile: Profile, gpu: GPU) -> list[str]:
     times = profile.weight_bytes / time_s / gpu.memory_bytes_per_s
     if times <= CACHED_MAX:
         return []
-    excess = f"Batch {batch:g}: its weights would be read {float(f'{times:.2g}'):,g} times as fast as the memory of a"
+    excess = f"Batch {batch:g}: its weights would be read {float(f'{times:.2g}'):,g} times as fast as the memory of"
     ways = "a batch that reads few of them, such as embeddings, may do that"
-    return [f"{excess} {gpu.name} can; {ways}, else its unit or its weights are others: mend it"]
+    return [f"{excess} {with_article(gpu.name)} can; {ways}, else its unit or its weights are others: mend it"]
 
 
 def check(profile: Profile, gpu: GPU) -> list[str]:
@@ -89,16 +89,16 @@ def _rates(profile: Profile, gpu: GPU) -> list[str]:
     """Rates above what the GPU can reach: arithmetic by batch, and the host link."""
     peak = gpu.peak_flops(profile.precision) * (1 + 1e-9)
     too_fast = [
-        f"latency_s.{x:g}: {profile.flops_per_sample * x / y / 1e12:.1f} TFLOP/s is above the {peak / 1e12:.1f} a"
-        f" {gpu.name} can reach at {profile.precision}. Time it with the device synchronised, or name the precision it"
-        " ran at"
+        f"latency_s.{x:g}: {profile.flops_per_sample * x / y / 1e12:.1f} TFLOP/s is above the {peak / 1e12:.1f}"
+        f" {with_article(gpu.name)} can reach at {profile.precision}. Time it with the device synchronised, or name the"
+        " precision it ran at"
         for x, y in zip(profile.latency.x, profile.latency.y, strict=True)
         if profile.flops_per_sample and profile.flops_per_sample * x / y > peak
     ]
     links = {"load.bytes_per_s": profile.load.bytes_per_s, "pageable_bytes_per_s": profile.pageable_bytes_per_s}
     return too_fast + [
-        f"{key}: {rate / 1e9:.1f} GB/s is above the {gpu.pcie_bytes_per_s / 1e9:g} GB/s of a {gpu.name}'s host link."
-        " Time the copy until it has arrived"
+        f"{key}: {rate / 1e9:.1f} GB/s is above the {gpu.pcie_bytes_per_s / 1e9:g} GB/s of {with_article(gpu.name)}'s"
+        " host link. Time the copy until it has arrived"
         for key, rate in links.items()
         if rate and rate > gpu.pcie_bytes_per_s * (1 + 1e-9)
     ]
@@ -132,12 +132,12 @@ def _sizes(profile: Profile, gpu: GPU) -> list[str]:
     ran = profile.latency_evidence.rank <= Evidence.FITTED.rank
     needed = profile.weight_bytes if ran else max(layer.weight_bytes for layer in profile.layers)
     if (context_bytes := profile.context_bytes or 0) > gpu.memory_bytes:
-        has = f"{context_bytes / 1e9:.3g} GB, a {gpu.name} has {gpu.memory_bytes / 1e9:g} GB"
+        has = f"{context_bytes / 1e9:.3g} GB, {with_article(gpu.name)} has {gpu.memory_bytes / 1e9:g} GB"
         return [f"context_bytes: {has}. Write what a process held there"]
     if needed <= gpu.memory_bytes:
         return []
     what = "its weights are" if ran or len(profile.layers) == 1 else "its largest layer is"
     return [
-        f"weight_bytes: {what} {needed / 1e9:.3g} GB, a {gpu.name} has {gpu.memory_bytes / 1e9:g} GB."
+        f"weight_bytes: {what} {needed / 1e9:.3g} GB, {with_article(gpu.name)} has {gpu.memory_bytes / 1e9:g} GB."
         " Name a GPU that can hold them, or list its layers with evidence weaker than fitted"
     ]

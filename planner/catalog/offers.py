@@ -17,7 +17,7 @@ from planner.model.statement import Code, Statement
 from planner.units.errors import Steps, dotted
 from planner.units.reading import perhaps
 from simulator.near import known_ones, near_names
-from simulator.world.hardware import GPU, device_option
+from simulator.world.hardware import GPU, device_option, with_article
 
 OWN = "own"
 """Provider of machines that are not rented."""
@@ -321,7 +321,7 @@ def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
         if gpu and machine.memory is not None and not 0 < machine.memory <= gpu.memory_bytes:
             most = f"{gpu.memory_bytes / 1e9:g} GB"
             got = f"{machine.memory / 1e9:g} GB"
-            rule = f"must be above 0 and at most the {most} of a {gpu.name}, got {got}"
+            rule = f"must be above 0 and at most the {most} of {with_article(gpu.name)}, got {got}"
             yield ("buy", "own", i, "memory"), f"{rule}. Write {most} or less."
         if (first := names.index(machine.name)) < i:
             taken = f"`{machine.name}` is taken by buy.own[{first}]. Write another, or `count` there."

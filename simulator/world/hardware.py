@@ -1,9 +1,24 @@
 """Hardware: what a kind of GPU can do, and the machine it sits in. Data only."""
 
+import re
 from dataclasses import dataclass
 
 CONTEXT_BYTES = 800_000_000
 """What one framework process holds besides weights and workspace, where nobody measured it: GEMEL (NSDI'23)."""
+
+
+SPELLED = re.compile(r"[A-Za-z]{1,4}(?=\d)|[A-Z]{1,4}(?![A-Za-z])")
+"""What a name begins with that is read letter by letter, as in `L4` and `RTX-4090`; `Jetson` is read as a word."""
+
+
+def with_article(name: str) -> str:
+    """The name of a GPU or an instance after its article.
+
+    >>> [with_article(name) for name in ("T4", "A10G", "L4", "V100", "RTX-4090", "Jetson-Nano", "g5.xlarge", "8xT4")]
+    ['a T4', 'an A10G', 'an L4', 'a V100', 'an RTX-4090', 'a Jetson-Nano', 'a g5.xlarge', 'an 8xT4']
+    """
+    as_vowels = "AEFHILMNORSX8" if SPELLED.match(name) else "AEIOU8"
+    return f"{'an' if name[:1].upper() in as_vowels else 'a'} {name}"
 
 
 def device_option(kind: str) -> str:

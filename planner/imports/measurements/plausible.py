@@ -10,7 +10,7 @@ from planner.prediction.learnt import learnt
 from planner.prediction.rules.roofline import PrecisionError
 from planner.units.writing import seconds
 from simulator.errors import InputError
-from simulator.world.hardware import GPU
+from simulator.world.hardware import GPU, with_article
 
 FAR = 30.0
 """Times off by more are rather of another unit than of another host: of 2,028 figures that taught nothing
@@ -48,7 +48,7 @@ def _demand_possible(case: PredictedCase, gpu: GPU, times_s: Mapping[int, float]
     if reached[batch] <= LEFT_OUT_MAX:
         return
     peak = peak_flops(gpu, case.precision) / 1e12
-    rate = f"{reached[batch] * peak:,.0f} TFLOP/s, and a {gpu.name} reaches {peak:,.0f} at {case.precision}"
+    rate = f"{reached[batch] * peak:,.0f} TFLOP/s, and {with_article(gpu.name)} reaches {peak:,.0f} at {case.precision}"
     remedy = f"Were {seconds(times_s[batch] * UNIT)} meant? Else name the model, input and precision that ran"
     raise InputError(f"{place}: batch {batch} in {seconds(times_s[batch])} is {rate}. {remedy}.")
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from calibrate.layers.work import Facts, LayerWork
 from calibrate.library.lookup import DEVICE_FILE, SHIPPED, Probes, read_evidence, read_kind, read_probes
 from simulator.errors import InputError
-from simulator.world.hardware import GPU
+from simulator.world.hardware import GPU, with_article
 from simulator.world.precision import VALUE_BYTES, value_share
 from simulator.world.profile import Evidence
 
@@ -322,7 +322,9 @@ class _ProbedDevice(NamedTuple):
     @property
     def source(self) -> str:
         """The file, unless it is shipped."""
-        return f"shipped, of an {self.gpu}" if self.path.resolve().is_relative_to(SHIPPED) else str(self.path)
+        return (
+            f"shipped, of {with_article(self.gpu)}" if self.path.resolve().is_relative_to(SHIPPED) else str(self.path)
+        )
 
 
 @cache

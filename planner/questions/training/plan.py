@@ -49,6 +49,7 @@ from planner.questions.training.step import StepTimes, interruptions, run_time
 from planner.search.names import spelt
 from planner.units.errors import Wrong
 from planner.units.writing import counted
+from simulator.world.hardware import with_article
 from simulator.world.power import AT_FULL_PACE
 
 WINOGRAD = 2.25
@@ -153,7 +154,7 @@ def impossible_speeds(scenario: TrainingScenario, subject: Subject, catalog: Cat
         if reached <= peak_flops_per_s * (1.0 if speed.achieved else shortcut(subject)):
             continue
         rates = f"{reached / 1e12:,.4g} TFLOP/s on each of {counted(speed.gpu_count, 'GPU')}"
-        limit = f"a {speed.gpu} computes at most {peak_flops_per_s / 1e12:g} at {computed}"
+        limit = f"{with_article(speed.gpu)} computes at most {peak_flops_per_s / 1e12:g} at {computed}"
         yield ("speed", i, key), f"means {rates}; {limit}. {ACHIEVED if speed.achieved else MEASURED}"
 
 

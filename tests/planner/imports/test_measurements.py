@@ -259,7 +259,7 @@ def test_times_in_another_unit_are_refused_or_doubted(tmp_path: Path) -> None:
     """ResNet-50 takes 8.2 GFLOP a picture, and an L4 reaches 121 TFLOP/s at fp16 (NVIDIA's data sheet)."""
     said = refused(tmp_path, series(tmp_path, 0.0035, 0.02, 0.07), *RESNET, *SERIES)
     assert "batch 32 in 0.07 ms is 3,7" in said
-    assert "a L4 reaches 121 at fp16. Were 70.0 ms meant?" in said
+    assert "an L4 reaches 121 at fp16. Were 70.0 ms meant?" in said
     slow = imported(tmp_path / "slow", series(tmp_path, 3500, 20_000, 70_000), *RESNET, *SERIES)
     [doubt] = slow["doubts"]
     batch = int(doubt.split()[1])  # the one whose time is furthest from what is predicted
@@ -277,7 +277,7 @@ def test_a_speed_above_the_peak_is_doubted_where_operations_may_be_left_out(
     imported(tmp_path, series(tmp_path, ms / 8, ms, 4 * ms), *words)
     doubts = find_profiles([tmp_path / "made"], CATALOG.gpus).profiles["vgg16", "L4", "fp32"].doubts
     assert len(doubts) == (share is not None)
-    assert share is None or f"{share} times the arithmetic that a L4 reaches at fp32" in doubts[0]
+    assert share is None or f"{share} times the arithmetic that an L4 reaches at fp32" in doubts[0]
     assert "TFLOP/s" in refused(tmp_path, series(tmp_path, 0.2, 1.6, 6.4), *words)
 
 
