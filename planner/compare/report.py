@@ -9,7 +9,7 @@ from planner.compare.reprice import FleetChange, Repriced, relative
 from planner.model.plan import Interval
 from planner.show.document import Block, Changes, Document, Rows, Section, Table, Text
 from planner.show.forms import written
-from planner.units.writing import Format, Screen, counted, decimals, dollars, names, percent, share
+from planner.units.writing import Format, Screen, counted, decimals, dollars, names, percent, rate_decimals, share
 from planner.words.statements import note, warning_line
 from simulator.grouping import grouped
 
@@ -86,7 +86,7 @@ def scale(unit: str, size: float) -> tuple[Callable[[float], str], str]:
     if unit in WRITTEN:
         return WRITTEN[unit]
     if unit == "/s":
-        return fixed(decimals(size)), "/s"
+        return fixed(rate_decimals(size)), "/s"
     if unit != "s":
         return "{:.6g}".format, f" {unit}" if unit else ""
     factor, name = (1.0, " s") if abs(size) >= 1 else (1e3, " ms")
@@ -330,8 +330,7 @@ def reprice_notes(repriced: Repriced) -> Iterator[str]:
     if repriced.unpriced:
         yield f"Left out, for want of a price in {repriced.prices}: {names(repriced.unpriced)}."
     for warning in repriced.warnings:
-        line = warning_line(warning)
-        yield f"{line[0].upper()}{line[1:]}."
+        yield f"{warning_line(warning)}."
     yield from (f"Source: {source}." for source in repriced.sources)
     lost = repriced.never_replayed
     never = f" {lost} candidates were rejected for their old price and never replayed." if lost else ""

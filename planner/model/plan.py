@@ -581,6 +581,8 @@ class KindLeftOut:
     why: Statement
     usd_per_hour_at_least: float | None = None
     """Price that no fleet of it alone can beat; None where it cannot carry the work, or nobody sells it so."""
+    gpus_at_least: int | None = None
+    """GPUs that no fleet of it alone can do with fewer of, limits on buying aside; None where that was not asked."""
     gpus_tried: tuple[int, ...] = ()
     """GPUs of each fleet of it that was tried and missed an SLO."""
 

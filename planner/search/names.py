@@ -26,7 +26,7 @@ from planner.units.errors import Steps
 from planner.units.reading import perhaps, perhaps_of
 from simulator.near import known_ones
 
-OR_MEASURED = "Or measure it: `planner calibrate`, then `--profiles DIR`."
+OR_MEASURED = "Or measure it: `planner calibrate --models MODEL`, then `--profiles DIR`."
 USUAL_RUNTIMES = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 
 

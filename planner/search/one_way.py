@@ -189,6 +189,9 @@ def _answered(
 ) -> Plan:
     """The plan with what was found, and all that is said of the fleet that is shown."""
     shown, feasible = found.shown, found.best is not None
+    by_gpu = of_each_kind(found.alone, catalog)
+    if not found.interrupted:
+        plan = replace(plan, by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu))
     interruptions = (interruption(search, found),) if found.interrupted else ()
     if shown is None:
         nothing = replace(NOTHING_TRIED, lower_bound_usd_per_hour=lower_bound_usd_per_hour(questions))
@@ -199,14 +202,13 @@ def _answered(
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
     alternatives = tuple(recommend(trial, bound) for trial in found.others)
-    by_gpu, today = of_each_kind(found.alone, catalog), date.fromisoformat(plan.created_at[:10])
+    today = date.fromisoformat(plan.created_at[:10])
     return replace(
         plan,
         recommendation=answer,
         alternatives=alternatives,
         pareto=pareto([answer, *alternatives]) if feasible else (),
         by_gpu=by_gpu,
-        by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu) if found.complete else (),
         predictions=predictions(shown, predictor) if predictor else (),
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),

@@ -351,16 +351,19 @@ class FleetSearch:
     def _tell(self, doing: str, name: str) -> Tell:
         return counting(self.progress, f"{doing} {name}")
 
-    def out_of_fleets(self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float) -> None:
-        """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""
+    def out_of_fleets(
+        self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float, design: float
+    ) -> None:
+        """Say which limit on what may be bought keeps the next fleet out that carries so much; try what the limits
+        leave of it."""
         any_count = replace(program, max_gpus=GPUS_MAX)
-        more_gpus = self.propose(any_count, Objective.GPUS, excluded, most_usd_per_hour)
-        more_money = self.propose(program, Objective.COST, excluded)
+        more_gpus = self.propose(any_count, Objective.GPUS, excluded, most_usd_per_hour, design)
+        more_money = self.propose(program, Objective.COST, excluded, design=design)
         more_machines = replace(program.unlimited(), max_gpus=program.max_gpus)
-        of_a_kind = self.propose(more_machines, Objective.COST, excluded, most_usd_per_hour)
+        of_a_kind = self.propose(more_machines, Objective.COST, excluded, most_usd_per_hour, design)
         for fleet in (more_gpus, more_money, of_a_kind):
             self._name_limits(program, fleet, most_usd_per_hour)
-        next_one = self.propose(program.unlimited(), Objective.COST, excluded)
+        next_one = self.propose(program.unlimited(), Objective.COST, excluded, design=design)
         if not any((more_gpus, more_money, of_a_kind)):
             self._name_limits(program, next_one, most_usd_per_hour)
         left = program.within_limits(next_one) if next_one and not excluded else ()
@@ -455,30 +458,42 @@ class FleetSearch:
 
     def _pass_over(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float) -> None:
         gpu = program.offers[0].gpu.name
+        self.passed_over[gpu] = self._left_out(gpu, why, bound_usd_per_hour)
+
+    def _left_out(self, gpu: str, why: Statement, bound_usd_per_hour: float | None) -> KindLeftOut:
+        """A kind of GPU without a fleet, and the sizes of its fleets that missed."""
         fleets = [key for key in {**self.tried, **self.glanced} if {offer.gpu.name for offer in key[0]} == {gpu}]
-        self.passed_over[gpu] = KindLeftOut(
+        tried = tuple(sorted({gpu_count(*key) for key in fleets}))
+        return KindLeftOut(
             gpu=gpu,
             why=why,
             usd_per_hour_at_least=bound_usd_per_hour,
-            gpus_tried=tuple(sorted({gpu_count(*key) for key in fleets})),
+            gpus_at_least=self._least_gpus(gpu) if why.code in (Code.KIND_LIMITED, Code.NO_FLEET_OF_KIND) else None,
+            gpus_tried=tried,
         )
+
+    def _least_gpus(self, gpu: str) -> int | None:
+        """GPUs of one kind that no fleet of it can do with fewer of, were there no limits on buying."""
+        of_kind = [offer for offer in self.question.offers if offer.gpu.name == gpu]
+        return self.question.program(of_kind).unlimited().least_gpus() if of_kind else None
 
     def left_out(self, kinds: Iterable[str], shown: Sequence[OfOneKind]) -> tuple[KindLeftOut, ...]:
         """Those of some kinds of GPU that are not shown, and why."""
         known = {one.gpu for one in shown}
         whys = {kind_of(no): no.why for no in reversed(self.rejections)}
         others = [gpu for gpu in kinds if gpu not in known]
-        return tuple(self.passed_over.get(gpu) or self._untried(gpu, whys.get(gpu)) for gpu in others)
+        return tuple(self.passed_over.get(gpu) or self._not_passed_over(gpu, whys.get(gpu)) for gpu in others)
 
-    def _untried(self, gpu: str, why: Statement | None) -> KindLeftOut:
-        """A kind of GPU that cannot run the models, or of which too few machines may be bought for any fleet."""
+    def _not_passed_over(self, gpu: str, why: Statement | None) -> KindLeftOut:
+        """A kind of GPU that cannot run the models, of which too few machines may be bought for any fleet, or any kind
+        where no fleet of any does."""
         offered = [offer for offer in self.question.offers if offer.gpu.name == gpu]
         if why or not offered:
             return KindLeftOut(gpu=gpu, why=why or NO_FLEET_OF_KIND)
         program = self.question.program(offered)
         bound = program.unlimited().lower_bound_usd_per_hour()
         limit = self._limit_on(program, inf if bound is None else bound)
-        return KindLeftOut(gpu=gpu, why=limit or NO_FLEET_OF_KIND, usd_per_hour_at_least=bound)
+        return self._left_out(gpu, limit or NO_FLEET_OF_KIND, bound)
 
     def _limit_on(self, program: FleetProgram, bound_usd_per_hour: float) -> Statement | None:
         """The limit on buying that keeps a fleet of one kind of GPU out; None where larger ones could be tried."""
@@ -692,7 +707,7 @@ class Descent:
         if fleet is None:
             self.over = True
             if self.says_limits:
-                self.search.out_of_fleets(self.program, self.excluded, self.most_usd_per_hour)
+                self.search.out_of_fleets(self.program, self.excluded, self.most_usd_per_hour, design)
             return None
         trial = self.search.try_fleet(self.program.offers, fleet, self.effort)
         if trial is None:

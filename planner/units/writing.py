@@ -239,6 +239,13 @@ def decimals(value: float) -> int:
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
 
 
+def rate_decimals(value_rps: float) -> int:
+    """The same of rates, of which small ones keep two digits that are no zeros."""
+    if 0 < abs(value_rps) < 0.1:
+        return 1 - math.floor(math.log10(abs(value_rps)))
+    return decimals(value_rps)
+
+
 def seconds(value_s: float, half_width_s: float | None = None, *, unit: bool = True) -> str:
     """`81.2 ms`, `81.2 ± 0.4 ms`, `1.20 s`, `100 ms`; `-` where there is no figure."""
     if not math.isfinite(value_s):
@@ -281,8 +288,8 @@ def gigabytes(size_bytes: float) -> str:
 
 
 def per_second(value_rps: float) -> str:
-    """`120/s`, `7.50/s`."""
-    return f"{value_rps:,.{decimals(value_rps)}f}/s" if math.isfinite(value_rps) else "-"
+    """`120/s`, `7.50/s`, `0.0010/s`."""
+    return f"{value_rps:,.{rate_decimals(value_rps)}f}/s" if math.isfinite(value_rps) else "-"
 
 
 def names(items: Sequence[str], most: int = 4) -> str:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 from math import ceil, floor
 from pathlib import Path
 
+from planner.model.candidate import Candidate
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.statement import Code, Statement
 from planner.units.reading import written_duration
 from planner.units.writing import dollars, exact, gigabytes, names, share, span_usd
 from planner.words.candidates import gpus_name, subject_name
 from simulator.grouping import grouped
+from simulator.world.hardware import with_article
 
 UNITS: dict[str, Callable[[float], str]] = {
     "n": lambda value: f"{value:,.0f}",
@@ -41,6 +43,15 @@ class Amount(float):
 
     def __format__(self, unit: str) -> str:
         return UNITS[unit](float(self))
+
+
+class Subject(str):
+    """A name that a template may ask for after its article: `{0:article}`."""
+
+    __slots__ = ()
+
+    def __format__(self, form: str) -> str:
+        return with_article(self) if form == "article" else str(self)
 
 
 Template = str | Callable[[Statement], str]
@@ -286,7 +297,13 @@ def filled(template: Template, statement: Statement) -> str:
         "last": subjects[-1] if subjects else "",
         "text": statement.text,
     }
-    return template.format(*subjects, **words, **figures)
+    return template.format(*map(Subject, subjects), **words, **figures)
+
+
+def begun(template: Template, statement: Statement) -> str:
+    """The same as a sentence begins; a name that it begins with stays as it is written."""
+    text = filled(template, statement)
+    return text if isinstance(template, str) and template.startswith("{") else f"{text[:1].upper()}{text[1:]}"
 
 
 def reason(why: Statement) -> str:
@@ -315,21 +332,27 @@ def rejection_remedy(no: Rejection) -> str:
     return remedies(no.remedies, no.but)
 
 
+def way_on(no: Rejection) -> str:
+    """`Remedy: a GPU with 9.10 GB at least`; of a fleet `May help: ...`: whether that suffices, the next plan shows."""
+    label = "May help" if isinstance(no.subject, Candidate) else "Remedy"
+    return f"{label}: {rejection_remedy(no)}"
+
+
 def rejection_line(no: Rejection) -> str:
     """All of it in one line, for an error."""
-    return f"{subject_name(no.subject)}: {rejection_reason(no)}. Remedy: {rejection_remedy(no)}."
+    return f"{subject_name(no.subject)}: {rejection_reason(no)}. {way_on(no)}."
 
 
 def rejection_lines(rejected: Sequence[Rejection]) -> list[str]:
     """The same, with one line for all that are rejected alike."""
-    alike = grouped(((rejection_reason(no), rejection_remedy(no)), subject_name(no.subject)) for no in rejected)
-    return [f"{names(subjects)}: {reason}. Remedy: {remedy}." for (reason, remedy), subjects in alike.items()]
+    alike = grouped(((rejection_reason(no), way_on(no)), subject_name(no.subject)) for no in rejected)
+    return [f"{names(subjects)}: {reason}. {remedy}." for (reason, remedy), subjects in alike.items()]
 
 
 def warning(one: PlanWarning) -> tuple[str, str]:
     """What weakens an answer, and what to do about it."""
     what, remedy = WARNINGS[one.what.code]
-    return filled(what, one.what), remedies(one.remedies) if one.remedies else filled(remedy, one.what)
+    return begun(what, one.what), remedies(one.remedies) if one.remedies else filled(remedy, one.what)
 
 
 def warning_line(one: PlanWarning) -> str:
@@ -340,7 +363,8 @@ def warning_line(one: PlanWarning) -> str:
 
 def assumption(one: Statement) -> str:
     """What is assumed, without whom it is about."""
-    return filled(ASSUMPTIONS[one.code], one)
+    template = ASSUMPTIONS[one.code]
+    return filled(template, one) if one.code in GROUPED else begun(template, one)
 
 
 def assumption_line(one: Statement) -> str:

@@ -57,7 +57,8 @@ class Import:
         unknown = [one.name for one in self.found.models if ":" not in one.source and not self.is_known(one)]
         nameless = (
             f"It is not known what {names(unknown)} may be: before `planner plan` write it as `model:` (names: "
-            "docs/models.md), or measure it with `planner calibrate` and name the folder with --profiles."
+            "docs/models.md), or measure it with `planner calibrate --models MODEL` and name the folder with "
+            "--profiles."
         )
         not_here = (why_not(model.source) for model in self.found.models)
         return [*([nameless] if unknown else []), *filter(None, not_here)]

@@ -25,7 +25,7 @@ from planner.show.charts.kit.blocks import (
     stairs,
     upright,
 )
-from planner.show.text.plan import latency_left, tilde
+from planner.show.text.plan import latency_left, or_more, tilde
 from planner.show.text.reasons import outlooks_title
 from planner.units.writing import counted, dollars, gigabytes, ranges, seconds, share, span_usd
 from planner.words.candidates import candidate_name
@@ -216,7 +216,8 @@ def kind_bar(one: OfOneKind, now: float) -> Bar:
     """One kind of GPU."""
     lowest = min(one.usd_per_hour_by_price.values(), default=one.cost_usd_per_hour)
     bars = [Box(0, one.cost_usd_per_hour, *WIDE, "band"), Box(0, lowest, *THIN, "fill")]
-    text = f"{tilde(one)}{dollars(one.cost_usd_per_hour)}/h for {one.gpu_count}"
+    more = or_more(one)
+    text = f"{tilde(one)}{dollars(one.cost_usd_per_hour)}{more}/h for {one.gpu_count}{more}"
     return Bar(one.gpu, [*bars, upright(now)], text)
 
 

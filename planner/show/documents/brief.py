@@ -8,8 +8,15 @@ from planner.model.choices import PriceKind
 from planner.model.plan import ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code, Statement
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
-from planner.show.documents.plan import NO_GPU_NEEDED, PRICE_TITLES, kind_columns, kind_notes, without_gpu
-from planner.show.documents.replay import ways_of_running
+from planner.show.documents.plan import (
+    NO_GPU_NEEDED,
+    PRICE_TITLES,
+    kind_columns,
+    kind_notes,
+    missing_kinds,
+    without_gpu,
+)
+from planner.show.documents.replay import drawn, ways_of_running
 from planner.show.documents.uncertain import doubts
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
@@ -21,12 +28,13 @@ from planner.words.statements import assumption, warning
 from simulator.grouping import grouped
 
 REFUSALS_SHOWN = 3
-RESOURCES_SHOWN = 2
+RESOURCES_SHOWN, HALF = 2, 0.5
 WAYS_SHOWN = 4
 TILDE = "~: predicted, nobody measured it there; p99: mean over speeds."
 MORE = "More with -v."
 NOTED_LOSS = 0.01
 """Share of requests given up from which fewer than 99 % are answered: of all there is no 99th percentile."""
+SLO_WORDS = {True: "met", False: "MISSED", None: "undecided"}
 RESERVED = {PRICE_TITLES[PriceKind.RESERVED_1Y], PRICE_TITLES[PriceKind.RESERVED_3Y]}
 
 
@@ -45,7 +53,7 @@ def document(plan: Plan) -> Document:
         lead=lead(plan) if best.models else [Text(savings(plan))],
         sections=[
             Section("", models(best, plan.assumptions)),
-            Section(FULLEST, [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
+            Section(FULLEST, [Items(fullest(best))]),
             Section("Swap, merge or buy", [Items(merging_reasons(plan), shown=WAYS_SHOWN, rest=MORE)]),
             Section("Each kind of GPU alone", kinds(plan)),
             Section(
@@ -56,6 +64,12 @@ def document(plan: Plan) -> Document:
             Section("Next", [Items(next_steps(plan))]),
         ],
     )
+
+
+def fullest(best: Recommendation) -> list[str]:
+    """The resources that bind first, and all others that are half full."""
+    half_full = sum(one.used > HALF for one in best.resources)
+    return resource_lines(best)[: max(RESOURCES_SHOWN, half_full)]
 
 
 def lead(plan: Plan) -> list[Block]:
@@ -118,6 +132,8 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
         rows.figures("on time / SLO", on_time),
         rows.shown("asked", "offered_rps", per_second),
     ]
+    if any(m.slo_met is not True for m in best.models):
+        columns.append(rows.words("SLO", lambda m: SLO_WORDS[m.slo_met]))
     if any(m.verdict != "stable" for m in best.models):
         columns.append(rows.words("queues", "verdict"))
     missed = frozenset(i for i, m in enumerate(best.models) if m.slo_met is False)
@@ -127,6 +143,7 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     notes = [
         alike,
         mean_of_draws(best),
+        draws_kept(best),
         given_up(best),
         *tf32_off(assumed),
         *inputs,
@@ -134,6 +151,12 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
         TILDE if best.predicted else "",
     ]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
+
+
+def draws_kept(best: Recommendation) -> str:
+    """The share of draws that keeps each SLO that is not met, where draws decide it."""
+    short = [f"{m.name} {percent(kept)} %" for m in best.models if not m.slo_met and (kept := drawn(m)) is not None]
+    return f"Draws that keep the SLO: {names(short)}." if short else ""
 
 
 def mean_of_draws(best: Recommendation) -> str:
@@ -161,8 +184,7 @@ def batch(model: ModelAnswer) -> str:
 def tf32_off(assumed: Sequence[Statement]) -> list[str]:
     """Where arithmetic in TF32 could be on, that it is not."""
     computes = [one for one in assumed if one.code is Code.COMPUTES_IN]
-    texts = [reasons.sentence(assumption(one)) for one in computes if one.subjects[0] == "fp32" and one.subjects[1:]]
-    return [f"{text[0].upper()}{text[1:]}" for text in texts]
+    return [reasons.sentence(assumption(one)) for one in computes if one.subjects[0] == "fp32" and one.subjects[1:]]
 
 
 def limits(best: Recommendation) -> str:
@@ -192,7 +214,7 @@ def kinds(plan: Plan) -> list[Block]:
     columns = kind_columns(plan)
     table = Table([column for column in columns if column.title not in {"busy", "power", "what", *RESERVED}])
     reserved = "Prices reserved for years: -v." if any(column.title in RESERVED for column in columns) else ""
-    return [table, *(Text(line, indent=2) for line in [*kind_notes(plan), reserved])]
+    return [table, missing_kinds(plan), *(Text(line, indent=2) for line in [*kind_notes(plan), reserved])]
 
 
 def p99(model: ModelAnswer) -> str:

@@ -40,8 +40,12 @@ def document(horizon: Horizon) -> Document:
             Section("Models", [Items(prose.models(horizon))], id="models"),
             Section("Checked frame by frame", [Items(prose.checked(horizon.check))], id="checked"),
             Section("Not compared", [Items(horizon.not_compared)], id="left-out"),
-            Section("Assumptions", [Items([*prose.prices(horizon), *horizon.assumptions])], id="assumptions"),
-            Section("Warnings", [Items(horizon.warnings)], id="warnings", tone=Tone.WARN),
+            Section(
+                "Assumptions",
+                [Items([*prose.prices(horizon), *prose.sentences(horizon.assumptions)])],
+                id="assumptions",
+            ),
+            Section("Warnings", [Items(prose.sentences(horizon.warnings))], id="warnings", tone=Tone.WARN),
         ],
     )
 

@@ -10,6 +10,7 @@ from planner.model.choices import PriceKind
 from planner.model.plan import (
     Estimate,
     Instances,
+    KindLeftOut,
     ModelAnswer,
     OfOneKind,
     Plan,
@@ -50,7 +51,7 @@ from planner.show.text.merging import ways_section
 from planner.units.reading import HOURS_PER_MONTH
 from planner.units.writing import counted, dollars, gigabytes, seconds, share
 from planner.words.candidates import candidate_name, subject_name
-from planner.words.statements import rejection_reason, rejection_remedy
+from planner.words.statements import reason, rejection_reason, rejection_remedy
 
 NO_GPU_NEEDED = "No GPU is needed."
 NOT_PRICED = (
@@ -67,14 +68,19 @@ PRICE_TITLES = {
     PriceKind.RESERVED_3Y: "3 years $/h",
 }
 """Columns of other kinds of price."""
+KINDS_SHOWN = 6
 AT = "recommendation."
 """Where the answer stands in the JSON."""
 OF_DRAWS = {Searched.SCREENED: " of few", Searched.RANKED: " of some"}
 SPARES_PAID = "$/h is with spares; GPUs are without."
-SCREENED_NOTE = "`of few`: a dozen draws were replayed, at a glance; to be as sure as the answer may take more GPUs."
-RANKED_NOTE = "`of some`: the first look's draws were replayed; to be as sure as the answer may take more GPUs."
+SCREENED_NOTE = "`+`, `of few`: a dozen draws were replayed, at a glance; to be as sure as the answer may take more."
+RANKED_NOTE = "`+`, `of some`: the first look's draws were replayed; to be as sure as the answer may take more GPUs."
 PRECISIONS_NOTE = "Kinds differ in precision: one `precision` for each model, such as `fp32`, compares them alike."
-UNDRAWN_NOTE = "`not confirmed`: none of its times is predicted, so nothing is drawn; it was replayed at a glance."
+UNDRAWN_NOTE = (
+    "`+`, `not confirmed`: none of its times is predicted, so nothing is drawn; it was replayed at a glance, and to be "
+    "sure may take more."
+)
+OTHERS_NOTE = "`+`: by the first look's draws; to be as sure as the answer may take more GPUs."
 
 
 def document(plan: Plan) -> Document:
@@ -196,9 +202,25 @@ def latency(plan: Plan) -> Iterator[Block]:
 
 def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
-    if not plan.by_gpu:
-        return []
-    return [Table(kind_columns(plan), stacked=True), *(Text(line) for line in kind_notes(plan))]
+    tables = [Table(kind_columns(plan), stacked=True), missing_kinds(plan)]
+    return [*tables, *(Text(line) for line in kind_notes(plan))]
+
+
+def missing_kinds(plan: Plan) -> Table:
+    """A row for each kind of GPU that could carry the work, where no fleet meets every SLO."""
+    rows = Rows(reasons.kinds_that_miss(plan))
+
+    def tried(one: KindLeftOut) -> str:
+        return ", ".join(map(str, one.gpus_tried)) or "none"
+
+    columns = [
+        rows.words("GPU", "gpu"),
+        rows.shown("GPUs at least", "gpus_at_least"),
+        rows.shown("$/h at least", "usd_per_hour_at_least", dollars),
+        rows.words("GPUs tried", tried),
+        rows.words("why not", lambda one: reason(one.why), wide=True),
+    ]
+    return Table(columns, shown=KINDS_SHOWN, stacked=True)
 
 
 def kind_notes(plan: Plan) -> list[str]:
@@ -245,8 +267,8 @@ def kind_columns(plan: Plan) -> list[Column]:
     return [
         rows.words("GPU", "gpu"),
         rows.words("from", sellers, once="from {}"),
-        rows.shown("GPUs", "gpu_count"),
-        rows.shown("$/h", "cost_usd_per_hour", dollars),
+        rows.figures("GPUs", lambda one: f"{one.gpu_count}{prose.or_more(one)}", "gpu_count"),
+        rows.figures("$/h", lambda one: f"{dollars(one.cost_usd_per_hour)}{prose.or_more(one)}", "cost_usd_per_hour"),
         rows.worked("$/month", lambda one: one.cost_usd_per_hour * HOURS_PER_MONTH, dollars),
         *other_prices(rows),
         *dates(rows),
@@ -316,15 +338,16 @@ def others(plan: Plan) -> list[Block]:
 
     columns = [
         Column("", letters, page_only=True),
-        rows.figures("cost", lambda o: f"{dollars(o.cost_usd_per_hour)}/h", "cost_usd_per_hour"),
+        rows.figures("cost", lambda o: f"{dollars(o.cost_usd_per_hour)}{prose.or_more(o)}/h", "cost_usd_per_hour"),
         unmarked.figures("more", more_text, value=more),
-        unmarked.shown("GPUs", "gpu_count"),
+        unmarked.figures("GPUs", lambda o: f"{o.gpu_count}{prose.or_more(o)}", "gpu_count"),
         Column("*", ["*" if place in plan.pareto else "" for place in range(1, len(plan.alternatives) + 1)]),
         rows.words("what", lambda o: candidate_name(o.candidate), wide=True),
         Column("slowest p99", [slowest(o) for o in plan.alternatives]),
         rows.figures("power", lambda o: f"{o.power_w:.0f} W", "power_w", page_only=True),
     ]
-    return [Table(columns, shown=reasons.OTHERS_SHOWN, stacked=True)]
+    note = OTHERS_NOTE if any(map(prose.or_more, plan.alternatives)) else ""
+    return [Table(columns, shown=reasons.OTHERS_SHOWN, stacked=True), Text(note, Tone.NOTE)]
 
 
 def slowest(answer: Recommendation) -> Cell:
@@ -361,7 +384,7 @@ def all_rejections(plan: Plan) -> Section:
         rows.words("stopped by", "bottleneck"),
         rows.figures("had / limit", beside_limit, value=reasons.overshoot),
         rows.words("why", lambda no: reasons.sentence(rejection_reason(no)), wide=True),
-        rows.words("remedy", lambda no: reasons.sentence(rejection_remedy(no)), wide=True),
+        rows.words("what may help", lambda no: reasons.sentence(rejection_remedy(no)), wide=True),
     ]
     title = f"All that were rejected{', without spares' if plan.policies.survive else ''}: {len(ordered)}"
     return Section(title, [Table(columns, stacked=True)], folded=True, views=PAGE)

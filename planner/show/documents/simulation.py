@@ -3,7 +3,7 @@
 from planner.model.simulation import Simulation
 from planner.show.document import MORE_WITH_V, Cell, Document, Items, Section, Stat, Stats, Text, Tone
 from planner.show.documents import pipelines, replay
-from planner.show.text.plan import simulation_headline, sure_of
+from planner.show.text.plan import idle_line, simulation_headline, sure_of
 from planner.show.text.reasons import assumption_lines, warning_texts
 from planner.units.writing import dollars
 
@@ -23,7 +23,12 @@ def document(run: Simulation, assumptions_shown: int | None = None) -> Document:
     return Document(
         name=run.scenario or "Simulation",
         headline=simulation_headline(run),
-        lead=[replay.verdict(run), Stats([*price, *replay.stats(run, "")]), *map(Text, sure_of(run))],
+        lead=[
+            replay.verdict(run),
+            Text(idle_line(run), Tone.WARN),
+            Stats([*price, *replay.stats(run, "")]),
+            *map(Text, sure_of(run)),
+        ],
         sections=[
             replay.where(run),
             *replay.sections(run, run.policies, "", short=assumptions_shown is not None),

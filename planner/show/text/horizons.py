@@ -1,10 +1,14 @@
 """An answer about a long horizon in words: the cheapest way first, then what each way does."""
 
+from collections.abc import Sequence
+
 from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
 from planner.questions.horizons.answer import DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
+from planner.show.text.reasons import sentence
 from planner.units.writing import counted, dollars, exact, per_second, percent, share, span
+from simulator.world.hardware import with_article
 
 SECONDS_PER_HOUR = 3600
 
@@ -131,7 +135,10 @@ def prices(horizon: Horizon) -> list[str]:
     starts = {p.instance: p.start_s for p in all_parts if p.mode is not Mode.CONSTANT}
     return [
         *(price(p) for p in parts.values()),
-        *(f"a {name} answers {span(float(f'{start_s:.3g}'))} after it is ordered" for name, start_s in starts.items()),
+        *(
+            f"{with_article(name)} answers {span(float(f'{start_s:.3g}'))} after it is ordered"
+            for name, start_s in starts.items()
+        ),
     ]
 
 
@@ -142,3 +149,8 @@ def price(p: StrategyPart) -> str:
     seen = f" ({p.price_as_of})" if p.price_as_of else ""
     machine = f"{p.instance} ({p.gpus_per_machine} x {p.gpu})"
     return f"{machine}, {p.price_kind}: {dollars(p.usd_per_hour)}/h{spot}{seen}"
+
+
+def sentences(lines: Sequence[str]) -> list[str]:
+    """What is assumed or to be minded, which the answer keeps as clauses, as sentences."""
+    return [sentence(f"{line[:1].upper()}{line[1:]}") for line in lines]

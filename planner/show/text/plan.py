@@ -373,6 +373,11 @@ def tilde(figures: ModelAnswer | GpuAnswer | Recommendation | OfOneKind) -> str:
     return "~" if figures.predicted else ""
 
 
+def or_more(found: Recommendation | OfOneKind) -> str:
+    """`+` after figures of a fleet that was not confirmed: to be as sure as the answer may take more."""
+    return "" if found.searched is Searched.CONFIRMED else "+"
+
+
 def simulation_headline(run: Simulation) -> str:
     """The replay in one line."""
     speed = run.requests / run.wall_s if run.wall_s > 0 else 0
@@ -387,6 +392,15 @@ def simulated(run: Simulation) -> str:
     merged = "" if run.merging is Merging.NONE else f", merged {run.merging}"
     predicted = "Predicted, not measured: " if any(model.predicted for model in run.models) else ""
     return f"{predicted}{devices}{cost}{merged}: {counted(run.requests, 'request')} replayed"
+
+
+def idle_line(run: Simulation) -> str:
+    """`26 of 39 GPUs hold no model and do nothing.`; empty where all are used."""
+    idle = sum(not gpu.models for gpu in run.gpus)
+    does = "holds no model and does" if idle == 1 else "hold no model and do"
+    return (
+        f"{idle} of {counted(len(run.gpus), 'GPU')} {does} nothing: the usual placement needs no more." if idle else ""
+    )
 
 
 def sure_of(run: Simulation) -> list[str]:

@@ -127,7 +127,7 @@ def obstacles(answer: WhatIf) -> Iterator[str]:
 
     A smaller demand that would do is a part of the one asked about, so that the load stands beside it.
     """
-    remedy = "Remedy" if answer.load == 1 else f"Remedy at {answer.load:g} times the load"
+    remedy = "May help" if answer.load == 1 else f"May help at {answer.load:g} times the load"
     cases_of: dict[str, list[str]] = {}
     for case in answer.cases:
         if case.rejection is not None:
@@ -135,7 +135,7 @@ def obstacles(answer: WhatIf) -> Iterator[str]:
             obstacle = f"{reason} {remedy}: {rejection_remedy(case.rejection)}."
             cases_of.setdefault(obstacle, []).append(" and ".join(case.lost))
     for obstacle, cases in cases_of.items():
-        yield f"without {' or '.join(cases)}: {obstacle}" if answer.lose else obstacle
+        yield f"Without {' or '.join(cases)}: {obstacle}" if answer.lose else obstacle
 
 
 def tightest(case: LossCase) -> str:
@@ -162,8 +162,10 @@ def planned_anew(answer: WhatIf) -> str:
         return ""
     survive = [f"survive={answer.lose}"] if answer.lose > answer.survive else []
     changes = "".join(f" --set {quote(one)}" for one in (*answer.plan_overrides, *answer.overrides, *survive))
-    rates = f" with {answer.load:g} times its rates" if answer.load != 1 else ""
-    return f"These keep the plan's types of machines. Others may cost less: `planner plan SCENARIO{changes}`{rates}."
+    again = f"run `planner plan SCENARIO{changes}`"
+    if answer.load != 1:
+        again = f"multiply the rates in the scenario by {answer.load:g}, then {again}"
+    return f"These keep the plan's types of machines. Others may cost less: {again}."
 
 
 def served_by(one: Mend) -> str:

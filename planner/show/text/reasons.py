@@ -31,8 +31,8 @@ from planner.words.statements import (
     names_and_more,
     reason,
     rejection_reason,
-    rejection_remedy,
     warning,
+    way_on,
 )
 from simulator.grouping import grouped
 
@@ -94,8 +94,7 @@ def is_fleet(no: Rejection) -> bool:
 def rejection_text(plan: Plan, no: Rejection) -> str:
     """One rejected candidate in words, with the remedy."""
     cost = f" at {rejected_price(plan, no.cost_usd_per_hour)}" if no.cost_usd_per_hour is not None else ""
-    reason, remedy = sentence(rejection_reason(no)), sentence(rejection_remedy(no))
-    return f"{subject_name(no.subject)}{cost}: {reason} Remedy: {remedy}"
+    return f"{subject_name(no.subject)}{cost}: {sentence(rejection_reason(no))} {sentence(way_on(no))}"
 
 
 def rejected_price(plan: Plan, usd_per_hour: float) -> str:
@@ -113,9 +112,17 @@ def never_tried(plan: Plan) -> list[str]:
     return [*without_profile(plan), *without_offer(plan)]
 
 
+def kinds_that_miss(plan: Plan) -> list[KindLeftOut]:
+    """Where nothing is feasible, the kinds of GPU that could carry the work, the cheapest at their bounds first."""
+    able = [one for one in plan.by_gpu_left_out if one.usd_per_hour_at_least is not None]
+    return sorted([] if plan.recommendation.feasible else able, key=lambda one: one.usd_per_hour_at_least or 0.0)
+
+
 def kinds_left_out(plan: Plan) -> list[str]:
     """Kinds of GPU on offer that no fleet stands for, those with a reason of one kind in one line."""
-    alike = grouped(((one.why.code, one.why.subjects), one) for one in plan.by_gpu_left_out)
+    in_table = kinds_that_miss(plan)
+    left_out = [one for one in plan.by_gpu_left_out if one not in in_table]
+    alike = grouped(((one.why.code, one.why.subjects), one) for one in left_out)
     return [left_out_line(those) for those in alike.values()]
 
 
@@ -128,11 +135,13 @@ def left_out_line(those: Sequence[KindLeftOut]) -> str:
 
 
 def left_out_at(one: KindLeftOut) -> str:
-    """` (2 to 4 tried, $142.42/h at least)`: sizes of fleets and the price that none can beat, where they are known."""
+    """` (2 to 4 tried, 5 GPUs and $142.42/h at least)`: sizes of fleets, and what none can do with less of."""
     least, most = min(one.gpus_tried, default=0), max(one.gpus_tried, default=0)
     tried = [f"{least} to {most} tried" if least < most else f"{most} tried"] if most else []
-    price = [f"{dollars(one.usd_per_hour_at_least)}/h at least"] if one.usd_per_hour_at_least else []
-    return f" ({', '.join(parts)})" if (parts := [*tried, *price]) else ""
+    bounds = [counted(one.gpus_at_least, "GPU")] if one.gpus_at_least else []
+    bounds += [f"{dollars(one.usd_per_hour_at_least)}/h"] if one.usd_per_hour_at_least else []
+    at_least = [f"{' and '.join(bounds)} at least"] if bounds else []
+    return f" ({', '.join(parts)})" if (parts := [*tried, *at_least]) else ""
 
 
 def without_profile(plan: Plan) -> Iterator[str]:
@@ -153,7 +162,7 @@ def without_offer(plan: Plan) -> Iterator[str]:
         those = [no for no in plan.rejections if no.bottleneck is kind and cheaper(plan, no)]
         if those:
             which = names([subject_name(no.subject) for no in those], 3)
-            yield f"{which}: {why}. Remedy: {sentence(rejection_remedy(those[0]))}"
+            yield f"{which}: {why}. {sentence(way_on(those[0]))}"
 
 
 def refusals(plan: Plan, after: int = 0) -> list[str]:
@@ -213,7 +222,10 @@ def outlooks(plan: Plan) -> list[str]:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """Those that may save: `fp16: 4 x g4dn.xlarge (T4) for about $2.10/h, $1.60 to $2.63, against ...`"""
+    """Those that may save: `fp16: from $1.60/h (in the middle 4 x g4dn.xlarge (T4)), about $2.63/h at the bad end ...`
+
+    The least is a bound: waiting, and draws of phases and speeds, may take more.
+    """
     best = plan.recommendation
     below_usd = best.cost_usd_per_hour if best.feasible else math.inf
     return [precision_line(best, one) for one in plan.precisions if one.cost_usd_per_hour.low < below_usd]
@@ -227,17 +239,18 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", of models that are quantized" if outlook.precision == "int8" else ""
     spares = " with its spares" if any(one.spares for one in best.instances) else ""
-    fleet = f"{candidate_name(outlook.candidate)}{spares} for about {dollars(cost.value)}/h{_spread(best, cost)}"
+    middle = "in the middle " if cost.low < cost.value else ""
+    fleet = f"from {dollars(cost.low)}/h ({middle}{candidate_name(outlook.candidate)}{spares}){_at_bad_end(best, cost)}"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 
 
-def _spread(best: Recommendation, cost: Estimate) -> str:
+def _at_bad_end(best: Recommendation, cost: Estimate) -> str:
     if cost.low == cost.high:
         return ""
-    may_take_more = cost.value < best.cost_usd_per_hour < cost.high
-    more = ", so that it may take more than now" if best.feasible and may_take_more else ""
-    return f", {span_usd(cost.low, cost.high)} (plans are sized for its bad end{more})"
+    there = f"about {dollars(cost.high)}/h" if math.isfinite(cost.high) else "no fleet does it"
+    more = ", so that it may take more than now" if best.feasible and best.cost_usd_per_hour < cost.high else ""
+    return f", {there} at the bad end of the 80 % band, for which plans are sized{more}"
 
 
 def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:

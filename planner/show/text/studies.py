@@ -15,7 +15,7 @@ from planner.questions.studies.results import (
     figure_of,
 )
 from planner.questions.studies.scenario import parts_of
-from planner.units.writing import counted, decimals, dollars, gigabytes, percent, seconds
+from planner.units.writing import counted, decimals, dollars, gigabytes, per_second, percent, seconds
 from simulator.grouping import grouped
 
 REASONS_SHOWN = 5
@@ -143,7 +143,7 @@ def number(value: float | None, output: OutputAnswer, *, up: bool = False) -> st
         case "W" | "kg":
             return f"{value:,.{decimals(value)}f} {output.unit}"
         case "/s":
-            return f"{value:,.{decimals(value)}f}/s"
+            return per_second(value)
     return f"{value:.4g}"
 
 

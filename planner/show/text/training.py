@@ -87,9 +87,16 @@ def answers(plan: TrainingPlan) -> list[str]:
     if plan.cheapest is None or plan.fastest is None:
         return no_way(plan)
     others = [*rivals(plan), *other_answers(plan)]
+    cheapest, fastest = (f"{in_short(one)}{old_price(plan, one)}" for one in (plan.cheapest, plan.fastest))
     if plan.cheapest == plan.fastest:
-        return [f"Cheapest and fastest: {in_short(plan.cheapest)}.", *others]
-    return [f"Cheapest: {in_short(plan.cheapest)}.", f"Fastest:  {in_short(plan.fastest)}.", *others]
+        return [f"Cheapest and fastest: {cheapest}.", *others]
+    return [f"Cheapest: {cheapest}.", f"Fastest:  {fastest}.", *others]
+
+
+def old_price(plan: TrainingPlan, o: TrainingOption) -> str:
+    """`; its price is 695 days old`, where that is older than its provider's usually become."""
+    days = [one.what.figures["days"] for one in plan.stale_prices if one.what.subjects[1] == o.price_as_of]
+    return f"; its price is {days[0]:n} days old" if days and o.price_as_of else ""
 
 
 def rivals(plan: TrainingPlan) -> Iterator[str]:
@@ -98,7 +105,7 @@ def rivals(plan: TrainingPlan) -> Iterator[str]:
     for better, best, rival in found:
         if best and rival:
             shown = f"{who(rival)}: {between(rival.time_s)}, {between(rival.cost_usd, usd)}"
-            settled_by = f"`planner calibrate --mode training` on one {best.gpu} and one {rival.gpu}"
+            settled_by = f"`planner calibrate --mode training --models MODEL` on one {best.gpu} and one {rival.gpu}"
             yield f"Cannot be told apart, may be {better}: {shown}; {settled_by} settles it."
 
 
@@ -118,7 +125,7 @@ def other_answers(plan: TrainingPlan) -> Iterator[str]:
 
 def unsure(o: TrainingOption) -> str:
     """An option that may run out of memory, and what to do about that."""
-    settled = "`planner calibrate --mode training` settles it"
+    settled = "`planner calibrate --mode training --models MODEL` settles it"
     if o.accumulation_enough:
         settled = f"`train.accumulation: {o.accumulation_enough}` surely fits"
     memory = f"up to {gigabytes(o.memory_range_bytes.high)} of {gigabytes(o.memory_limit_bytes)}"
@@ -127,7 +134,8 @@ def unsure(o: TrainingOption) -> str:
 
 def memory_band(o: TrainingOption) -> str:
     """`5.19 GB to 19.68 GB of 48.00 GB`."""
-    return f"{ends(o.memory_range_bytes, gigabytes)} of {gigabytes(o.memory_limit_bytes)}"
+    band = ends(o.memory_range_bytes, gigabytes) or gigabytes(o.memory_bytes)
+    return f"{band} of {gigabytes(o.memory_limit_bytes)}"
 
 
 def in_short(o: TrainingOption) -> str:

@@ -600,7 +600,7 @@ def test_machines_of_ones_own_that_named_gpus_leave_out_are_told():
     buy = BuySpec(own=(BOX, other), providers=("aws",), gpus=("T4", "L4"))
     assert {offer.gpu.name for offer in offers(CATALOG, buy)[0]} == {"T4", "L4"}
     (told,) = map(warning_line, own_left_out(buy))
-    assert told.startswith("of your own machines box (V100) have no part in this")
+    assert told.startswith("Of your own machines box (V100) have no part in this")
     assert "add these kinds to buy.gpus" in told
     (both,) = own_left_out(replace(buy, gpus=("L4",)))
     assert both.what.subjects == ("box (V100)", "small (T4)")

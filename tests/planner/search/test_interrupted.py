@@ -181,5 +181,5 @@ def test_the_command_shows_and_keeps_it_and_ends_as_interrupted(tmp_path: Path, 
     code, out, _ = planner("plan", "video", "-o", kept)
     assert code == 130
     assert out.startswith("Interrupted. The cheapest until then is ")
-    assert "the search was interrupted" in out
+    assert "The search was interrupted" in out
     assert "interrupted" in kept.read_text(encoding="utf-8")

@@ -258,7 +258,9 @@ def test_a_kind_that_a_limit_on_buying_leaves_out_says_which(count: int, limits:
     assert [kind.gpu for kind in plan.by_gpu] == ["V100"]
     (left,) = plan.by_gpu_left_out
     assert (left.gpu, left.why) == ("T4", Statement(code=Code.KIND_LIMITED, subjects=(key,)))
-    assert kinds_left_out(plan) == [f"Left out: T4 ($1.50/h at least): no fleet of it within `{key}` meets every SLO."]
+    assert kinds_left_out(plan) == [
+        f"Left out: T4 (3 GPUs and $1.50/h at least): no fleet of it within `{key}` meets every SLO."
+    ]
 
 
 def test_memory_that_a_refusal_of_a_fleet_asks_for_is_enough() -> None:
@@ -531,7 +533,7 @@ def test_a_plan_without_host_stages_says_that_their_work_is_not_in_it() -> None:
     """With the cores of the machine that has fewest, where they are known."""
     known = warned(RARE, [replace(offer(T4, 0.2), host_cores=4)])[Code.HOST_WORK]
     assert warning(PlanWarning(what=known))[0] == (
-        "decoding and tokenizing on the host are not in this; 1xT4 has 4 vCPUs: docs/pipelines.md"
+        "Decoding and tokenizing on the host are not in this; 1xT4 has 4 vCPUs: docs/pipelines.md"
     )
     unknown = warned(RARE, [offer(T4, 0.2)])[Code.HOST_WORK]
     assert warning(PlanWarning(what=unknown))[0].endswith("are not in this: docs/pipelines.md")

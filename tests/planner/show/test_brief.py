@@ -295,6 +295,15 @@ def test_a_kind_left_out_is_told_with_the_sizes_that_were_tried():
     assert kinds == "L4 (2 to 5 tried, $1.50/h at least), T4 (4 tried), P4 ($1.50/h at least)"
 
 
+def test_an_infeasible_plan_shows_what_each_kind_of_gpu_came_to():
+    one = KindLeftOut(gpu="L4", why=NO_FLEET_OF_KIND, usd_per_hour_at_least=2.5, gpus_at_least=5, gpus_tried=(5, 6))
+    two = replace(one, gpu="T4", usd_per_hour_at_least=1.5, gpus_at_least=None, gpus_tried=())
+    shown = brief(replace(INFEASIBLE, by_gpu_left_out=(one, two)), Screen(200)).partition("Each kind of GPU alone")[2]
+    rows = [line.split() for line in shown.splitlines()[2:4]]
+    assert [row[:4] for row in rows] == [["T4", "-", "$1.50", "none"], ["L4", "5", "$2.50", "5,"]]
+    assert "Left out" not in shown
+
+
 def test_prices_of_one_date_take_one_line_before_the_others():
     def stale(instance, date):
         return PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(instance, date)))

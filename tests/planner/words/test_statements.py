@@ -76,16 +76,16 @@ def test_remedies_are_alternatives_and_what_they_leave_open_follows():
 
 
 def test_what_is_rejected_alike_has_one_line():
-    elsewhere = replace(ONE_GPU, subject=OnGpu(gpu="T4", models=("vgg16",)))
-    (line,) = rejection_lines([ONE_GPU, elsewhere])
-    assert line.startswith("1 x NC6s_v3 (V100), resident, vgg16 on T4: vgg16 would wait 131 ms")
+    elsewhere, elsewhere_too = (replace(ONE_GPU, subject=OnGpu(gpu=gpu, models=("vgg16",))) for gpu in ("T4", "L4"))
+    (line,) = rejection_lines([elsewhere, elsewhere_too])
+    assert line.startswith("vgg16 on T4, vgg16 on L4: vgg16 would wait 131 ms")
     assert rejection_lines([ONE_GPU]) == [rejection_line(ONE_GPU)]
 
 
 def test_a_rejection_in_one_line():
     assert rejection_line(ONE_GPU) == (
         "1 x NC6s_v3 (V100), resident: vgg16 would wait 131 ms in the worst case while its GPU serves other models. "
-        "Remedy: raise vgg16's latency SLO to 131 ms."
+        "May help: raise vgg16's latency SLO to 131 ms."
     )
 
 

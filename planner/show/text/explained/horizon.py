@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from planner.questions.horizons.answer import Horizon, Strategy
 from planner.show.document import Document, explanation
-from planner.show.text.horizons import answers, beyond, checked, headline, kept_over, prices, usd
+from planner.show.text.horizons import answers, beyond, checked, headline, kept_over, prices, sentences, usd
 from planner.units.writing import counted, dollars, exact, percent, share
 
 MINUTES_PER_HOUR = 60
@@ -20,8 +20,8 @@ def document(horizon: Horizon) -> Document:
         "What the bound leaves": list(over_bound(horizon)),
         "Checked frame by frame": checked(horizon.check),
         "Not compared": list(horizon.not_compared),
-        "Assumptions": [*prices(horizon), *horizon.assumptions],
-        "Warnings": list(horizon.warnings),
+        "Assumptions": [*prices(horizon), *sentences(horizon.assumptions)],
+        "Warnings": sentences(horizon.warnings),
     }
     return explanation(horizon.scenario, headline(horizon), parts, answers(horizon))
 

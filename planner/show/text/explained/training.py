@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from planner.questions.training.answer.choosing import is_allowed
+from planner.questions.training.answer.choosing import dearest_usd, is_allowed
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
 from planner.show.document import Document, explanation
@@ -108,16 +108,23 @@ def nearest(options: Sequence[TrainingOption], breaks: str, says: Callable[[Trai
         yield f"{counted(len(options), 'option')} {breaks}; nearest: {who(options[0])}, {says(options[0])}."
 
 
+def over(value: float, limit: float, show: Callable[[float], str]) -> str:
+    """`12.3 h of 12 h`; `90 s over 12 h` where both are written alike."""
+    if show(value) == show(limit):
+        return f"{show(value - limit)} over {show(limit)}"
+    return f"{show(value)} of {show(limit)}"
+
+
 def past_limits(plan: TrainingPlan, fitting: Sequence[TrainingOption]) -> Iterator[str]:
     """Options that break the deadline or the budget."""
     if deadline_s := plan.deadline_s:
         by_time = sorted(fitting, key=lambda o: o.time_s.high)
         late = [o for o in by_time if not o.within_deadline]
-        yield from nearest(late, "may end too late", lambda o: f"up to {length(o.time_s.high)} of {length(deadline_s)}")
+        yield from nearest(late, "may end too late", lambda o: f"up to {over(o.time_s.high, deadline_s, length)}")
     if budget_usd := plan.budget_usd:
-        by_cost = sorted(fitting, key=lambda o: o.cost_usd.high)
+        by_cost = sorted(fitting, key=dearest_usd)
         dear = [o for o in by_cost if not o.within_budget]
-        yield from nearest(dear, "may cost too much", lambda o: f"up to {usd(o.cost_usd.high)} of {usd(budget_usd)}")
+        yield from nearest(dear, "may cost too much", lambda o: f"up to {over(dearest_usd(o), budget_usd, usd)}")
 
 
 def left_out(plan: TrainingPlan) -> Iterator[str]:
@@ -126,7 +133,7 @@ def left_out(plan: TrainingPlan) -> Iterator[str]:
     yield from nearest(
         [o for o in by_memory if not o.may_fit],
         "without room in memory at the middle of what they may need (`fits: false`)",
-        lambda o: f"{gigabytes(o.memory_bytes)} of {gigabytes(o.memory_limit_bytes)} on each GPU",
+        lambda o: f"{over(o.memory_bytes, o.memory_limit_bytes, gigabytes)} on each GPU",
     )
     yield from nearest(
         [o for o in by_memory if o.may_fit and not o.fits],

@@ -88,7 +88,8 @@ def test_a_spare_that_ones_own_count_does_not_have_is_called_beyond_it(count, sa
 def test_the_plan_that_may_cost_less_than_mends_is_asked_with_all_changes():
     asked = replace(answer(lose=1), plan_overrides=("headroom=30 %",), overrides=("seed=2",), load=1.5)
     said = planned_anew(asked)
-    assert "`planner plan SCENARIO --set 'headroom=30 %' --set seed=2 --set survive=1` with 1.5 times its rates" in said
+    typed = "`planner plan SCENARIO --set 'headroom=30 %' --set seed=2 --set survive=1`"
+    assert said.endswith(f"multiply the rates in the scenario by 1.5, then run {typed}.")
     assert not planned_anew(answer())
 
 
@@ -119,7 +120,7 @@ def test_what_would_help_a_case_counts_the_gpus_that_mend_it():
     assert more > 1
     asked = [one.figures["gpu_count"] for one in case.rejection.remedies if one.code is Code.MORE_GPUS]
     assert asked == [more]
-    assert all("Remedy at 2.2 times the load: " in said for said in obstacles(grown))
+    assert all("May help at 2.2 times the load: " in said for said in obstacles(grown))
 
 
 def test_of_predicted_speeds_the_draws_decide_where_a_load_is_too_much_for_some():

@@ -925,6 +925,7 @@ BAD = {
         ("epochs: 2", "epochs: 1e99"), "train.epochs: must be at most 1 million, got 1e+99. Write e.g."),
     "a loader rate of 0": (("100 /s", "0"), "s.yaml:2:50: data.loader.rate: must be above 0, got 0. Write e.g."),
     "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
+    "a key of other tools": (("epochs", "batch_size"), "train.batch_size: unknown key. Did you mean `global_batch`?"),
     "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs` or `epochs_to_target`?"),
     "an unknown optimizer": (("epochs: 2", "epochs: 2, optimizer: adm"), "got `adm`. Did you mean `adam`?"),
     "an optimizer in its authors' case": (("epochs: 2", "epochs: 2, optimizer: AdamW"), "Did you mean `adamw`?"),
@@ -1287,7 +1288,7 @@ def test_kinds_that_cannot_be_told_apart_are_named_with_what_settles_it() -> Non
     lines = [line for line in answers(shown) if line.startswith("Cannot be told apart")]
     assert len(lines) == 1
     assert "may be cheaper" in lines[0]
-    assert "`planner calibrate --mode training` on one H100 and one L4 settles it" in lines[0]
+    assert "`planner calibrate --mode training --models MODEL` on one H100 and one L4 settles it" in lines[0]
 
 
 def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() -> None:

@@ -69,6 +69,7 @@ def test_spares_in_a_fleet_of_several_types_are_named_by_theirs(instances, text)
         (dollars(0.526), "$0.526"),
         (dollars(6701.4), "$6,701"),
         (per_second(7.5), "7.50/s"),
+        (per_second(0.001), "0.0010/s"),
         (percent(0.98999), "98.99"),
         (percent(0.98991, up=True), "99.00"),
         (percent(0.9931), "99.31"),
@@ -280,7 +281,7 @@ def test_an_assumption_of_several_models_is_said_once():
     )
     assert assumption_lines(assumed) == [
         "vgg16 on V100, ssd on V100, yolov3 on V100: taken for fp32.",
-        "one process on each GPU holds 0.8 GB besides weights and workspace.",
+        "One process on each GPU holds 0.8 GB besides weights and workspace.",
     ]
 
 
