@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
@@ -16,11 +17,13 @@ loop = njit(cache=True, nogil=True, **UNCOUNTED)
 replayed side by side."""
 part = njit(**UNCOUNTED, **UNWRAPPED)
 """For functions that only others of them call, with whose code theirs is kept."""
-ARRIVES, ENDS, RAN, WAKES, AWAKE, RINGS = range(6)
+ARRIVES, ENDS, RAN, WAKES, AWAKE, RINGS = np.arange(6)
 """A frame arrives, items are done at stations, a batch has run; a GPU is rung for, and goes on; whoever serves has
 noticed that it should be."""
-WAKE, FOLLOW = 0, 1
+WAKE, FOLLOW = np.arange(2)
 """Kinds of delays."""
+NONE: Any = np.int64(0)
+"""Numbers of NumPy's are variables to Numba: of plain ones it would make functions for each by itself."""
 
 
 @part

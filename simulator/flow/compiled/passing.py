@@ -13,6 +13,7 @@ from simulator.flow.compiled.events import (
     AWAKE,
     ENDS,
     FOLLOW,
+    NONE,
     RAN,
     RINGS,
     WAKE,
@@ -67,7 +68,7 @@ def go_on(w: Columns, begins: bool) -> int:
             ring(w, who)
         elif w.gpus[who].sleep == which and not w.gpus[who].is_awake:
             w.gpus[who].is_awake = True
-            schedule(w, AWAKE, who, 0, 0.0)
+            schedule(w, AWAKE, who, NONE, 0.0)
     return DONE
 
 
@@ -81,7 +82,7 @@ def _arrive(w: Columns, number: int, is_here: bool) -> None:
     while source.frame < source.end:
         at_s = w.frames[source.frame].arrival_s
         if at_s > clock.now_s and not is_here:
-            schedule(w, ARRIVES, number, 0, at_s - clock.now_s)
+            schedule(w, ARRIVES, number, NONE, at_s - clock.now_s)
             return
         is_here = False
         for stage in range(source.stage, source.stage_end):
@@ -166,7 +167,7 @@ def _deal(w: Columns, number: int, first: int) -> None:
 @part
 def _answer(w: Columns, number: int) -> None:
     """The batch of a GPU is done."""
-    gpu, count = w.gpus[number], 0
+    gpu, count = w.gpus[number], NONE
     queue = w.queues[gpu.queue]
     begin = w.stages[queue.stage].begin
     for place in range(queue.head - gpu.size, queue.head):
@@ -230,7 +231,7 @@ def _take(w: Columns, number: int, here: int) -> None:
 @part
 def _end(w: Columns, number: int, here: int) -> None:
     """Items that ended together are done."""
-    stage, count = w.stages[number], 0
+    stage, count = w.stages[number], NONE
     while here >= 0:
         place = w.places[here]
         station = w.stations[place.station]

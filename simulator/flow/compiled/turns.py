@@ -6,7 +6,7 @@ from math import inf, nan
 import numpy as np
 
 from simulator.flow.compiled.columns import FACTORS, LATE, NEVER, NEWEST, Columns
-from simulator.flow.compiled.events import AWAKE, FOLLOW, RAN, RINGS, WAKE, WAKES, next_delay_s, part, schedule
+from simulator.flow.compiled.events import AWAKE, FOLLOW, NONE, RAN, RINGS, WAKE, WAKES, next_delay_s, part, schedule
 from simulator.rules.batching import EPSILON_S
 
 
@@ -22,7 +22,7 @@ def expect(w: Columns, number: int) -> None:
         elif not (gpu.is_awake or gpu.is_waking):
             gpu.is_waking = True
             wake_s = next_delay_s(w, w.queues[_first_ready(w, queue.gpu)].delays, WAKE)
-            schedule(w, RINGS, queue.gpu, 0, wake_s)
+            schedule(w, RINGS, queue.gpu, NONE, wake_s)
 
 
 @part
@@ -168,7 +168,7 @@ def serve(w: Columns, number: int) -> None:
             _leave(w, which, clock.now_s + service_s, size)
             _book(w, which)
             gpu.queue, gpu.size = which, size
-            schedule(w, RAN, number, 0, service_s)
+            schedule(w, RAN, number, NONE, service_s)
             return
         _book(w, which)
 
@@ -186,7 +186,7 @@ def follow(w: Columns, number: int) -> None:
     if oldest < 0:
         serve(w, number)
     else:
-        schedule(w, AWAKE, number, 0, next_delay_s(w, w.queues[oldest].delays, FOLLOW))
+        schedule(w, AWAKE, number, NONE, next_delay_s(w, w.queues[oldest].delays, FOLLOW))
 
 
 @part
