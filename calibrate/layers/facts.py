@@ -21,7 +21,15 @@ from calibrate.io.files import cache_folder, read_json, replacing
 from calibrate.io.process import last_line, running
 from calibrate.layers.work import SCHEMA, Facts, FactsError, from_document
 from calibrate.published import names
-from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced, perhaps_sourced, without_owner
+from calibrate.zoo.sources import (
+    ZooError,
+    contents,
+    how_to_name,
+    is_sourced,
+    module_and_function,
+    perhaps_sourced,
+    without_owner,
+)
 from simulator.near import in_any_spelling, near_names
 from simulator.world.signature import sizes
 
@@ -182,6 +190,10 @@ _shipped_at = lru_cache(maxsize=256)(_read)
 @cache
 def traced(model: str, input_shape: tuple[int, ...]) -> Facts:
     """The layers of a user's own `package.module:factory`. **Runs the user's code**, in a process with torch."""
+    try:
+        module_and_function(model)  # a name that is not whole needs no process
+    except ZooError as error:
+        raise FactsError(str(error)) from None
     return from_document(_run(model, "trace", input_shape))
 
 

@@ -57,6 +57,14 @@ ULTRALYTICS = ("yolo", "rtdetr")
 """Beginnings of the names of Ultralytics' models."""
 
 
+def module_and_function(name: str) -> tuple[str, str]:
+    """The two that `package.module:factory` names. ZooError where one is missing."""
+    path, _, attribute = name.partition(":")
+    if not path or not attribute:
+        raise ZooError(f"{name}: must name a module and a function. Write package.module:factory.")
+    return path, attribute
+
+
 def is_sourced(model: str) -> bool:
     """True of `timm:resnet50`, not of `package.module:factory` or `resnet50`."""
     return model.partition(":")[0] in SOURCES and ":" in model

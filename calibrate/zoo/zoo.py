@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.zoo import packages
 from calibrate.zoo.built import SEED, Built, Entry, Hooks, ZooTask, refuse
-from calibrate.zoo.sources import LECTURE, ZooError, how_to_name, is_sourced, sourced_meant
+from calibrate.zoo.sources import LECTURE, ZooError, how_to_name, is_sourced, module_and_function, sourced_meant
 from simulator.near import known_ones, near_names
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ def _own(name: str, shape: tuple[int, ...] | None) -> Entry:
 
 def factory_of(name: str) -> Any:
     """Import the module and find the factory there; of a class with `make_model`, one object."""
-    path, _, attribute = name.partition(":")
-    if not path or not attribute:
-        raise ZooError(f"{name}: must name a module and a function. Write package.module:factory.")
+    path, attribute = module_and_function(name)
     factory = getattr(_imported(name, path), attribute, None)
     if hasattr(factory, "make_model"):
         return _ran(name, factory) if isinstance(factory, type) else factory
