@@ -112,6 +112,8 @@ class Prediction:
     """Of all weights."""
     memory_evidence: Evidence = Evidence.PREDICTED
     """Of the workspace; `evidence` is that of the time."""
+    runtime: str = "pytorch"
+    """What it runs in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from planner.prediction.predict import is_alike
 from planner.prediction.rules.bands import around
 from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.grounds import Grounds
+from planner.prediction.rules.measured import ONE_SOURCE_SD, interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps
 from planner.units.writing import gigabytes
@@ -39,7 +40,7 @@ from simulator.errors import InputError
 from simulator.near import SURE
 from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.precision import WEIGHT_BYTES
-from simulator.world.profile import Evidence, Profile, weakest
+from simulator.world.profile import Evidence, Profile
 
 COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
 NEEDED = ("gpu", "model")
@@ -55,9 +56,6 @@ SHOWN_MAX = 40
 SIDE_MAX = 100_000
 DIGITS = 9
 """Of a side of an input, which is too large with fewer."""
-ONE_SOURCE_SD = 0.1
-"""Of ln(time) between publications of one case: of 733 cases a quarter differ by more than 16 %, a tenth by 36 %."""
-
 
 MEASURED = (Evidence.MEASURED, Evidence.ELSEWHERE, Evidence.FITTED)
 RAN = (*MEASURED, Evidence.PUBLISHED)
@@ -198,7 +196,8 @@ class QueryKnowledge:
         return profile if size == case.input else None
 
     def of_case(self, case: PredictedCase, precision: str = "") -> QueryAnswer:
-        """As plans have it, else as published, else as learnt and drawn through the published batches of the series.
+        """As plans have it, past the batches of a profile too; else as published, else as learnt and drawn through the
+        published batches of the series.
 
         `precision` is as it was asked for, where the case has what it comes to: `torch` is TF32 where nothing but
         convolutions works.
@@ -206,10 +205,13 @@ class QueryKnowledge:
         series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
         profile = self._profile(case, precision or case.precision)
-        if profile and profile.latency_evidence in RAN and profile.latency.covers(case.batch):
-            return of_profile(case, profile, same)
+        ran = profile if profile and profile.latency_evidence in RAN else None
+        if ran and ran.latency.covers(case.batch):
+            return self._of_profile(case, ran, "published" if same else "profile", same)
         if self.gpus[case.gpu].cores and not same:
             return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
+        if ran and not same:
+            return self._of_profile(case, ran, str(Nearness.SERIES), series)
         if same:
             estimate, rule = of_publications(same), "published"
         else:
@@ -219,6 +221,14 @@ class QueryKnowledge:
         memory = memory_of(case, profile) if profile else self._memory(case, precision or case.precision)
         return answered(estimate, memory, rule, evidence, named)
 
+    def _of_profile(
+        self, case: PredictedCase, profile: Profile, rule: str, published: Sequence[PublishedPoint]
+    ) -> QueryAnswer:
+        """As the profile has it, which plans and `planner profile` go by; `published`: who tells of it, where known."""
+        known = interpolated(profile, case.batch, self.gpus[case.gpu])
+        named = publications(case, published) if published else ("profile",)
+        return answered(known.latency_s, memory_of(case, profile), rule, str(known.evidence), named)
+
     def _memory(self, case: PredictedCase, precision: str) -> Room | None:
         """As a plan has it where it has no profile; None where nothing is known of weights or layers."""
         counts = _counts(case)
@@ -227,15 +237,6 @@ class QueryKnowledge:
         sized = precision if precision in WEIGHT_BYTES else SIZED_AS[precision]
         footprint = self.grounds.footprint(case.architecture, self.gpus[case.gpu], sized, counts)
         return footprint.memory(case.batch)
-
-
-def of_profile(case: PredictedCase, profile: Profile, same: Sequence[PublishedPoint]) -> QueryAnswer:
-    """As the profile has it; `same` are publications of that very batch, which may differ."""
-    sd = max(ONE_SOURCE_SD, profile.doubt.error_sd(case.batch) if profile.doubt else 0.0, _apart(same))
-    estimate, ran = around(profile.latency(case.batch), sd), profile.latency_evidence
-    evidence = ran if case.batch in profile.latency.x else weakest(ran, Evidence.FITTED)
-    named = publications(case, same) if same else ("profile",)
-    return answered(estimate, memory_of(case, profile), "published" if same else "profile", str(evidence), named)
 
 
 def memory_of(case: PredictedCase, profile: Profile) -> Room:

@@ -93,6 +93,7 @@ class PredictedPair:
             reserved_bytes=round(memory.reserved),
             load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
             memory_evidence=self.evidence,
+            runtime=self.runtime,
         )
 
     def profile(self, quantile: float) -> Profile:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import Estimate, Prediction
 from planner.prediction.rules.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
@@ -85,7 +86,8 @@ def _answer(seen: Anatomy) -> str:
     if seen.prediction is None:
         return f"On {seen.gpu.name} nothing tells its time. {bound}"
     prediction = seen.prediction
-    basis = f"{prediction.evidence}, by {_rule(prediction)}"
+    runtime = "" if prediction.runtime == USUAL_RUNTIME else f"in {prediction.runtime}, "
+    basis = f"{runtime}{prediction.evidence}, by {_rule(prediction)}"
     return (
         f"On {seen.gpu.name}{_too_small(seen.gpu, prediction)}:"
         f" {_range(prediction.latency_s, seconds)} a batch ({basis});"
@@ -365,7 +367,7 @@ LEVEL = {
 """Keys of the JSON, and where their figures stand."""
 ACCURACY = "precision runtime method metric reference value lost source as_of"
 CEILINGS = "flops_per_s products_flops_per_s bytes_per_s launch_s evidence source"
-PREDICTION = "latency_s memory_bytes reserved_bytes load_s evidence memory_evidence rule probes"
+PREDICTION = "latency_s memory_bytes reserved_bytes load_s evidence memory_evidence rule probes runtime"
 """The same of figures that stand under their keys."""
 
 
