@@ -68,6 +68,16 @@ def _splits(question: Question, kinds: Sequence[Kind]) -> Iterator[Budgets]:
     yield generous(question, kinds)
 
 
+def whole(question: Question) -> Budgets:
+    """For each stage its pipeline's whole SLO."""
+    return {
+        pipeline.stage(stage.name): Budget(pipeline.slo.latency, None)
+        for pipeline in question.scenario.pipelines
+        for stage in pipeline.stages
+        if stage.is_model
+    }
+
+
 def designed(question: Question) -> Question:
     """The question with the work that each stage takes within its budget where only one kind of GPU is bought: fleets
     are proposed by it."""

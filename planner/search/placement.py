@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, permutations, product, zip_longest
 from math import sqrt
+from random import Random
 
 from planner.catalog.offers import Offer
 from planner.model.plan import Bottleneck, Rejection
@@ -13,7 +14,7 @@ from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.outages import broken_by_outages
 from planner.placing.packing.contents import Content, added, neighbours, without
-from planner.placing.packing.packed import Misfit, Packing
+from planner.placing.packing.packed import Misfit, Packing, Placed
 from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Need, judged
 from planner.placing.stations import loads_on
@@ -61,6 +62,12 @@ FREE_PARTS = (1.0, 0.67, 0.33)
 """Of what may be kept free beside the headroom."""
 LARGE_GPUS = 64
 """GPUs of a large fleet: one more is under 1.6 % of them, so that it costs less than what else could be tried here."""
+GPUS_DRAWN_MAX = 3
+"""GPUs of a fleet on which stages of pipelines are also placed at random: on more, hardly any way is a good one."""
+DRAWN_MAX, DRAWN_REPLAYED_MAX = 2_000, 200
+"""Placements that are drawn there, and of them that are replayed: one in some dozens may be all that does."""
+DRAWN_PARTS = (1.0, 0.5, 0.33, 0.2, 0.1, 0.0)
+"""Parts of a pipeline's SLO in which the largest batch of a stage runs; the last is one item."""
 GPUS_MOVED_MAX = 6
 """GPUs of a fleet above which only batches are changed after a miss: a model moved is then one change of very many."""
 
@@ -515,6 +522,37 @@ class OnFleet:
                     there = {place: added(without(here[place], model), *more), other: added(here[other], model, share)}
                     yield with_contents(here, {**changed, **there})
 
+    # Pipelines on a few GPUs
+
+    def find_at_random(self) -> Trial | None:
+        """Stages of pipelines placed at random, where all steps from what came nearest may be worse; each may take the
+        whole SLO."""
+        random, packer = Random(0), self._packer({}, ())
+        drawn = (self._drawn(packer, random) for _ in range(DRAWN_MAX))
+        new = (packing for packing in drawn if packing and not self._tried_already(packing))
+        for packing in islice(new, DRAWN_REPLAYED_MAX):
+            if trial := self._mended(packing):
+                return trial
+            if self.mending_requests > MENDING_REQUESTS_MAX:
+                break
+        return None
+
+    def _drawn(self, packer: Packer, random: Random) -> Packing | None:
+        """Each model on some GPUs, in even shares or by their speeds; None where that does not go."""
+        held: list[set[str]] = [set() for _ in self.devices]
+        for model in self.models:
+            able = [place for place, device in enumerate(self.devices) if packer.fills.fits(model, device.kind)]
+            for place in random.sample(able, random.randint(min(1, len(able)), len(able))):
+                held[place].add(model)
+        contents = self._by_speeds(held)
+        packing = packer.place(self.devices, random.choice([contents, with_even_shares(contents)]))
+        if isinstance(packing, Misfit) or not set(self.models) <= set().union(*held):
+            return None
+        common = random.choice(DRAWN_PARTS)
+        parts = {model: random.choice([common, random.choice(DRAWN_PARTS)]) for model in self.models}
+        packing = packing.with_batches([_largest_within(p, parts[p.portion.sized.model]) for p in packing.placed])
+        return None if self._miss_unreplayed(packing, repaired=True) else packing
+
     # One candidate
 
     def replayed(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial:
@@ -627,6 +665,13 @@ def with_even_shares(here: Sequence[Content]) -> list[Content]:
     for model, share in chain.from_iterable(here):
         shares.setdefault(model, []).append(share)
     return [tuple((model, sum(shares[model]) / len(shares[model])) for model, _ in content) for content in here]
+
+
+def _largest_within(placed: Placed, part: float) -> int:
+    """The largest batch that runs in a part of the SLO, one item at least."""
+    sized = placed.portion.sized
+    longest_s = part * sized.need.slo.latency_s
+    return max(1, sum(run_s <= longest_s for run_s in sized.latency_s[: placed.batch_size_fit]))
 
 
 def beside(packing: Packing, models: Collection[str]) -> list[str]:

@@ -35,9 +35,9 @@ from planner.replay.run import replay
 from planner.replay.spares import SpareSearch, of_each_type, together
 from planner.replay.trial import Trial
 from planner.replay.warnings import streams_of_assumed_size, warnings_of
-from planner.search.budgets import with_budgets
+from planner.search.budgets import budgeted, whole, with_budgets
 from planner.search.even import force
-from planner.search.placement import LARGE_GPUS, Miss, OnFleet, unreplayed_at_best, within_headroom
+from planner.search.placement import GPUS_DRAWN_MAX, LARGE_GPUS, Miss, OnFleet, unreplayed_at_best, within_headroom
 from planner.search.question import Question
 from planner.search.rejections import (
     HUGE_GPUS,
@@ -321,7 +321,19 @@ class FleetSearch:
                 case Miss() as miss:
                     misses.append(miss)
         near = [(miss.nearest.nearness, miss) for miss in misses if miss.nearest]
+        if near and (found := self._find_at_random(offered, fleet, swap)):
+            return found
         return max(near, key=lambda one: one[0])[1] if near else unreplayed_at_best(misses)
+
+    def _find_at_random(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | None:
+        """A placement of pipelines on a few GPUs, of known speeds, that no way to split their SLOs has led to."""
+        devices = devices_of(offered, fleet)
+        doubted = any(sized.profile.doubt for sized in self.question.sized.values())
+        if not self.question.scenario.pipelines or len(devices) > GPUS_DRAWN_MAX or doubted:
+            return None
+        question = budgeted(self.question, devices, whole(self.question))
+        tell = partial(self._tell, name=machines_name(machines_of(offered, fleet, self.question.offers)))
+        return OnFleet(question, offered, fleet, swap, tell, being_confirmed=self.being_confirmed).find_at_random()
 
     def _on(
         self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, *, ranked: bool = False, hopeful: bool = False
