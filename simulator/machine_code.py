@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 CONSTANTS = (
     HERE / "rules" / "latencies.py",
     HERE / "rules" / "batching.py",
+    HERE / "rules" / "queues.py",
     HERE / "clock" / "metrics.py",
     HERE / "clock" / "records.py",
     HERE / "clock" / "stability.py",

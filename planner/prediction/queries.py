@@ -207,11 +207,11 @@ class QueryKnowledge:
         profile = self._profile(case, precision or case.precision)
         ran = profile if profile and profile.latency_evidence in RAN else None
         if ran and ran.latency.covers(case.batch):
-            return self._of_profile(case, ran, "published" if same else "profile", same)
+            return self._of_profile(case, ran, "published" if same else "profile", same, _apart(same))
         if self.gpus[case.gpu].cores and not same:
             return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
-        if ran and not same:
-            return self._of_profile(case, ran, str(Nearness.SERIES), series)
+        if ran and not same and case.batch > ran.latency.x[-1]:
+            return self._of_profile(case, ran, str(Nearness.SERIES) if series else "profile", series)
         if same:
             estimate, rule = of_publications(same), "published"
         else:
@@ -222,12 +222,20 @@ class QueryKnowledge:
         return answered(estimate, memory, rule, evidence, named)
 
     def _of_profile(
-        self, case: PredictedCase, profile: Profile, rule: str, published: Sequence[PublishedPoint]
+        self,
+        case: PredictedCase,
+        profile: Profile,
+        rule: str,
+        published: Sequence[PublishedPoint],
+        apart_sd: float = 0.0,
     ) -> QueryAnswer:
-        """As the profile has it, which plans and `planner profile` go by; `published`: who tells of it, where known."""
+        """As the profile has it, which plans and `planner profile` go by; `published`: who tells of it, where known;
+        `apart_sd`: of ln(time) between them in this very batch."""
         known = interpolated(profile, case.batch, self.gpus[case.gpu])
+        mine, apart = known.latency_s, around(known.latency_s.value, apart_sd)
+        told = replace(mine, low=min(mine.low, apart.low), high=max(mine.high, apart.high))
         named = publications(case, published) if published else ("profile",)
-        return answered(known.latency_s, memory_of(case, profile), rule, str(known.evidence), named)
+        return answered(told, memory_of(case, profile), rule, str(known.evidence), named)
 
     def _memory(self, case: PredictedCase, precision: str) -> Room | None:
         """As a plan has it where it has no profile; None where nothing is known of weights or layers."""

@@ -82,9 +82,9 @@ def short_stretch(
     """How long a short replay is, which shows of most draws of speeds clearly that they keep every SLO.
 
     It brings so many requests that `CLEAR_MISSES` of each model may be late; queues forget, and cameras come round,
-    often enough meanwhile. Its start is as long as calm queues need, for no others are clear. None where a horizon is
-    asked for, where that saves little, or where one second is not like another: recordings, bursts, failures, turns in
-    memory.
+    often enough meanwhile. Its start is as long as calm queues need: only where they are calm is an SLO clearly kept.
+    None where a horizon is asked for, where that saves little, or where one second is not like another: recordings,
+    bursts, failures, turns in memory.
     """
     if scenario.horizon is not None:
         return None

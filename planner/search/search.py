@@ -728,21 +728,26 @@ class Descent:
         return trial
 
     def _by_steps(self, missed: float) -> Trial | None:
-        """The same in steps; `missed`: work from which on nothing is known of fleets."""
+        """The same in steps; `missed`: work from which on nothing is known of fleets. Where no fleet that may be bought
+        carries as much as the last step, some between it and the one before may."""
         low, high = missed, 1.0
-        while (best := self._next(high)) is None:
+        while (best := self._next(high)) is None and not self.over:
             low, high = high, high * STEP
-            if self.over or high > self.effort.growth_max:
+            if high > self.effort.growth_max:
                 return None
-        for _ in range(self.effort.halvings):
+        for _ in range(0 if self.search.too_few else self.effort.halvings):
             middle = (low + high) / 2
             fleet = self._propose(middle)
             if fleet and (trial := self.search.try_fleet(self.program.offers, fleet, self.effort)):
                 best, high = trial, middle
-                continue
-            low = middle
-            if fleet and self.effort.thorough:
-                self.excluded.append(fleet)
+            elif best or fleet:
+                low = middle
+                if fleet and self.effort.thorough:
+                    self.excluded.append(fleet)
+            else:
+                high = middle
+        if best is None:
+            return None
         if len(best.devices) >= HUGE_GPUS:
             return best
         for offer in sorted(best.offers, key=lambda o: -o.usd_per_hour):

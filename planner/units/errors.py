@@ -154,6 +154,8 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
     return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{_to_write(kind, detail['input'])}"
 
 
+COUNT_MAX = 1e15
+"""No count of anything is larger."""
 ZEROS = {"k": 3, "m": 6, "b": 9, "g": 9, "t": 12}
 """Zeros that a letter after a number stands for."""
 
@@ -163,7 +165,7 @@ def _to_write(kind: str, written: object) -> str:
     if kind == "tuple_type" and isinstance(written, str | int):
         return f" Write `[{shown(written).strip('`')}]`."
     if kind.startswith("int_") and isinstance(written, float) and written.is_integer():
-        return " Write a smaller one."
+        return f" Write `{written:.0f}`." if abs(written) < COUNT_MAX else " Write a smaller one."
     number = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([kmbgt])", str(written).strip(), re.IGNORECASE)
     if number and WANTED.get(kind, "").endswith(" number"):
         return f" Write `{number[1]}e{ZEROS[number[2].lower()]}`."

@@ -97,7 +97,7 @@ def draws_break(an_slo: Statement) -> str:
     least = "at least " if an_slo.figures.get("at_least") else ""
     return filled(
         f"{least}{{broken:n}} of {{draws:n}} draws break an SLO, most often that of {{0}}, "
-        "where all SLOs must be met in {asked:slo} of them",
+        "too many to be sure that {asked:slo} of all meet every SLO",
         an_slo,
     )
 

@@ -139,6 +139,10 @@ TABLE = {
         changed("count: 2", "count: 1.5"),
         ["s.yaml:8:30: streams[0].count: must be a whole number, got 1.5."],
     ),
+    "a whole number with a point": (
+        changed("count: 2", "count: 4.0"),
+        ["streams[0].count: must be a whole number, got 4.0. Write `4`."],
+    ),
     "a count in words": (changed("count: 2", "count: two"), ["streams[0].count: must be a whole number, got `two`."]),
     "a count that is true": (
         changed("count: 2", "count: true"),

@@ -31,11 +31,7 @@ def layers_of(name: str, library: Library | None = None, shape: tuple[int, ...] 
     try:
         return _facts(name, shape)
     except FactsError as error:
-        more = (
-            ""
-            if ":" in name
-            else f" Or measure it with `planner calibrate --models {name}` and name the folder with --profiles."
-        )
+        more = "" if ":" in name else " Or measure it with `planner calibrate` and name the folder with --profiles."
         raise MergeError(f"{error}{more}") from None
 
 

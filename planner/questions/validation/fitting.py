@@ -136,12 +136,12 @@ def profile_of(spec: ModelSpec, gpu: GPU, library: Profiles, validate: ValidateS
     profile = library.get(name, gpu.name, precision_of(spec))
     if profile is None:
         raise DeploymentError(
-            f"{spec.name}: no profile of {name} on {gpu.name}. Measure it: planner calibrate --models {name}."
+            f"{spec.name}: no profile of {name} on {gpu.name}. Measure it: planner calibrate --models MODEL."
         )
     if validate.batch_size > profile.largest_batch:
         raise DeploymentError(
             f"{spec.name}: validate.batch_size must be at most {profile.largest_batch}, the largest measured on "
-            f"{gpu.name}, got {validate.batch_size}. Measure more with `planner calibrate --models {name} --batches "
+            f"{gpu.name}, got {validate.batch_size}. Measure more with `planner calibrate --models MODEL --batches "
             "N,...`, or ask for less."
         )
     return profile

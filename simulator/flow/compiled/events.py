@@ -66,15 +66,15 @@ def _is_before(w: Columns, one: int, other: int) -> bool:
 
 
 @intrinsic
-def _call_back(_typing: Any, _address: Any, _delays: Any, _kind: Any) -> Any:
-    """Call a function of Python's by its address, with two numbers."""
+def _call_back(_typing: Any, _address: Any, _number: Any) -> Any:
+    """Call a function of Python's by its address, with a number."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        of_two = ir.FunctionType(ir.VoidType(), [ir.IntType(64), ir.IntType(64)])
-        builder.call(builder.inttoptr(arguments[0], of_two.as_pointer()), arguments[1:])
+        of_one = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+        builder.call(builder.inttoptr(arguments[0], of_one.as_pointer()), arguments[1:])
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), generate
+    return types.void(types.int64, types.int64), generate
 
 
 @part
@@ -82,7 +82,7 @@ def next_delay_s(w: Columns, delays: int, kind: int) -> float:
     """The next of its kind. Those of several may be drawn by one generator: so none is drawn before it is needed."""
     used = w.used[delays, kind]
     if used == DELAYS:
-        _call_back(w.clock[0].draw, delays, kind)
+        _call_back(w.clock[0].draw, w.used.shape[1] * delays + kind)
         used = 0
     w.used[delays, kind] = used + 1
     return w.wake_s[delays, used] if kind == WAKE else w.follow_s[delays, used]

@@ -1,7 +1,7 @@
 """Replaying: the pipelines of a world by machine code, and what happened noted as the clock would."""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p, cast
 from importlib import import_module
 from pathlib import Path
@@ -35,17 +35,34 @@ def serve(
     code: Any = import_module("simulator.flow.compiled.passing")
     laid = Laid(flow, [gpu for gpu in gpus if gpu.queues], delays)
     columns = laid.columns(scheduling, horizon_s)
-
-    def draw(number: int, is_follow: int) -> None:
-        drawn, column = laid.delays[number], columns.follow_s if is_follow else columns.wake_s
-        column[number] = np.fromiter(drawn.follow if is_follow else drawn.wake, np.float64, DELAYS)
-
-    by_address = CFUNCTYPE(None, c_int64, c_int64)(draw)
+    failed: list[BaseException] = []
+    drawing = _drawing(laid.delays, columns, failed)
+    next(drawing)
+    by_address = CFUNCTYPE(None, c_int64)(drawing.send)
     columns.clock["draw"] = cast(by_address, c_void_p).value
     begins = True
     while code.go_on(columns, begins) == code.SHORT:
         columns, begins = supplied(laid, columns), False
+    if failed:
+        raise failed[0]
     note(laid, columns)
+
+
+def _drawing(delays: Sequence[Delays], columns: Columns, failed: list[BaseException]) -> Generator[None, int, None]:
+    """Draws the next of the delays whose number it is sent.
+
+    What is raised meanwhile, Ctrl-C among it, cannot pass through machine code: it is kept, and the end is brought on.
+    """
+    while True:
+        try:
+            number, is_follow = divmod((yield), columns.used.shape[1])
+            drawn, column = delays[number], columns.follow_s if is_follow else columns.wake_s
+            column[number] = np.fromiter(drawn.follow if is_follow else drawn.wake, np.float64, DELAYS)
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            failed.append(error)
+            columns.clock["horizon_s"] = 0.0
 
 
 def supplied(laid: Laid, columns: Columns) -> Columns:

@@ -92,7 +92,7 @@ def test_a_rejection_in_one_line():
 def test_draws_that_may_be_enough_but_not_surely_are_refused_in_these_words():
     """254 of 5,120 are fewer than one in twenty."""
     why = Statement(code=Code.DRAWS_BREAK, subjects=("a",), figures={"broken": 254, "draws": 5120, "asked": 0.95})
-    assert "where all SLOs must be met in 95 % of them" in rejection_line(replace(ONE_GPU, why=why))
+    assert "too many to be sure that 95 % of all meet every SLO" in rejection_line(replace(ONE_GPU, why=why))
 
 
 @pytest.mark.parametrize(

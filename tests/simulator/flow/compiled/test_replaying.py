@@ -15,7 +15,7 @@ from simulator.flow.compiled import laying, replaying
 from simulator.flow.compiled.columns import Columns
 from simulator.rules.queues import DELAYS, Delays
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
-from simulator.world.workload import Poisson, Stream, Workload
+from simulator.world.workload import FixedRate, Poisson, Stream, Workload
 
 WORLDS = 300
 DURATION_S = 1.5
@@ -108,6 +108,22 @@ def test_what_runs_short_is_supplied(monkeypatch: pytest.MonkeyPatch, served: li
     for seed in range(WORLDS // 10):
         compare(monkeypatch, piped(seed), seed, DURATION_S)
     assert supplied == {"factors", "agenda", "events"}
+
+
+def test_what_is_raised_while_delays_are_drawn_ends_the_replay(served: list[object]) -> None:
+    """Ctrl-C is most often noticed there, for machine code notices nothing."""
+
+    def interrupted() -> Iterator[float]:
+        yield from repeat(0.001, 2 * DELAYS)
+        raise KeyboardInterrupt
+
+    quick = pipelines.deployment(
+        pipelines.pipeline(pipelines.model("answer")), worlds.service(worlds.profile("p.answer", 0.0001))
+    )
+    slow = {quick.devices[0].id: Delays(interrupted(), repeat(0.0))}
+    with pytest.raises(KeyboardInterrupt):
+        run.simulate(quick, Workload((Stream("p", FixedRate(400.0)),)), 10.0, 1, slow)
+    assert served
 
 
 def changed(**changes: object) -> tuple[Deployment, Workload]:
