@@ -437,7 +437,9 @@ def _of_all(seen: Replay) -> Iterator[PlanWarning]:
 
 
 def remedies_unproven(seen: Replay, model: str) -> tuple[Statement, ...]:
-    """More replications, a longer horizon, or a lower SLO."""
+    """More replications, a longer horizon, or a lower SLO; draws of speeds are as many as they may be."""
+    if seen.draws and not seen.draws.surely:
+        return (Statement(code=Code.MEASURING_DECIDES),)
     if seen.draws:
         return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * seen.replications}),)
     remedies: list[Statement] = []

@@ -319,16 +319,21 @@ def _worthiest(
     key = max(saved, key=lambda key: (saved[key], key[0]))
     why = Statement(code=Code.WIDEST_BAND, figures={"usd_per_hour": saved[key]})
     sized_at = {end: ends[end][key] for end in End if key in ends[end]}
-    yield _measurement(question, catalog, pairs[key], why, HOURS_PER_MONTH * _fleets_saved(question, key, sized_at))
+    worth = HOURS_PER_MONTH * _fleets_saved(question, key, sized_at, shown.cost_usd_per_hour)
+    yield _measurement(question, catalog, pairs[key], why, worth)
 
 
-def _fleets_saved(question: Question, key: tuple[str, Kind], ends: Mapping[End, Sized]) -> float:
-    """Dollars an hour of whole machines to be expected once a pair's time is known: fractions of GPUs are not sold."""
-    _, now = _fleet(question)
+def _fleets_saved(
+    question: Question, key: tuple[str, Kind], ends: Mapping[End, Sized], planned_usd_per_hour: float
+) -> float:
+    """Dollars an hour of whole machines to be expected once a pair's time is known: fractions of GPUs are not sold.
+
+    Of what is planned, or of the cheapest fleet that would do at the bad end if that costs less.
+    """
+    now = min(planned_usd_per_hour, _fleet(question).usd_per_hour)
     known = {end: _fleet(replace(question, sized={**question.sized, key: sized}))[1] for end, sized in ends.items()}
-    # An end at which no fleet is allowed changes nothing.
-    saved = sum(SWANSON[end] * (now - usd) for end, usd in known.items() if not isnan(usd))
-    return 0.0 if isnan(saved) else max(0.0, saved)
+    # An end at which no fleet is allowed, or only a dearer one, changes nothing.
+    return sum(SWANSON[end] * max(0.0, now - usd) for end, usd in known.items() if not isnan(usd))
 
 
 def _weakest(question: Question, catalog: Catalog, shown: Trial) -> Iterator[Measurement]:

@@ -125,7 +125,7 @@ def other_price(prices: Statement) -> str:
 def others_miss_too(miss: Statement) -> str:
     """Models besides the first for which the remedy was not made."""
     model, *others = miss.subjects
-    return f"that is for {model} alone, {named(others)} {missing(others)} too"
+    return f"that is for {model} alone: {named(others)} {missing(others)} too"
 
 
 def missed_in_a_replay(miss: Statement) -> str:

@@ -71,9 +71,10 @@ def left_out(answer: WhatIf) -> str:
 
 
 def about_anew(answer: WhatIf) -> str:
-    """What placing anew means; empty where no case came to it."""
+    """What placing anew means, and times of takeovers; empty where no case came to either."""
     if not any(case.anew for case in answer.cases):
-        return ""
+        reads = "A spare takes over once it has read weights from disk; to start a process or an engine comes on top."
+        return reads if any(case.taken_over for case in answer.cases) else ""
     counted_on = ", as `survive` counts on" if answer.lose <= answer.survive else ""
     return (
         "Placed anew: a scheduler, or you, puts the models on all that is left, spares included"

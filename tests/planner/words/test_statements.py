@@ -71,7 +71,7 @@ def test_remedies_are_alternatives_and_what_they_leave_open_follows():
     ]
     open_ = [Statement(code=Code.OTHERS_MISS_TOO, subjects=("a", "b", "c"))]
     assert remedies(changes, open_) == (
-        "drop to 28 of 40 cameras of a, or 3 more GPUs; that is for a alone, b, c miss too"
+        "drop to 28 of 40 cameras of a, or 3 more GPUs; that is for a alone: b, c miss too"
     )
 
 
