@@ -14,9 +14,6 @@ from simulator.world.profile import Evidence, Profile, weakest
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
 
-ONE_SOURCE_SD = 0.1
-"""Of ln(time) between publications of one case: of 733 cases a quarter differ by more than 16 %, a tenth by 36 %."""
-
 
 def interpolated(
     profile: Profile, batch: float, gpu: GPU | None = None, held_numbers: float | None = None
@@ -28,7 +25,7 @@ def interpolated(
     fit = profile.latency_fit
     half_90 = log1p(fit.band) if fit and fit.band is not None else band_log([])
     inside = profile.latency.covers(batch)
-    of_sources = max(profile.doubt.error_sd(batch) if profile.doubt else 0.0, _of_publications(profile))
+    of_sources = profile.doubt.error_sd(batch) if profile.doubt else 0.0
     exact = batch in profile.latency.x
     spread = hypot(of_sources, 0.0 if exact else half_90 / BAND_90)
     evidence = profile.latency_evidence if inside else weakest(profile.latency_evidence, Evidence.EXTRAPOLATED)
@@ -49,11 +46,6 @@ def interpolated(
         memory_evidence=profile.memory_evidence,
         runtime=profile.runtime,
     )
-
-
-def _of_publications(profile: Profile) -> float:
-    """What another publication would differ by: 0 of what was measured on the GPU at hand."""
-    return ONE_SOURCE_SD if profile.latency_evidence in (Evidence.PUBLISHED, Evidence.ELSEWHERE) else 0.0
 
 
 def _past(profile: Profile, batch: float, gpu: GPU | None, of_sources: float) -> Estimate:

@@ -166,7 +166,9 @@ def planned_anew(answer: WhatIf) -> str:
     again = f"run `planner plan SCENARIO{changes}`"
     if answer.load != 1:
         again = f"multiply the rates in the scenario by {answer.load:g}, then {again}"
-    return f"These keep the plan's types of machines. Others may cost less: {again}."
+    predicted = any(model.predicted for case in answer.cases for model in case.models)
+    sure = " By the first look's draws of predicted speeds: to be as sure as a plan may take more." if predicted else ""
+    return f"These keep the plan's types of machines.{sure} Others may cost less: {again}."
 
 
 def served_by(one: Mend) -> str:
