@@ -26,10 +26,7 @@ SYNTAX = (
     ("flow sequence", " Close the `[` of line {line}, and part its items by commas."),
     ("quoted scalar", " Close the quotation mark of line {line}."),
     ("block ", " Indent keys of one mapping, and items of one list, alike from line {line} on."),
-    (
-        "mapping values are not allowed",
-        " Indent keys alike; put a text that holds `: ` in quotation marks.",
-    ),
+    ("mapping values are not allowed", " Indent keys alike; put a text that holds `: ` in quotation marks."),
     ("cannot start any token", " Put a text that begins so in quotation marks."),
 )
 """What to do about an error of syntax, by words of the parser's."""
