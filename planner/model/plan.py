@@ -582,7 +582,7 @@ class KindLeftOut:
     gpu: str
     why: Statement
     usd_per_hour_at_least: float | None = None
-    """Price that no fleet of it alone can beat; None where it cannot carry the work, or nobody sells it so."""
+    """Price that no fleet of it alone can beat, with spares; None where it cannot carry the work, or is not sold so."""
     gpus_at_least: int | None = None
     """GPUs that no fleet of it alone can do with fewer of, limits on buying aside; None where that was not asked."""
     gpus_tried: tuple[int, ...] = ()

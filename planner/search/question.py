@@ -66,14 +66,18 @@ class Question:
         )
 
     def lower_bound_usd_per_hour(self) -> float:
-        """Price that no plan can beat; where the limits on buying leave none, that none could beat without them.
-
-        What is left carries the work whichever machines are away, so what these cost comes on top.
-        """
+        """Price that no plan can beat; where the limits on buying leave none, that none could beat without them."""
         program = self.program()
         bound = program.lower_bound_usd_per_hour()
         least = (program.unlimited().lower_bound_usd_per_hour() or 0.0) if bound is None else bound
-        return least + self.scenario.survive * program.spare_usd_per_hour
+        return self.with_spares_usd_per_hour(program, least)
+
+    def with_spares_usd_per_hour(self, program: FleetProgram, least_usd_per_hour: float) -> float:
+        """Price that no fleet of a program can beat with its spares, where none can beat `least_usd_per_hour` without.
+
+        What is left carries the work whichever machines are away, so what these cost comes on top.
+        """
+        return least_usd_per_hour + self.scenario.survive * program.spare_usd_per_hour
 
     @property
     def served(self) -> bool:

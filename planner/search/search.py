@@ -384,17 +384,20 @@ class FleetSearch:
 
     def _name_limits(self, program: FleetProgram, fleet: Fleet | None, most_usd_per_hour: float) -> None:
         """One rejection for each limit that the fleet breaks."""
-        if fleet is None:
-            return
+        if fleet is not None:
+            self.rejections += [no for _, no in self._limits(program, fleet, most_usd_per_hour)]
+
+    def _limits(self, program: FleetProgram, fleet: Fleet, most_usd_per_hour: float) -> Iterator[tuple[str, Rejection]]:
+        """The keys of limits on buying that a fleet breaks, each with its rejection."""
         cost, gpus = cost_usd_per_hour(program.offers, fleet), gpu_count(program.offers, fleet)
         candidate = Candidate(machines=machines_of(program.offers, fleet, self.question.offers))
         if gpus > program.max_gpus:
-            self.rejections.append(too_many(candidate, program.max_gpus, cost))
+            yield "buy.max_gpus", too_many(candidate, program.max_gpus, cost)
         if cost > most_usd_per_hour:
-            self.rejections.append(too_dear(candidate, cost, most_usd_per_hour))
+            yield "buy.max_cost", too_dear(candidate, cost, most_usd_per_hour)
         for offer, n in zip(program.offers, fleet, strict=True):
             if offer.count_max is not None and n > offer.count_max:
-                self.rejections.append(too_few_machines(candidate, offer, n, cost))
+                yield "count", too_few_machines(candidate, offer, n, cost)
 
     def found(self, best: Trial | None) -> BestFound:
         """The best of all fleets with the others beside it, each with its spares; else the closest."""
@@ -408,7 +411,7 @@ class FleetSearch:
         if shown and shown.unready:
             self.reject_spares(shown)
             best = None
-        others = self.spared(self.others(best, alone)) if best else []
+        others = self.others(best, alone) if best else []
         if best:
             self.see_less_sure(best)
         return BestFound(best, shown, alone, others)
@@ -425,7 +428,7 @@ class FleetSearch:
                 return trial, alone
 
     def alone(self, best: Trial) -> list[Trial]:
-        """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first.
+        """The cheapest fleet that was found of each kind of GPU alone, the best among them.
 
         Only the first few are confirmed, what a glance leaves in doubt, and what looks better than the best.
         """
@@ -435,7 +438,7 @@ class FleetSearch:
         for place, (bound, program) in enumerate(cheapest_first(programs)):
             if trial := self._of_kind(place, bound, program, best):
                 trials.append(trial)
-        return sorted(trials, key=lambda t: (t.cost_usd_per_hour, candidate_name(t.candidate)))
+        return trials
 
     def _of_kind(self, place: int, bound: float, program: FleetProgram, best: Trial) -> Trial | None:
         """The cheapest fleet of the kind of GPU at this place among all; None where it is passed over, and noted."""
@@ -468,26 +471,27 @@ class FleetSearch:
             return self.best(program, Objective.COST, ALTERNATIVE)
         return trial
 
-    def _pass_over(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float) -> None:
-        gpu = program.offers[0].gpu.name
-        self.passed_over[gpu] = self._left_out(gpu, why, bound_usd_per_hour)
+    def _pass_over(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float | None) -> None:
+        self.passed_over[program.offers[0].gpu.name] = self._left_out(program, why, bound_usd_per_hour)
 
-    def _left_out(self, gpu: str, why: Statement, bound_usd_per_hour: float | None) -> KindLeftOut:
-        """A kind of GPU without a fleet, and the sizes of its fleets that missed."""
-        fleets = [key for key in {**self.tried, **self.glanced} if {offer.gpu.name for offer in key[0]} == {gpu}]
-        tried = tuple(sorted({gpu_count(*key) for key in fleets}))
+    def _left_out(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float | None) -> KindLeftOut:
+        """A kind of GPU without a fleet, what any would take, and the sizes of its fleets that missed."""
+        gpu = program.offers[0].gpu.name
+        of_kind = [
+            (key, trial)
+            for key, trial in {**self.tried, **self.glanced}.items()
+            if {offer.gpu.name for offer in key[0]} == {gpu}
+        ]
+        missed = (key for key, trial in of_kind if trial is None or trial.replay.preliminary)
+        is_open = why.code in (Code.KIND_LIMITED, Code.NO_FLEET_OF_KIND)
+        least = bound_usd_per_hour
         return KindLeftOut(
             gpu=gpu,
             why=why,
-            usd_per_hour_at_least=bound_usd_per_hour,
-            gpus_at_least=self._least_gpus(gpu) if why.code in (Code.KIND_LIMITED, Code.NO_FLEET_OF_KIND) else None,
-            gpus_tried=tried,
+            usd_per_hour_at_least=None if least is None else self.question.with_spares_usd_per_hour(program, least),
+            gpus_at_least=program.unlimited().least_gpus() if is_open else None,
+            gpus_tried=tuple(sorted({gpu_count(*key) for key in missed})),
         )
-
-    def _least_gpus(self, gpu: str) -> int | None:
-        """GPUs of one kind that no fleet of it can do with fewer of, were there no limits on buying."""
-        of_kind = [offer for offer in self.question.offers if offer.gpu.name == gpu]
-        return self.question.program(of_kind).unlimited().least_gpus() if of_kind else None
 
     def left_out(self, kinds: Iterable[str], shown: Sequence[OfOneKind]) -> tuple[KindLeftOut, ...]:
         """Those of some kinds of GPU that are not shown, and why."""
@@ -505,11 +509,12 @@ class FleetSearch:
         program = self.question.program(offered)
         bound = program.unlimited().lower_bound_usd_per_hour()
         limit = self._limit_on(program, inf if bound is None else bound)
-        return self._left_out(gpu, limit or NO_FLEET_OF_KIND, bound)
+        return self._left_out(program, limit or NO_FLEET_OF_KIND, bound)
 
     def _limit_on(self, program: FleetProgram, bound_usd_per_hour: float) -> Statement | None:
         """The limit on buying that keeps a fleet of one kind of GPU out; None where larger ones could be tried."""
-        if bound_usd_per_hour > (self.question.scenario.buy.max_cost or inf):
+        least = self.question.with_spares_usd_per_hour(program, bound_usd_per_hour)
+        if least > (self.question.scenario.buy.max_cost or inf):
             return Statement(code=Code.KIND_LIMITED, subjects=("buy.max_cost",))
         most = sum(program.count_max(offer) * offer.gpu_count for offer in program.offers)
         if self._most_tried_of(program) < most and program.lower_bound_usd_per_hour() is not None:
@@ -528,9 +533,10 @@ class FleetSearch:
         return bool(too_large(self.question.needs, self.question.sized, kinds))
 
     def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
-        """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
+        """Other ways that meet every SLO: one kind of GPU alone, as they are, and the fewest GPUs; best first."""
         objective = self.question.scenario.objective
-        ways = [*(trial for trial in alone if trial.searched is not Searched.SCREENED), *self.fewest(best)]
+        confirmed = (trial for trial in alone if trial.searched is not Searched.SCREENED)
+        ways = [*confirmed, *self.spared(self.fewest(best))]
         others = {(trial.candidate, trial.fleet): trial for trial in ways if trial.candidate != best.candidate}
         best_first = sorted(others.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
         return best_first[:OTHERS_MAX]
@@ -567,16 +573,32 @@ class FleetSearch:
         return trial
 
     def spared(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Trials with their spares, without those whose spares may not be bought."""
-        if not self.question.scenario.survive:
-            return list(trials)
-        return [trial for trial in map(self.spares.with_spares, trials) if not trial.unready]
+        """Trials with their spares, the cheapest first, without those whose spares may not be bought."""
+        if self.question.scenario.survive:
+            trials = list(map(self.spares.with_spares, trials))
+        for trial in trials:
+            if trial.unready:
+                self._pass_over_unready(trial)
+        ready = (trial for trial in trials if not trial.unready)
+        return sorted(ready, key=lambda trial: (trial.cost_usd_per_hour, candidate_name(trial.candidate)))
+
+    def _pass_over_unready(self, trial: Trial) -> None:
+        """Note which limit on what may be bought keeps the spares of a kind of GPU alone out."""
+        kinds = {offer.gpu.name for offer in trial.bought}
+        if len(kinds) == 1:
+            program = self.question.program([offer for offer in self.question.offers if offer.gpu.name in kinds])
+            key, _ = next(self._limits_on_spares(trial))
+            limited = Statement(code=Code.KIND_LIMITED, subjects=(key,))
+            self._pass_over(program, limited, program.unlimited().lower_bound_usd_per_hour())
 
     def reject_spares(self, trial: Trial) -> None:
         """Say which limits on what may be bought keep the spares of a trial out."""
-        buy, program = self.question.scenario.buy, self.question.program(trial.offers)
-        fleet = together(trial.fleet, of_each_type(trial.fleet, self.question.scenario.survive))
-        self._name_limits(program, fleet, buy.max_cost or inf)
+        self.rejections += [no for _, no in self._limits_on_spares(trial)]
+
+    def _limits_on_spares(self, trial: Trial) -> Iterator[tuple[str, Rejection]]:
+        program, scenario = self.question.program(trial.offers), self.question.scenario
+        fleet = together(trial.fleet, of_each_type(trial.fleet, scenario.survive))
+        return self._limits(program, fleet, scenario.buy.max_cost or inf)
 
     def closest(self) -> Trial | None:
         """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried.

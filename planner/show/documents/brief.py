@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite
+from math import inf, isfinite
 
 from planner.model.choices import PriceKind
 from planner.model.plan import ModelAnswer, Plan, Recommendation
@@ -190,23 +190,28 @@ def tf32_off(assumed: Sequence[Statement]) -> list[str]:
 def limits(best: Recommendation) -> str:
     """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`"""
     by = grouped((m.bottleneck, m) for m in best.models)
-    most, *others = sorted(by.values(), key=lambda those: -len(those))
-    first = next((those for those in (most, *others) if at_factor(those)), None)
-    rest = [f"of {names([m.name for m in those])} {gives_way(those, those is first)}" for those in others]
+    first, *others = sorted(by.values(), key=lambda those: (factor(those), -len(those)))
+    named = next((those for those in (first, *others) if at_factor(those)), None)
+    rest = [f"of {names([m.name for m in those])} {gives_way(those, those is named)}" for those in others]
     speeds = ", predicted speeds at their slow ends" if best.predicted else ""
-    begins = f"First to give way as load grows, headroom kept{speeds}: {gives_way(most, most is first)}"
+    begins = f"First to give way as load grows, headroom kept{speeds}: {gives_way(first, first is named)}"
     return "; ".join([begins, *rest]) + "."
 
 
-def gives_way(those: Sequence[ModelAnswer], is_first: bool) -> str:
+def gives_way(those: Sequence[ModelAnswer], is_named: bool) -> str:
     """`the latency SLO, at 3.40 times this load`: of models short of the same; only the first factor says of what."""
-    return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those)}{' times this load' if is_first else ''}"
+    return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those)}{' times this load' if is_named else ''}"
 
 
 def at_factor(those: Sequence[ModelAnswer]) -> str:
     """`, at 3.40`; empty where it is 1, or not known."""
-    factor = min((m.demand_factor_max for m in those if isfinite(m.demand_factor_max)), default=0.0)
-    return f", at {factor:.2f}" if round(factor, 2) > 1 else ""
+    least = factor(those)
+    return f", at {least:.2f}" if isfinite(least) and round(least, 2) > 1 else ""
+
+
+def factor(those: Sequence[ModelAnswer]) -> float:
+    """Times the load at which the first of them gives way; infinite where none is known."""
+    return min((m.demand_factor_max for m in those if isfinite(m.demand_factor_max)), default=inf)
 
 
 def kinds(plan: Plan) -> list[Block]:

@@ -229,7 +229,7 @@ def kind_notes(plan: Plan) -> list[str]:
     screened = [one for one in plan.by_gpu if one.searched is Searched.SCREENED]
     few, undrawn = any(one.slo_held for one in screened), any(one.slo_held is None for one in screened)
     some = any(one.searched is Searched.RANKED for one in plan.by_gpu)
-    spared = bool(plan.policies.survive and plan.by_gpu)
+    spared = bool(plan.policies.survive and (plan.by_gpu or plan.by_gpu_left_out))
     mixed = len({one.precision for one in plan.by_gpu}) > 1
     notes = {
         SCREENED_NOTE: few,

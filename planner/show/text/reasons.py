@@ -222,7 +222,7 @@ def outlooks(plan: Plan) -> list[str]:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """Those that may save: `fp16: from $1.60/h (in the middle 4 x g4dn.xlarge (T4)), about $2.63/h at the bad end ...`
+    """Those that may save: `fp16: from $1.60/h (in the middle $2.10/h, 4 x g4dn.xlarge (T4)), about $2.63/h at ...`
 
     The least is a bound: waiting, and draws of phases and speeds, may take more.
     """
@@ -239,7 +239,7 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", of models that are quantized" if outlook.precision == "int8" else ""
     spares = " with its spares" if any(one.spares for one in best.instances) else ""
-    middle = "in the middle " if cost.low < cost.value else ""
+    middle = f"in the middle {dollars(cost.value)}/h, " if cost.low < cost.value else ""
     fleet = f"from {dollars(cost.low)}/h ({middle}{candidate_name(outlook.candidate)}{spares}){_at_bad_end(best, cost)}"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"

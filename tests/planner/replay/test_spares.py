@@ -67,6 +67,19 @@ def test_without_the_rule_nothing_is_spared():
     assert [one.spares for one in plan.recommendation.instances] == [0]
 
 
+def test_kinds_of_gpu_stand_in_the_order_of_their_prices_with_spares():
+    """Two T4 cost $2.00 and with a spare $3.00, one V100 $1.80 and $3.60: with less to spend, none."""
+    both = shelf(profile("a", T4, 0.005, 0.001), profile("a", V100, 0.0005, 0.0001))
+    own = OwnMachine(name="box", gpu="T4", price=1.0, count=8), OwnMachine(name="large", gpu="V100", price=1.8, count=8)
+    spared, limited = (
+        planned(asked(100, survive=1, buy=BuySpec(own=own, max_cost=most)), both) for most in (None, 3.2)
+    )
+    assert [(kind.gpu, kind.cost_usd_per_hour) for kind in spared.by_gpu] == [("T4", 3.0), ("V100", 3.6)]
+    (left,) = limited.by_gpu_left_out
+    assert (left.gpu, left.why.subjects, left.gpus_tried) == ("V100", ("buy.max_cost",), ())
+    assert left.usd_per_hour_at_least == pytest.approx(3.6)
+
+
 def test_the_same_machines_are_priced_at_every_kind_of_price():
     """A spot machine of two costs half of two, not of one."""
     aws = BuySpec(providers=("aws",), gpus=("T4",), instances=("g4dn.xlarge",), regions=("us-east-1",))
