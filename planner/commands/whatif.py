@@ -13,7 +13,9 @@ from planner.units.writing import Format
 def whatif(
     plan: PlanFile,
     lose: Annotated[int, typer.Option(metavar="N", min=0, help="Machines that are away at once.")] = 0,
-    load: Annotated[float, typer.Option(metavar="FACTOR", help="Times the rates of the scenario.")] = 1.0,
+    load: Annotated[
+        str, typer.Option(metavar="FACTOR", help="Times the rates of the scenario, e.g. 1.3 or 130 %.")
+    ] = "1",
     overrides: Set = None,
     scenario: Annotated[
         Path | None,
@@ -30,17 +32,19 @@ def whatif(
 
     Its replicas stay as they stand; its scenario may be changed too.
     """
-    from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress
+    from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress, quantity
     from planner.show.kept import render
+    from planner.units.reading import load_factor
     from planner.units.writing import stdout_screen
 
+    factor = quantity("--load", load_factor, load)
     kept = answering.read_plan(plan)
     check_out(out, "whatif", plan)
     with progress(quiet) as tell, placed_by(plan):
         answer = serving.whatif(
             kept,
             lose=lose,
-            load=load,
+            load=factor,
             overrides=overrides,
             scenario=scenario or plan,
             catalog=catalog,

@@ -22,6 +22,9 @@ BEGUN_MAX = 3
 MACHINES_AWAY_MAX = 3
 """Machines that a plan may be asked to do without."""
 
+LOAD_MAX = 100
+"""Times its own load that a plan may be asked about: who writes more means percent."""
+
 
 def rounded(number: float) -> str:
     """`0.999`; `1 million`, which nobody reads in `1e+06`."""
@@ -268,6 +271,9 @@ machines = Quantity(
     "a number of machines", ("1 machine",), dict.fromkeys(("machines", "machine"), ONE), most=MACHINES_AWAY_MAX
 )
 fraction = FractionOfOne("a fraction", ("0.95", "95 %"), {"%": ONE / 100})
+load_factor = Quantity(
+    "a multiple of the load", ("1.3", "130 %"), {"times": ONE, "x": ONE, "%": ONE / 100}, zero=False, most=LOAD_MAX
+)
 price = HourlyPrice(
     "a price",
     ("$2.50/h", "$1800/month"),

@@ -223,7 +223,11 @@ def markdown(columns: Sequence[TextColumn]) -> list[str]:
 
 
 def dollars(amount: float) -> str:
-    """`$9.18`, `$0.526`, `$6,701`: cents matter below a thousand, tenths of a cent below one."""
+    """`$9.18`, `$0.526`, `$6,701`: cents matter below a thousand, tenths of a cent below one.
+
+    First to the nine digits that files keep, so that 1861.49999... and 1861.5 read alike.
+    """
+    amount = float(f"{amount:.9g}")
     return f"${amount:,.0f}" if amount >= 1000 else f"${amount:.2f}" if amount >= 1 else f"${amount:.3f}"
 
 

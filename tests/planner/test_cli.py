@@ -626,7 +626,7 @@ def test_a_folder_that_is_not_there_is_named(planner, words):
         ("simulate video --gpu T4 --count 0", "--count 0: must be at least 1."),
         ("simulate video --gpu T4 --count=1.5", "--count 1.5: must be a whole number."),
         ("study video --workers 99999", "--workers 99999: must be at most"),
-        ("whatif plan.json --load 50%", "--load 50%: must be a number."),
+        ("whatif plan.json --load 130", "--load must be at most 100 times, got 130. Write e.g. `1.3` or `130 %`."),
         ("plan video --set buy.price=reserved", "Did you mean `reserved-1y` or `reserved-3y`?"),
         ("plan video --set buy.providers=[google]", "Did you mean `gcp`?"),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from math import inf, isfinite, nan
+from math import isfinite, nan
 from operator import ne
 
 from planner.catalog.catalog import Catalog
@@ -26,6 +26,7 @@ from planner.replay.trial import Trial
 from planner.search.rejections import missed_slo
 from planner.search.search import ALTERNATIVE, FleetSearch
 from planner.search.simulation import AsPlanned, as_planned
+from planner.units.reading import load_factor
 from simulator.errors import InputError
 
 CASES_MAX = 12
@@ -48,8 +49,10 @@ def whatif(
 
     Ctrl-C after the first case leaves the answer with the cases so far, and no mends.
     """
-    if not 0 < load < inf:
-        raise InputError(f"--load {load:g}: must be above 0. Write e.g. 2.")
+    try:
+        load_factor(load)
+    except ValueError as error:
+        raise InputError(f"--load {error}") from None
     if not kept.recommendation.models:
         raise InputError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
     planned = as_planned(with_load(loaded, load), catalog, library, kept)

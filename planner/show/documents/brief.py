@@ -16,7 +16,7 @@ from planner.show.documents.plan import (
     missing_kinds,
     without_gpu,
 )
-from planner.show.documents.replay import drawn, ways_of_running
+from planner.show.documents.replay import SLO_WORDS, drawn, ways_of_running
 from planner.show.documents.uncertain import doubts
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
@@ -34,7 +34,6 @@ TILDE = "~: predicted, nobody measured it there; p99: mean over speeds."
 MORE = "More with -v."
 NOTED_LOSS = 0.01
 """Share of requests given up from which fewer than 99 % are answered: of all there is no 99th percentile."""
-SLO_WORDS = {True: "met", False: "MISSED", None: "undecided"}
 RESERVED = {PRICE_TITLES[PriceKind.RESERVED_1Y], PRICE_TITLES[PriceKind.RESERVED_3Y]}
 
 

@@ -23,6 +23,9 @@ GPUS_NOTE = (
     "it waited for weights."
 )
 
+SLO_WORDS = {True: "met", False: "MISSED", None: "undecided"}
+"""By whether a model's SLO is met."""
+
 
 def verdict(answer: Recommendation | Simulation) -> Text:
     """How the SLOs stand; green only where nothing is predicted or assumed."""

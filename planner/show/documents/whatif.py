@@ -3,7 +3,7 @@
 from planner.model.plan import ModelAnswer
 from planner.questions.readiness.answer import LossCase, WhatIf
 from planner.show.document import Column, Document, Items, Rows, Section, Table, Text, Tone
-from planner.show.documents.replay import beside_target
+from planner.show.documents.replay import SLO_WORDS, beside_target
 from planner.show.text import plan as figures
 from planner.show.text import readiness as prose
 from planner.units.writing import per_second
@@ -56,6 +56,7 @@ def models(case: LossCase) -> Table:
         rows.words("model", "name"),
         rows.figures("p99 / SLO", figures.p99),
         rows.figures("on time / SLO", beside_target),
+        rows.words("SLO", lambda m: SLO_WORDS[m.slo_met]),
         rows.figures("short of it by", prose.short),
         rows.shown("asked", "offered_rps", per_second),
         rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),

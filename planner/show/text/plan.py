@@ -57,12 +57,20 @@ def price(answer: Recommendation) -> str:
 
 
 def dated(plan: Plan) -> str:
-    """`prices of 2026-07-20, 129 days old`; the age only where a price is older than its provider's usually become."""
+    """`prices of 2026-07-20, 129 days old, without spares`; the age only where a price is older than its provider's
+    usually become."""
+    without = ", without spares" if lacks_spares(plan) else ""
     if not plan.prices_as_of:
-        return "your own prices"
+        return f"your own prices{without}"
     is_old = any(one.what.code in OLD_PRICES for one in warnings_of(plan))
     age = f", {days_old(plan)} days old" if is_old else ""
-    return f"prices of {plan.prices_as_of}{age}"
+    return f"prices of {plan.prices_as_of}{age}{without}"
+
+
+def lacks_spares(plan: Plan) -> bool:
+    """Whether machines may be away, and nobody looked for spares of the fleet that is shown, for it misses an SLO."""
+    best = plan.recommendation
+    return plan.policies.survive > 0 and not best.feasible and not any(one.spares for one in best.instances)
 
 
 def headline(plan: Plan) -> str:

@@ -7,7 +7,7 @@ from planner.model.plan import ModelAnswer
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
 from planner.show.text import plan as prose
 from planner.show.text.reasons import sentence
-from planner.units.writing import counted, dollars, exact, names, seconds
+from planner.units.writing import counted, dollars, exact, names, percent, seconds
 from planner.words.candidates import machines_name
 from planner.words.statements import rejection_reason, rejection_remedy
 
@@ -36,18 +36,32 @@ def verdict(answer: WhatIf) -> str:
 
 def as_it_stands(cases: Sequence[LossCase]) -> str:
     """`2 of 3 cases miss an SLO and 1 cannot run`."""
-    missed = [case for case in cases if not case.feasible]
-    if not missed:
+    short = [shortfall(case) for case in cases if not case.feasible]
+    if not short:
         return "every SLO is met"
     if len(cases) == 1:
-        return "it cannot run" if cannot_run(missed[0]) else "an SLO is missed"
-    idle, among = sum(map(cannot_run, missed)), f"of {counted(len(cases), 'case')} "
-    parts = []
-    if late := len(missed) - idle:
-        parts.append(f"{late} {among}{'misses' if late == 1 else 'miss'} an SLO")
-    if idle:
-        parts.append(f"{idle} {'' if parts else among}cannot run")
+        return SHORTFALLS[short[0]][0]
+    among = f" of {counted(len(cases), 'case')}"
+    parts: list[str] = []
+    for kind, (_, one, several) in SHORTFALLS.items():
+        if number := short.count(kind):
+            parts.append(f"{number}{'' if parts else among} {one if number == 1 else several}")
     return " and ".join(parts)
+
+
+SHORTFALLS = {
+    "missed": ("an SLO is missed", "misses an SLO", "miss an SLO"),
+    "undecided": ("an SLO may be missed", "may miss an SLO", "may miss an SLO"),
+    "cannot run": ("it cannot run", "cannot run", "cannot run"),
+}
+"""By what keeps a case from surely meeting every SLO: how the only case is told of, one of several, and several."""
+
+
+def shortfall(case: LossCase) -> str:
+    """A key of `SHORTFALLS`."""
+    if cannot_run(case):
+        return "cannot run"
+    return "missed" if case.unserved or any(model.slo_met is False for model in case.models) else "undecided"
 
 
 def circumstances(answer: WhatIf) -> Iterator[str]:
@@ -105,22 +119,28 @@ def cannot_run(case: LossCase) -> bool:
 
 
 def standing(case: LossCase) -> str:
-    """`met`, or the models that miss or are not served; `cannot run` where that was clear before a replay."""
+    """`met`, or the models that miss, may miss or are not served; `cannot run` where that was clear before a replay."""
     if case.feasible:
         return "met"
     if cannot_run(case):
         return "cannot run"
-    missed = [model.name for model in case.models if not model.slo_met]
-    parts = [f"{names(missed)} missed"] if missed else []
-    if case.unserved:
-        parts.append(f"{names(case.unserved)} not served")
-    return "; ".join(parts) or "not sure"
+    found = {
+        "missed": [model.name for model in case.models if model.slo_met is False],
+        "undecided": [model.name for model in case.models if model.slo_met is None],
+        "not served": case.unserved,
+    }
+    return "; ".join(f"{names(whom)} {what}" for what, whom in found.items() if whom) or "not sure"
 
 
 def short(model: ModelAnswer) -> str:
-    """`4.20 points`: share on time that an SLO lacks; `-` where it is met."""
+    """`4.20 points`: share on time that an SLO lacks; of one above it on the mean how many draws keep it, where draws
+    decide; `-` where it is met."""
     lacking = model.slo_attainment_target - model.slo_attainment.mean
-    return f"{100 * lacking:.2f} points" if lacking > 0 and not model.slo_met else "-"
+    if model.slo_met:
+        return "-"
+    if lacking > 0:
+        return f"{100 * lacking:.2f} points"
+    return f"kept in {percent(model.draws_kept.mean)} % of draws" if model.draws_kept else "not surely kept"
 
 
 def obstacles(answer: WhatIf) -> Iterator[str]:

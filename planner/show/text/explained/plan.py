@@ -169,7 +169,8 @@ def slo_room(answer: Recommendation | Simulation) -> list[str]:
     tight = tightest(answer.models)
     room = latency_left(slow)
     over_speeds = ", on the mean over its speeds" if slow.predicted else ""
-    latency = f"{slow.name} would still answer 99 % of what it answers within {seconds(slow.p99.high)}{over_speeds}"
+    at_most = "" if seconds(slow.p99.high) == seconds(slow.p99_s) else f", {seconds(slow.p99.high)} at most"
+    latency = f"{slow.name} answers 99 % of what it answers within {seconds(slow.p99_s)}{at_most}{over_speeds}"
     return [
         f"Latency: {latency}, {share(room)} under its {seconds(slow.slo_s)}."
         if room > 0
