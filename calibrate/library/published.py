@@ -11,11 +11,12 @@ from types import MappingProxyType
 from calibrate.library.held import held_evidence, held_numbers
 from calibrate.library.memory import room_of_counts
 from calibrate.library.possible import check
+from calibrate.library.reading import how_to_measure
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points, sources
 from simulator.grouping import grouped
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.hardware import GPU, device_option
+from simulator.world.hardware import GPU
 from simulator.world.model import Layer
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile
@@ -194,9 +195,7 @@ def _doubts(found: Sources) -> Iterator[str]:
     """What speaks against the figures."""
     largest = max(found.best.latency_s)
     if largest <= SMALL_RANGE:
-        remedy = (
-            f"measure larger ones: planner calibrate --device {device_option(found.gpu)} --models {found.architecture}"
-        )
-        yield f"The series ends at batch {largest}, which may bind; {remedy}"
+        remedy = how_to_measure(found.architecture, found.gpu, found.runtime)
+        yield f"The series ends at batch {largest}, which may bind; measure larger ones: {remedy}"
     if found.spread:
         yield f"Sources differ by up to {found.spread:.0%}: {', '.join(one.source for one in found.series)}"

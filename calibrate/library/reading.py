@@ -45,11 +45,12 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     if latency != published:  # a fit through points that are not believed is not believed either
         curve, quality = latency, None
     evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
+    runtime = read.text_or_empty("runtime") or USUAL_RUNTIME
     profile = Profile(
         model=model,
         gpu=gpu,
         precision=precision,
-        runtime=read.text_or_empty("runtime") or USUAL_RUNTIME,
+        runtime=runtime,
         layers=read.layers(model),
         latency=curve,
         latency_fit=quality,
@@ -75,7 +76,7 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         source=read.text("source"),
         as_of=read.date("as_of"),
         assumptions=read.sentences("assumptions"),
-        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, gpu, max(latency.x[0], workspace.x[0]))),
+        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, gpu, runtime, max(latency.x[0], workspace.x[0]))),
     )
     load.nothing_else()
     read.nothing_else()
@@ -221,8 +222,8 @@ def _raise_doubted(
         refuse(f"doubted.{min(unknown):g}", "has no latency_s", "Name a batch size of latency_s")
     if flops is None:
         refuse("doubted", "needs flops_per_sample to say what is possible", "Give flops_per_sample")
-    device = device_option(read.text("gpu"))
-    remedy = f"measure it: planner calibrate --device {device} --models {read.name('model')}"
+    runtime = read.text_or_empty("runtime") or USUAL_RUNTIME
+    remedy = f"measure it: {how_to_measure(read.name('model'), read.text('gpu'), runtime)}"
     times_s = dict(zip(published.x, published.y, strict=True))
     doubts = []
     for batch, reason in sorted(doubted.items()):
@@ -240,6 +241,13 @@ def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
     return evidence if series.covers(1) else weakest(evidence, Evidence.EXTRAPOLATED)
 
 
-def _unseen(model: str, gpu: str, first: float) -> Sequence[str]:
-    remedy = f"measure them: planner calibrate --device {device_option(gpu)} --models {model}"
+def how_to_measure(model: str, gpu: str, runtime: str) -> str:
+    """The command that measures a model, or takes in what the tool of a runtime wrote that `calibrate` does not run."""
+    if runtime == USUAL_RUNTIME:
+        return f"planner calibrate --device {device_option(gpu)} --models {model}"
+    return f"planner profiles import FILE --model {model} --gpu {gpu} --runtime {runtime}"
+
+
+def _unseen(model: str, gpu: str, runtime: str, first: float) -> Sequence[str]:
+    remedy = f"measure them: {how_to_measure(model, gpu, runtime)}"
     return (f"Batches below {first:g}: not measured, its figures stand in; {remedy}",) if first > 1 else ()

@@ -58,6 +58,7 @@ class Code(StrEnum):
     NEAR_GPU = "near-gpu"
     PRICE_THE_GPU = "price-the-gpu"
     MEASURE = "measure"
+    MEASURE_ELSEWHERE = "measure-elsewhere"
     MEASURING_DECIDES = "measuring-decides"
     AS_SAID = "as-said"
     LARGER_GPU = "larger-gpu"

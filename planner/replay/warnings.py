@@ -25,7 +25,7 @@ from planner.model.plan import (
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.packing.packed import Placed
-from planner.placing.sizing import Need, Sized, context_of
+from planner.placing.sizing import Need, Sized, context_of, measuring
 from planner.placing.stations import pipelines_in
 from planner.prediction.effects import products_share
 from planner.replay.answer import shortage_of
@@ -255,10 +255,10 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_of_all(trial.replay),
         *_doubts(trial),
         *_prices(scenario, trial, today),
-        *_predicted(trial),
-        *_batch_ranges(trial),
+        *_predicted(scenario, trial),
+        *_batch_ranges(scenario, trial),
         *_fullest_of_streams(trial),
-        *_evidence(trial),
+        *_evidence(scenario, trial),
         *_left_out(scenario, trial),
         *_host_work(scenario, trial),
         *_network(trial),
@@ -296,12 +296,24 @@ def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarni
         yield spot_machines(spot)
 
 
-def _predicted(trial: Trial) -> Iterator[PlanWarning]:
+def _predicted(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     """Pairs that nobody measured, or not as they run."""
-    profiles = {name: placed.portion.sized.profile for name, placed in _profiles(trial).items()}
-    names = tuple(f"{name}{_otherwise(profile)}" for name, profile in profiles.items() if profile.predicted)
-    if names:
-        yield PlanWarning(what=Statement(code=Code.PREDICTED, subjects=names))
+    sized = {name: placed.portion.sized for name, placed in _profiles(trial).items()}
+    predicted = {f"{name}{_otherwise(one.profile)}": one for name, one in sized.items() if one.profile.predicted}
+    yield from _unmeasured(Code.PREDICTED, predicted, scenario)
+
+
+def _unmeasured(
+    code: Code, by_name: Mapping[str, Sized], scenario: Scenario, **figures: float
+) -> Iterator[PlanWarning]:
+    """That something of models was not measured as they run; and how it is, where `planner calibrate` does not run
+    them."""
+    if not by_name:
+        return
+    specs = {spec.name: spec for spec in scenario.models}
+    how = measuring([(specs[one.model], one.profile.runtime) for one in by_name.values()], "")
+    elsewhere = (how,) if how.code is Code.MEASURE_ELSEWHERE else ()
+    yield PlanWarning(what=Statement(code=code, subjects=tuple(by_name), figures=figures), remedies=elsewhere)
 
 
 def _otherwise(profile: Profile) -> str:
@@ -310,33 +322,28 @@ def _otherwise(profile: Profile) -> str:
     return f" in {profile.runtime} at {profile.precision}" if known else ""
 
 
-def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:
+def _batch_ranges(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     """GPUs short of compute only because nobody measured or predicted larger batches."""
     if len(trial.devices) == 1:
         return
-    held = [
-        p.portion.sized.profile for p in trial.packing.placed if shortage_of(p).bottleneck is Bottleneck.BATCH_RANGE
-    ]
+    held = [p.portion.sized for p in trial.packing.placed if shortage_of(p).bottleneck is Bottleneck.BATCH_RANGE]
     for code, predicted in ((Code.BATCHES_END, False), (Code.PREDICTED_BATCHES_END, True)):
-        names = dict.fromkeys(f"{one.model} on {one.gpu}" for one in held if one.predicted is predicted)
-        if names:
-            yield PlanWarning(what=Statement(code=code, subjects=tuple(names)))
+        of_code = (one for one in held if one.profile.predicted is predicted)
+        yield from _unmeasured(code, {f"{one.profile.model} on {one.profile.gpu}": one for one in of_code}, scenario)
 
 
-def _evidence(trial: Trial) -> Iterator[PlanWarning]:
+def _evidence(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     """Profiles that rest on assumptions, or on layers for what they hold in memory."""
-    assumed, by_layers = [], []
+    assumed: dict[str, Sized] = {}
+    by_layers: dict[str, Sized] = {}
     for name, placed in _profiles(trial).items():
-        profile = placed.portion.sized.profile
-        if not profile.predicted and evidence(profile, placed.swapped) is Evidence.ASSUMED:
-            assumed.append(name)
-        elif not profile.predicted and profile.memory_evidence is Evidence.PREDICTED:
-            by_layers.append(name)
-    if assumed:
-        yield PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=tuple(assumed)))
-    if by_layers:
-        what = Statement(code=Code.MEMORY_PREDICTED, subjects=tuple(by_layers), figures={"error": TRACED_ERROR})
-        yield PlanWarning(what=what)
+        sized = placed.portion.sized
+        if not sized.profile.predicted and evidence(sized.profile, placed.swapped) is Evidence.ASSUMED:
+            assumed[name] = sized
+        elif not sized.profile.predicted and sized.profile.memory_evidence is Evidence.PREDICTED:
+            by_layers[name] = sized
+    yield from _unmeasured(Code.PARTLY_ASSUMED, assumed, scenario)
+    yield from _unmeasured(Code.MEMORY_PREDICTED, by_layers, scenario, error=TRACED_ERROR)
 
 
 def _left_out(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:

@@ -6,7 +6,7 @@ from math import inf, isnan, nan
 from typing import NamedTuple
 
 from calibrate.layers.facts import full_name, has_layers
-from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
+from calibrate.library.reading import PRECISIONS
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import offers
 from planner.model.candidate import Candidate
@@ -361,8 +361,7 @@ def _measurement(
 ) -> Measurement:
     profile = sized.profile
     spec = next(model for model in question.scenario.models if model.name == sized.model)
-    elsewhere = profile.runtime in spec.runtimes and profile.runtime != USUAL_RUNTIME
-    command = _import if elsewhere and not spec.made_by.startswith("onnx:") else _calibrate
+    command = _calibrate if spec.is_calibrated_in(profile.runtime) else _import
     offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
     cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)
     return Measurement(

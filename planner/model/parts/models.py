@@ -10,6 +10,7 @@ from calibrate.layers.facts import facts, has_layers
 from calibrate.layers.facts import named as packaged
 from calibrate.layers.work import FactsError
 from calibrate.library.lookup import profile_name
+from calibrate.library.reading import USUAL_RUNTIME
 from calibrate.published.names import architecture
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.model.checked import checked
@@ -132,6 +133,10 @@ class ModelSpec:
     def variants(self) -> "tuple[Variant, ...]":
         """Every precision in every runtime that it may run in."""
         return tuple(Variant(one, other) for one in _each(self.precision) for other in _each(self.runtime))
+
+    def is_calibrated_in(self, runtime: str | None) -> bool:
+        """Whether `planner calibrate` measures it as it then runs: in PyTorch, or as an ONNX file."""
+        return runtime in (None, USUAL_RUNTIME) or self.made_by.startswith("onnx:")
 
     @property
     def precisions(self) -> tuple[str, ...]:
