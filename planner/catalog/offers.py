@@ -130,9 +130,28 @@ def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: Bu
 def _unpriced(catalog: Catalog, buy: BuySpec, kinds: Collection[str]) -> list[Rejection]:
     """Kinds of GPU that are asked for and of which no machine is known."""
     unpriced = [gpu for gpu in buy.gpus if gpu not in kinds]
-    of_any_gpu = replace(buy, gpus=())
-    sold = {instance.gpu for instance in catalog.instances if unpriced and is_wanted(instance, of_any_gpu)}
-    return [_without_price(gpu, buy, near_names(gpu, sold - {*buy.gpus})) for gpu in unpriced]
+    if not unpriced:
+        return []
+    sold = _kinds_sold(catalog, replace(buy, gpus=()))
+    wider = {
+        "buy.providers": replace(buy, providers=()),
+        "buy.regions": replace(buy, regions=()),
+        "buy.instances": replace(buy, instances=()),
+    }
+    kinds_of_wider = {key: _kinds_sold(catalog, one) for key, one in wider.items() if one != buy}
+    return [
+        _without_price(
+            gpu,
+            buy,
+            near_names(gpu, sold - {*buy.gpus}),
+            [key for key, kinds in kinds_of_wider.items() if gpu in kinds],
+        )
+        for gpu in unpriced
+    ]
+
+
+def _kinds_sold(catalog: Catalog, buy: BuySpec) -> set[str]:
+    return {instance.gpu for instance in catalog.instances if is_wanted(instance, buy)}
 
 
 def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:
@@ -205,17 +224,17 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
     )
 
 
-def _without_price(gpu: str, buy: BuySpec, near: Sequence[str]) -> Rejection:
-    """A kind of GPU that cannot be had, with those of a name like its own that can: `L40S` for `L40`."""
-    code, remedy = Code.GPU_NOT_PRICED, Code.PRICE_THE_GPU
+def _without_price(gpu: str, buy: BuySpec, near: Sequence[str], narrowing: Sequence[str]) -> Rejection:
+    """A kind of GPU that cannot be had, with those of a name like its own that can: `L40S` for `L40`.
+
+    `narrowing`: the keys any of which alone keeps it out.
+    """
+    code, remedy = Code.GPU_NOT_PRICED, Statement(code=Code.PRICE_THE_GPU, subjects=(gpu,))
     if buy.own and not buy.providers:
-        code, remedy = Code.GPU_NOT_OWNED, Code.NAME_PROVIDERS
-    no = _not_offered(
-        OnGpu(gpu=gpu),
-        Bottleneck.PRICE,
-        Statement(code=code, subjects=(gpu,)),
-        Statement(code=remedy, subjects=(gpu,)),
-    )
+        code, remedy = Code.GPU_NOT_OWNED, Statement(code=Code.NAME_PROVIDERS, subjects=(gpu,))
+    elif narrowing:
+        remedy = Statement(code=Code.WIDEN_BUY, subjects=(*narrowing, gpu))
+    no = _not_offered(OnGpu(gpu=gpu), Bottleneck.PRICE, Statement(code=code, subjects=(gpu,)), remedy)
     meant = Statement(code=Code.NEAR_GPU, subjects=tuple(near))
     return replace(no, remedies=(meant, *no.remedies)) if near else no
 

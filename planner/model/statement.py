@@ -57,6 +57,7 @@ class Code(StrEnum):
     NAME_PROVIDERS = "name-providers"
     NEAR_GPU = "near-gpu"
     PRICE_THE_GPU = "price-the-gpu"
+    WIDEN_BUY = "widen-buy"
     MEASURE = "measure"
     MEASURE_ELSEWHERE = "measure-elsewhere"
     MEASURING_DECIDES = "measuring-decides"

@@ -297,8 +297,10 @@ def per_second(value_rps: float) -> str:
 
 
 def names(items: Sequence[str], most: int = 4) -> str:
-    """`a, b, c`; of many the first few and how many more."""
-    return ", ".join(items) if len(items) <= most else f"{', '.join(items[: most - 1])} +{len(items) - most + 1}"
+    """`a, b, c`; of many the first few and how many more: `a, b, c and 4 more`."""
+    if len(items) <= most:
+        return ", ".join(items)
+    return f"{', '.join(items[: most - 1])} and {len(items) - most + 1} more"
 
 
 def ranges(numbers: Sequence[int]) -> str:

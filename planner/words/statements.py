@@ -168,6 +168,12 @@ def stale_price(at: Statement) -> str:
     return f"the price of {instances} is of {as_of}{age}"
 
 
+def widen_buy(to: Statement) -> str:
+    """The keys any of which leaves a kind of GPU out that is sold."""
+    *keys, gpu = to.subjects
+    return f"name what has {with_article(gpu)} in {' or '.join(f'`{key}`' for key in keys)} too, or leave that key out"
+
+
 GPUS_NAMED = 6
 """Kinds of GPU that a remedy names."""
 STATIONS = {
@@ -256,6 +262,7 @@ REASONS = sentences("reasons") | {
 REMEDIES = sentences("remedies") | {
     Code.OTHER_PRICE: other_price,
     Code.MORE_GPUS: more_gpus,
+    Code.WIDEN_BUY: widen_buy,
     Code.OTHER_CODEC: other_codec,
     Code.ABLE_GPUS: able_gpus,
 }

@@ -30,6 +30,7 @@ from planner.words.statements import (
     measurement,
     names_and_more,
     reason,
+    rejection_lines,
     rejection_reason,
     warning,
     way_on,
@@ -156,13 +157,10 @@ def without_profile(plan: Plan) -> Iterator[str]:
         yield f"Not tried on {names(gpus, 12)}: {missing}. Remedy: measure, or name a folder with --profiles."
 
 
-def without_offer(plan: Plan) -> Iterator[str]:
-    """Machines that nobody sells, and that have no such price."""
-    for kind, why in ((Bottleneck.RETIRED, "no longer sold"), (Bottleneck.PRICE, "no such price")):
-        those = [no for no in plan.rejections if no.bottleneck is kind and cheaper(plan, no)]
-        if those:
-            which = names([subject_name(no.subject) for no in those], 3)
-            yield f"{which}: {why}. {sentence(way_on(those[0]))}"
+def without_offer(plan: Plan) -> list[str]:
+    """Machines that nobody sells any more, or not so, those alike in one line."""
+    unsold = (Bottleneck.RETIRED, Bottleneck.PRICE)
+    return rejection_lines([no for no in plan.rejections if no.bottleneck in unsold and cheaper(plan, no)])
 
 
 def refusals(plan: Plan, after: int = 0) -> list[str]:

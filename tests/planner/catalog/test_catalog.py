@@ -575,6 +575,19 @@ def test_a_gpu_that_nobody_rents_is_rejected_with_a_remedy():
     assert no.remedies == (Statement(code=Code.PRICE_THE_GPU, subjects=("GTX580",)),)
 
 
+@pytest.mark.parametrize(
+    ("buy", "keys"),
+    [
+        (BuySpec(gpus=("L4",), instances=("g4dn.xlarge",)), ("buy.instances",)),
+        (BuySpec(gpus=("L4",), providers=("azure",)), ("buy.providers",)),
+    ],
+)
+def test_the_key_that_keeps_a_gpu_out_is_named(buy, keys):
+    _, (no,) = offers(CATALOG, buy)
+    assert no.remedies == (Statement(code=Code.WIDEN_BUY, subjects=(*keys, "L4")),)
+    assert rejection_remedy(no) == f"name what has an L4 in `{keys[0]}` too, or leave that key out"
+
+
 def test_of_a_gpu_that_nobody_rents_a_like_name_that_somebody_does_is_told():
     _, (no,) = offers(CATALOG, BuySpec(gpus=("L40",)))
     assert no.remedies[0] == Statement(code=Code.NEAR_GPU, subjects=("L40S",))

@@ -26,7 +26,7 @@ def test_colours_stand_out_on_white_and_on_black(code):
 
 
 SOURCE = "raw.example.com/somebody/prices/main/derived/csv/gpu_prices.csv (average of listed prices)"
-SLOS = "yolov3, tiny_yolov3 +4 missed; resnet152 not served"
+SLOS = "yolov3, tiny_yolov3 and 4 more missed; resnet152 not served"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

@@ -264,11 +264,12 @@ def test_what_was_never_tried_is_said_once():
         NO_ROOM,
         subject=MachineType(provider="aws", region="us-east-1", instance="p2.xlarge", gpu="K80", gpu_count=1),
         bottleneck=Bottleneck.RETIRED,
+        why=Statement(code=Code.NOT_SOLD, subjects=("aws",)),
         remedies=(Statement(code=Code.ALLOW_RETIRED),),
     )
     assert never_tried(replace(PLAN, rejections=(*gaps, sold_out))) == [
         "Not tried on L4, A10G: no profile of vgg16. Remedy: measure, or name a folder with --profiles.",
-        "p2.xlarge (K80, aws us-east-1): no longer sold. "
+        "p2.xlarge (K80, aws us-east-1): aws still lists it but no longer sells it. "
         "Remedy: set buy.retired to true if you still have access to it.",
     ]
 
