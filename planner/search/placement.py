@@ -432,16 +432,17 @@ class OnFleet:
         A miss by a mile is not mended by a model moved, and seldom by other batches.
         """
         near = trial.replay.nearness[1] > -NEAR
+        most = 1 - self.question.scenario.headroom
         for packing, swap in islice(self._all_steps(trial, near), LOOKED_AT_MAX if near else FAR_LOOKED_AT_MAX):
             if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit):
                 continue
-            if not any(p.swapped for p in packing.placed) or self._drains(packing, swap):
+            if not any(p.swapped for p in packing.placed) or self._drains(packing, most, swap):
                 yield packing, swap
 
-    def _drains(self, packing: Packing, swap: SwapPolicy) -> bool:
-        """Whether a backlog is worked off with the headroom kept."""
+    def _drains(self, packing: Packing, most: float, swap: SwapPolicy | None = None) -> bool:
+        """Whether a backlog is worked off where only so much of the time may be used."""
         q = self.question
-        rates_rps = {m: need.needed_rps / (1 - q.scenario.headroom) for m, need in judged(q.needs).items()}
+        rates_rps = {m: need.needed_rps / most for m, need in judged(q.needs).items()}
         deployment = deploy(q.scenario, q.needs, self.devices, packing.placed, swap)
         return not drain(deployment, rates_rps, q.workload).growing
 
@@ -627,7 +628,10 @@ class OnFleet:
         if broken := broken_by_outages(failures(scenario), scenario.routing, needs, packing.placed):
             return Miss(often_away(candidate, scenario.routing, *broken, cost), None, False)
         if packing.work > 1 - scenario.headroom + 1e-9:
-            return Miss(too_busy(candidate, packing, needs, scenario.headroom, cost), None, packing.held_back)
+            rejection = too_busy(
+                candidate, packing, needs, scenario.headroom, cost, drains=self._drains(packing, LOAD_MAX)
+            )
+            return Miss(rejection, None, packing.held_back)
         if packing.strain > HOPELESS and not repaired:
             return Miss(too_strained(candidate, packing, needs, scenario.headroom, cost), None, packing.held_back)
         return None

@@ -97,9 +97,18 @@ def misfit(candidate: Candidate, found: Misfit, memory: MemoryPolicy, cost_usd_p
 
 
 def too_busy(
-    candidate: Candidate, packing: Packing, needs: Mapping[str, Need], headroom: float, cost_usd_per_hour: float
+    candidate: Candidate,
+    packing: Packing,
+    needs: Mapping[str, Need],
+    headroom: float,
+    cost_usd_per_hour: float,
+    *,
+    drains: bool,
 ) -> Rejection:
-    """A fleet whose busiest GPU works longer than the headroom allows, even at its cheapest batches."""
+    """A fleet whose busiest GPU works longer than the headroom allows, even at its cheapest batches.
+
+    `drains`: whether its queues would, so that less headroom may help.
+    """
     limit = 1 - headroom
     figures = {"work": packing.work, "headroom": headroom}
     if packing.doubted:
@@ -115,7 +124,7 @@ def too_busy(
             *_measuring_decides(figures.get("work_at_middle", inf), limit),
             _less_load(needs[packing.busiest], limit / packing.work),
             ONE_MORE_GPU,
-            *_less_headroom(packing.work),
+            *(_less_headroom(packing.work) if drains else ()),
         ),
         cost_usd_per_hour=cost_usd_per_hour,
     )

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
 
@@ -110,9 +111,10 @@ def offered_for_less(by: Statement) -> str:
 
 
 def more_gpus(needed: Statement) -> str:
-    """`one more GPU`, `3 more GPUs`."""
+    """`one more GPU ($4.02/h)`, `3 more GPUs`."""
     count = int(needed.figures["gpu_count"])
-    return "one more GPU" if count == 1 else f"{count} more GPUs"
+    price = filled(" ({usd_per_hour:usd}/h)", needed) if "usd_per_hour" in needed.figures else ""
+    return f"{'one more GPU' if count == 1 else f'{count} more GPUs'}{price}"
 
 
 def other_price(prices: Statement) -> str:
@@ -336,7 +338,17 @@ def rejection_reason(no: Rejection) -> str:
 
 def rejection_remedy(no: Rejection) -> str:
     """The smallest change that would help."""
-    return remedies(no.remedies, no.but)
+    return remedies([priced(one, no) for one in no.remedies], no.but)
+
+
+def priced(remedy: Statement, no: Rejection) -> Statement:
+    """A remedy of more GPUs with what the fleet then costs, where its machines are of one type, with a GPU each."""
+    match no.subject:
+        case Candidate(machines=(one,)) if remedy.code is Code.MORE_GPUS and one.gpu_count == 1:
+            more = remedy.figures["gpu_count"] / one.count
+            usd_per_hour = (no.cost_usd_per_hour or 0.0) * (1 + more)
+            return replace(remedy, figures={**remedy.figures, "usd_per_hour": usd_per_hour}) if usd_per_hour else remedy
+    return remedy
 
 
 def way_on(no: Rejection) -> str:

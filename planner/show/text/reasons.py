@@ -164,19 +164,32 @@ def without_offer(plan: Plan) -> list[str]:
 
 
 def refusals(plan: Plan, after: int = 0) -> list[str]:
-    """Why nothing cheaper works: refused fleets, nearest first but for some, then what was never tried."""
-    no, best = nearest(plan), plan.recommendation
+    """Why nothing cheaper works: refused fleets, the nearest of each reason first, but for some; then what was never
+    tried."""
+    no, best = one_of_each_reason_first(nearest(plan)), plan.recommendation
     lines = [rejection_text(plan, one) for one in no[after : after + OTHERS_SHOWN]]
     if len(no) > after + OTHERS_SHOWN:
         more = len(no) - after - OTHERS_SHOWN
         was = "was" if more == 1 else "were"
-        lines.append(f"{counted(more, 'more fleet')} {was} rejected; the JSON has them all.")
+        lines.append(f"{counted(more, 'more candidate')} {was} rejected; the JSON has them all.")
     if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
         lines.append(
             f"Nothing under {least_price(best, plan.policies.survive)} can carry the work with "
             f"{exact(plan.policies.headroom)} headroom, whatever the placement."
         )
     return [*lines, *never_tried(plan)]
+
+
+def one_of_each_reason_first(rejections: Sequence[Rejection]) -> list[Rejection]:
+    """The first of each reason for each model, then all others in their order."""
+    alike = grouped(((no.why.code, models_of(no)), no) for no in rejections)
+    firsts = [those[0] for those in alike.values()]
+    return [*firsts, *(no for no in rejections if no not in firsts)]
+
+
+def models_of(no: Rejection) -> tuple[str, ...]:
+    """Whom a rejection is about first of all."""
+    return no.subject.models if isinstance(no.subject, OnGpu) else no.why.subjects[:1]
 
 
 def sentence(text: str) -> str:

@@ -24,6 +24,7 @@ from planner.words.statements import (
     reason,
     rejection_line,
     rejection_lines,
+    rejection_remedy,
     remedies,
     warning,
 )
@@ -87,6 +88,8 @@ def test_a_rejection_in_one_line():
         "1 x NC6s_v3 (V100), resident: vgg16 would wait 131 ms in the worst case while its GPU serves other models. "
         "May help: raise vgg16's latency SLO to 131 ms."
     )
+    more = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
+    assert rejection_remedy(replace(ONE_GPU, remedies=(more,), cost_usd_per_hour=3.06)) == "one more GPU ($6.12/h)"
 
 
 def test_draws_that_may_be_enough_but_not_surely_are_refused_in_these_words():
