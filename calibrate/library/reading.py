@@ -244,8 +244,8 @@ def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
 def how_to_measure(model: str, gpu: str, runtime: str) -> str:
     """The command that measures a model, or takes in what the tool of a runtime wrote that `calibrate` does not run."""
     if runtime == USUAL_RUNTIME:
-        return f"planner calibrate --device {device_option(gpu)} --models {model}"
-    return f"planner profiles import FILE --model {model} --gpu {gpu} --runtime {runtime}"
+        return f"`planner calibrate --device {device_option(gpu)} --models {model}`"
+    return f"`planner profiles import FILE --model {model} --gpu {gpu} --runtime {runtime}`"
 
 
 def _unseen(model: str, gpu: str, runtime: str, first: float) -> Sequence[str]:

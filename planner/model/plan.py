@@ -560,6 +560,8 @@ class OfOneKind:
     """The same instances at every kind of price that all of them are sold at; empty for machines of one's own."""
     prices_as_of: str = ""
     """ISO date of the oldest price in it; empty for machines of one's own."""
+    prices_as_of_by_price: dict[str, str] = field(default_factory=dict)
+    """The same at every kind of price."""
     utilization: float
     """Mean over GPUs of the share of time in which a batch runs."""
     power_w: float

@@ -21,13 +21,15 @@ def of_each_kind(trials: Sequence[Trial], catalog: Catalog) -> tuple[OfOneKind, 
 def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> OfOneKind:
     placed = trial.packing.placed
     profiles = [p.portion.sized.profile for p in placed]
+    by_price = _by_price(trial, sold)
     return OfOneKind(
         gpu=trial.devices[0].kind.gpu.name,
         candidate=trial.candidate,
         gpu_count=len(trial.devices),
         cost_usd_per_hour=trial.cost_usd_per_hour,
-        usd_per_hour_by_price=_by_price(trial, sold),
+        usd_per_hour_by_price={kind: usd_per_hour for kind, (usd_per_hour, _) in by_price.items()},
         prices_as_of=min((offer.as_of for offer in trial.bought if offer.as_of), default=""),
+        prices_as_of_by_price={kind: as_of for kind, (_, as_of) in by_price.items()},
         utilization=_utilization(trial.replay.summaries),
         power_w=trial.power_w,
         slo_held=trial.replay.all_kept,
@@ -44,12 +46,18 @@ def _utilization(summaries: Sequence[Summary]) -> float:
     return fmean(device.utilization for summary in summaries for device in summary.devices.values())
 
 
-def _by_price(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> dict[str, float]:
-    """What fleet and spares cost an hour at each kind of price at which all of these instances are sold."""
+def _by_price(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> dict[str, tuple[float, str]]:
+    """What fleet and spares cost an hour at each kind of price at which all of these instances are sold, and the date
+    of the oldest of these prices."""
     bought = [(offer, n) for offer, n in zip(trial.offers, trial.paid, strict=True) if n]
     instances = [(sold.get((offer.provider, offer.region, offer.instance)), n) for offer, n in bought]
     priced = [(instance.prices, n) for instance, n in instances if instance is not None]
     if len(priced) < len(instances):
         return {}
-    kinds = set.intersection(*(set(prices) for prices, _ in priced))
-    return {kind.value: sum(n * prices[kind].usd_per_hour for prices, n in priced) for kind in sorted(kinds)}
+    return {
+        kind.value: (
+            sum(n * prices[kind].usd_per_hour for prices, n in priced),
+            min(prices[kind].as_of for prices, _ in priced),
+        )
+        for kind in sorted(set.intersection(*(set(prices) for prices, _ in priced)))
+    }

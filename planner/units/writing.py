@@ -53,12 +53,12 @@ IN_FIGURES = re.compile(
 )
 """Blanks between a figure and its unit, between the ends of an interval, and between a number of things and what they
 are."""
-COMMAND = re.compile(r"`planner [^`]*`|`--[^`]*`")
+COPIED = re.compile(r"`[^`]*`")
 
 
 def kept(text: str) -> str:
-    """A text whose figures keep their units, and whose commands stay on one line, from which they are copied."""
-    return with_units(COMMAND.sub(lambda found: found[0].replace(" ", KEPT_BLANK), text))
+    """A text whose figures keep their units, and whose commands and keys stay on one line, to be copied."""
+    return with_units(COPIED.sub(lambda found: found[0].replace(" ", KEPT_BLANK), text))
 
 
 def with_units(text: str) -> str:

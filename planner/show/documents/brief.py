@@ -218,7 +218,11 @@ def kinds(plan: Plan) -> list[Block]:
     columns = kind_columns(plan)
     table = Table([column for column in columns if column.title not in {"busy", "power", "what", *RESERVED}])
     reserved = "Prices reserved for years: -v." if any(column.title in RESERVED for column in columns) else ""
-    return [table, missing_kinds(plan), *(Text(line, indent=2) for line in [*kind_notes(plan), reserved])]
+    return [
+        table,
+        missing_kinds(plan),
+        *(Text(line, indent=2) for line in [*kind_notes(plan, [PriceKind.SPOT]), reserved]),
+    ]
 
 
 def p99(model: ModelAnswer) -> str:

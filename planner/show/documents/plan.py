@@ -1,6 +1,6 @@
 """Plans as documents: the answer first, then what it costs, does, depends on and rests on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isfinite
 
@@ -49,9 +49,10 @@ from planner.show.text.explained.plan import BINDING, bindings, sensitivity
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.merging import ways_section
 from planner.units.reading import HOURS_PER_MONTH
-from planner.units.writing import counted, dollars, gigabytes, seconds, share
+from planner.units.writing import counted, dollars, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import reason, rejection_reason, rejection_remedy
+from simulator.grouping import grouped
 
 NO_GPU_NEEDED = "No GPU is needed."
 NOT_PRICED = (
@@ -223,7 +224,7 @@ def missing_kinds(plan: Plan) -> Table:
     return Table(columns, shown=KINDS_SHOWN, stacked=True)
 
 
-def kind_notes(plan: Plan) -> list[str]:
+def kind_notes(plan: Plan, prices: Sequence[PriceKind] = tuple(PRICE_TITLES)) -> list[str]:
     """What `of few`, `of some` and `not confirmed` mean where they stand in the table, whether precisions differ, and
     the kinds without a row."""
     screened = [one for one in plan.by_gpu if one.searched is Searched.SCREENED]
@@ -238,7 +239,8 @@ def kind_notes(plan: Plan) -> list[str]:
         PRECISIONS_NOTE: mixed,
         SPARES_PAID: spared,
     }
-    return [*(note for note, holds in notes.items() if holds), *rented_instead(plan), *reasons.kinds_left_out(plan)]
+    told = [note for note, holds in notes.items() if holds]
+    return [*told, *price_dates(plan, prices), *rented_instead(plan), *reasons.kinds_left_out(plan)]
 
 
 def rented_instead(plan: Plan) -> list[str]:
@@ -294,10 +296,25 @@ def dates(rows: Rows[OfOneKind]) -> Iterator[Column]:
 
 def other_prices(rows: Rows[OfOneKind]) -> Iterator[Column]:
     """Each other kind of price at which some fleet costs another sum."""
-    for kind, title in PRICE_TITLES.items():
+    for kind in shown_prices(rows.items):
         get = partial(price_of, kind.value)
-        if any(get(one) not in (None, one.cost_usd_per_hour) for one in rows.items):
-            yield rows.worked(title, get, dollars, f"usd_per_hour_by_price.{kind.value}")
+        yield rows.worked(PRICE_TITLES[kind], get, dollars, f"usd_per_hour_by_price.{kind.value}")
+
+
+def shown_prices(fleets: Sequence[OfOneKind]) -> list[PriceKind]:
+    """Other kinds of price at which some of these fleets cost another sum."""
+    return [
+        kind for kind in PRICE_TITLES if any(price_of(kind, one) not in (None, one.cost_usd_per_hour) for one in fleets)
+    ]
+
+
+def price_dates(plan: Plan, prices: Sequence[PriceKind]) -> Iterator[str]:
+    """`spot $/h is of 2025-01-01 on H100.`: dates of other kinds of price, where these are not those of the prices."""
+    for kind in (one for one in shown_prices(plan.by_gpu) if one in prices):
+        dated = ((one.prices_as_of_by_price.get(kind, one.prices_as_of), one) for one in plan.by_gpu)
+        others = grouped((as_of, one.gpu) for as_of, one in dated if as_of != one.prices_as_of)
+        for as_of, gpus in others.items():
+            yield f"{PRICE_TITLES[kind]} is of {as_of} on {names(gpus)}."
 
 
 def price_of(kind: str, one: OfOneKind) -> float | None:

@@ -142,7 +142,7 @@ def test_impossible_rows_of_vgg16_are_raised_to_the_peak():
     assert milliseconds(profile) == pytest.approx([2.1, 2 * 30.94 / 15.7, 4 * 30.94 / 15.7])
     assert [doubt.split(":")[0] for doubt in profile.doubts] == ["Batch 2", "Batch 4"]
     assert "51.6 TFLOP/s" in profile.doubts[1]
-    assert all(doubt.endswith("planner calibrate --device cuda:0 --models vgg16") for doubt in profile.doubts)
+    assert all(doubt.endswith("`planner calibrate --device cuda:0 --models vgg16`") for doubt in profile.doubts)
 
 
 @pytest.mark.parametrize("model", ZOO)
@@ -443,9 +443,9 @@ def test_a_file_may_doubt_its_own_points(tmp_path):
     profile = read_profile(write(tmp_path, raw), GPUS)
     assert profile.latency.y == pytest.approx((0.002, 8 * 8e9 / 8.1e12))
     assert profile.doubts == (
-        "Batch 1: odd; measure it: planner calibrate --device cuda:0 --models mine",
+        "Batch 1: odd; measure it: `planner calibrate --device cuda:0 --models mine`",
         "Batch 8: not synchronised; 7.9 ms, the least its GPU's peak allows, stands in;"
-        " measure it: planner calibrate --device cuda:0 --models mine",
+        " measure it: `planner calibrate --device cuda:0 --models mine`",
     )
     assert profile.latency_evidence is Evidence.ASSUMED
 
@@ -461,7 +461,7 @@ def test_batches_below_the_first_point_are_extrapolated(tmp_path):
     profile = read_profile(write(tmp_path, GOOD | {"latency_s": {"4": 0.02, "8": 0.03}}), GPUS)
     assert profile.latency(1) == 0.02
     assert profile.latency_evidence is Evidence.EXTRAPOLATED
-    assert profile.doubts[-1].startswith("Batches below 4: not measured, its figures stand in; measure them: planner")
+    assert profile.doubts[-1].startswith("Batches below 4: not measured, its figures stand in; measure them: `planner")
     assert read_profile(write(tmp_path, GOOD), GPUS).doubts == ()
 
 

@@ -128,6 +128,7 @@ def test_each_kind_of_gpu_stands_beside_the_others() -> None:
     t4 = by_gpu["T4"]
     assert t4.usd_per_hour_by_price[PriceKind.ON_DEMAND] == pytest.approx(t4.cost_usd_per_hour)
     assert t4.usd_per_hour_by_price[PriceKind.SPOT] < t4.cost_usd_per_hour
+    assert t4.prices_as_of_by_price[PriceKind.ON_DEMAND] == t4.prices_as_of
     assert 4 * 30.0 * 0.020 / t4.gpu_count == pytest.approx(t4.utilization, rel=0.1)
 
 
