@@ -34,7 +34,7 @@ def horizon(
 
     Fixed, by the hour, autoscaled, reserved, spot, your own.
     """
-    from planner.console.output import ExitCode, check_out, check_plot, emit, keep, note, progress
+    from planner.console.output import ExitCode, answered, check_out, check_plot, note, progress
     from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
@@ -50,8 +50,7 @@ def horizon(
             check_day=check,
             progress=tell,
         )
-    emit(render(answer, form, stdout_screen()))
-    keep(answer, out, quiet)
+    answered(render(answer, form, stdout_screen()), answer, out, quiet)
     if plot:
         from planner.show.documents.horizons import draw
 

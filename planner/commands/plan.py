@@ -79,16 +79,18 @@ def plan(
             found = Plan.of(stop.plan)
         over, too_weak = crossed(found, conditions), weak(found) if strict else []
         short = form is Format.TABLE and not verbose
-        emit(brief(found, stdout_screen()) if short else render(found, form, stdout_screen()))
         vain = found.interrupted and not found.feasible
         unwanted = out is None and bool(over or too_weak or vain)  # it takes no place of a plan that somebody wanted
-        place = target_of(out, form, feasible=found.feasible)
-        kept = True
-        if place and not unwanted:
-            written = keep(found, place, form, quiet)
-            kept = written or out is None  # only a file that somebody named must be there
+        place = None if unwanted else target_of(out, form, feasible=found.feasible)
+        wrong = place and keep(found, place)  # before it is shown, for standard output may be full
+        emit(brief(found, stdout_screen()) if short else render(found, form, stdout_screen()))
+        if wrong:
+            note(wrong)
+        elif place and not quiet:
+            tell_of(place, form)
         for line in [*over, *too_weak]:
             note(line)
+        kept = not wrong or out is None  # only a file that somebody named must be there
         return found, status_of(found, kept=kept, over=bool(over), too_weak=bool(too_weak))
 
     if watch:
@@ -134,20 +136,22 @@ def target_of(out: Path | None, form: Format, *, feasible: bool) -> Path | None:
     return out or (None if form is Format.JSON else Path(name))
 
 
-def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:
-    """Write the plan; False where that cannot be done."""
+def keep(answer: "Plan", target: Path) -> str:
+    """Write the plan, and say what is wrong where that cannot be done."""
     from planner.io.store import StoreError
 
     try:
         answer.save(target)
     except StoreError as error:
-        note(str(error))
-        return False
-    if not quiet:
-        all_of_it = f"Why so: `planner explain {target}`. All figures: -v, or `planner report {target}`"
-        text = f"Plan kept in {target}. {all_of_it}"
-        if form is Format.TABLE:
-            say(f"\n{text}")
-        else:
-            note(text)
-    return True
+        return str(error)
+    return ""
+
+
+def tell_of(target: Path, form: Format) -> None:
+    """Say where the plan is kept."""
+    all_of_it = f"Why so: `planner explain {target}`. All figures: -v, or `planner report {target}`"
+    text = f"Plan kept in {target}. {all_of_it}"
+    if form is Format.TABLE:
+        say(f"\n{text}")
+    else:
+        note(text)

@@ -7,7 +7,7 @@ import typer
 
 from planner.api import answering, asking, serving
 from planner.console.options import Catalogs, Form, GpuKind, Out, Profiles, Quiet, Scenario, Seed, Set, Verbose
-from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress
+from planner.console.output import ExitCode, answered, check_out, placed_by, progress
 from planner.units.writing import Format, stdout_screen
 
 
@@ -50,6 +50,6 @@ def simulate(
             scenario, gpu, count, plan=kept, overrides=changes, catalog=catalog, profiles=profiles, progress=tell
         )
     short = form is Format.TABLE and not verbose
-    emit(terminal(brief(answer), stdout_screen()) if short else render(answer, form, stdout_screen()))
-    keep(answer, out, quiet)
+    text = terminal(brief(answer), stdout_screen()) if short else render(answer, form, stdout_screen())
+    answered(text, answer, out, quiet)
     raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

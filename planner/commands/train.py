@@ -44,7 +44,7 @@ def train(
 
     Options, the cheapest and the fastest.
     """
-    from planner.console.output import ExitCode, check_out, check_plot, emit, keep
+    from planner.console.output import ExitCode, answered, check_out, check_plot, emit
     from planner.show.charts.kit.png import FORMS
     from planner.show.documents.training import brief, check_text, draw
     from planner.show.kept import render
@@ -61,8 +61,8 @@ def train(
         return
     plan = training.train(scenario, overrides=overrides, catalog=catalog, profiles=profiles)
     short = form is Format.TABLE and not verbose
-    emit(terminal(brief(plan), stdout_screen()) if short else render(plan, form, stdout_screen()))
-    keep(plan, out, quiet)
+    text = terminal(brief(plan), stdout_screen()) if short else render(plan, form, stdout_screen())
+    answered(text, plan, out, quiet)
     if plot:
         draw(plan, plot)
     raise typer.Exit(ExitCode.FEASIBLE if plan.cheapest else ExitCode.INFEASIBLE)

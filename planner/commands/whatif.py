@@ -32,7 +32,7 @@ def whatif(
 
     Its replicas stay as they stand; its scenario may be changed too.
     """
-    from planner.console.output import ExitCode, check_out, emit, keep, placed_by, progress, quantity
+    from planner.console.output import ExitCode, answered, check_out, placed_by, progress, quantity
     from planner.show.kept import render
     from planner.units.reading import load_factor
     from planner.units.writing import stdout_screen
@@ -52,8 +52,7 @@ def whatif(
             seed=seed,
             progress=tell,
         )
-    emit(render(answer, form, stdout_screen()))
-    keep(answer, out, quiet)
+    answered(render(answer, form, stdout_screen()), answer, out, quiet)
     if answer.interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
     raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

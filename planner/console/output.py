@@ -99,14 +99,21 @@ def check_out(out: Path | None, kind: str, question: Path) -> None:
         check_target(out, question, kind)
 
 
-def keep(answer: Any, out: Path | None, quiet: bool = False) -> None:
-    """Keep an answer where `-o` says so."""
-    if out:
-        from planner.io.store import write_answer
+def answered(text: str, answer: Any, out: Path | None, quiet: bool = False) -> None:
+    """Keep an answer where `-o` says so, and show it, whichever of both cannot be written."""
+    if out is None:
+        emit(text)
+        return
+    from planner.io.store import StoreError, write_answer
 
+    try:
         write_answer(answer, out)
-        if not quiet:
-            note(f"Kept in {out}. Why so: `planner explain {out}`. A page of it: `planner report {out}`")
+    except StoreError:
+        emit(text)
+        raise
+    emit(text)
+    if not quiet:
+        note(f"Kept in {out}. Why so: `planner explain {out}`. A page of it: `planner report {out}`")
 
 
 def note(text: str) -> None:

@@ -512,10 +512,12 @@ def test_a_reader_that_leaves_is_no_error(here):
     run.stderr.close()
 
 
-def test_a_full_disk_is_said(here):
+def test_a_full_disk_is_said_and_an_answer_is_kept_before_it_is_shown(here):
+    words = ("train", "lenet", "-o", "kept.json")
     with Path("/dev/full").open("w") as full:
-        run = subprocess.run([*PLANNER, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        run = subprocess.run([*PLANNER, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (run.returncode, run.stderr) == (2, "standard output: cannot be written: No space left on device.\n")
+    assert json.loads((here / "kept.json").read_text())["schema"] == "planner.training/v1"
 
 
 def test_plain_ascii_where_nothing_else_is_known(here):
