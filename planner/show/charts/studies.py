@@ -94,7 +94,7 @@ class Charts:
             return []
         moved.sort(key=lambda s: s.low_figure - s.high_figure)
         x = axis_for(output, [figure for s in moved for figure in (s.low_figure, s.high_figure)], 3)
-        return [Bars(f"What moves {title(output.name)}", [swing_bar(s, output) for s in moved], x)]
+        return [Bars(f"What moves {title(self.answer, output.name)}", [swing_bar(s, output) for s in moved], x)]
 
     def lines(self) -> Iterator[Block]:
         """A chart for each figure along one axis, a line for each value of another."""
@@ -121,8 +121,8 @@ class Charts:
             return []
         axis = self.answer.axes[self.along]
         marks = [mark for i, row in enumerate(rows) for mark in self.series(row, output, i)]
-        about = f"{title(output.name)} along {axis.name}"
-        return [Graph(title(output.name), axis_of(axis), axis_for(output, ys), marks, about=about)]
+        about = f"{title(self.answer, output.name)} along {axis.name}"
+        return [Graph(title(self.answer, output.name), axis_of(axis), axis_for(output, ys), marks, about=about)]
 
     def row(self, output: OutputAnswer, value: Label) -> Row:
         """Points along the axis that have a figure, at one value of the other axis."""
@@ -156,7 +156,8 @@ class Charts:
         span = min(known, default=0.0), max(known, default=1.0)
         columns, names = (list(map(str, self.answer.axes[i].values)) for i in (across, down))
         rows = [(name, [field(point, output, span) for point in row]) for name, row in zip(names, points, strict=True)]
-        return [Heat(title(output.name), self.answer.axes[down].name, self.answer.axes[across].name, columns, rows)]
+        axes = self.answer.axes
+        return [Heat(title(self.answer, output.name), axes[down].name, axes[across].name, columns, rows)]
 
     def fields(self, down: int, across: int) -> list[list[PointAnswer | None]]:
         """Points of two axes."""
@@ -175,7 +176,7 @@ class Charts:
             return []
         x, y = wanted[:2]
         points = [p for p in self.answer.points if p.feasible and has(p, x) and has(p, y)]
-        graph = against(points, x, y)
+        graph = against(self.answer, points, x, y)
         return [graph] if graph else []
 
 
@@ -208,7 +209,7 @@ def field(point: PointAnswer | None, output: OutputAnswer, span: tuple[float, fl
     return words if point.feasible else f"({words})", shade
 
 
-def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> Graph | None:
+def against(answer: StudyAnswer, points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> Graph | None:
     """Points by two figures, letters where no other beats them in both; None where too few differ."""
     places = [(value_of(p, x), value_of(p, y)) for p in points]
     if len(points) < 3 or not varied(places):
@@ -217,9 +218,9 @@ def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> 
     dots = [Dot(*place, "off", title=name_of(p)) for p, place in zip(points, places, strict=True)]
     best, listed = lettered([replace(dot, colour="best") for dot in at_one_place(compress(dots, kept))])
     return Graph(
-        f"{title(y.name)} against {title(x.name)}",
-        axis_for(x, [at for at, _ in places], 3, title(x.name)),
-        axis_for(y, [at for _, at in places], 4, title(y.name)),
+        f"{title(answer, y.name)} against {title(answer, x.name)}",
+        axis_for(x, [at for at, _ in places], 3, title(answer, x.name)),
+        axis_for(y, [at for _, at in places], 4, title(answer, y.name)),
         [*compress(dots, map(not_, kept)), *best],
         f"Filled: no other point beats them in both. {listed}",
     )

@@ -86,7 +86,7 @@ def stats(answer: StudyAnswer) -> Stats:
 
 def sliders(answer: StudyAnswer) -> Sliders:
     """A slider for each axis, over the points that were worked out; none where the page has not all of them."""
-    titles = axis_columns(answer.axes, [prose.title(output.name) for output in answer.outputs])
+    titles = axis_columns(answer.axes, [prose.title(answer, output.name) for output in answer.outputs])
     named = zip(titles, answer.axes, strict=True)
     moved = [Slider(title, [*map(str, axis.values)], axis.reference) for title, axis in named if len(axis.values) > 1]
     return Sliders("points", moved if len(answer.points) <= PAGE_ROWS else [], prose.NOT_ASKED)
@@ -110,11 +110,11 @@ def point_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Iterato
     rows = Rows.at("points", points)
     numbers = [Cell(f"{'~' * p.predicted}{i}", i) for i, p in enumerate(points, start=1)]
     yield Column("#", numbers, right=True)
-    titles = axis_columns(answer.axes, [prose.title(output.name) for output in answer.outputs])
+    titles = axis_columns(answer.axes, [prose.title(answer, output.name) for output in answer.outputs])
     for title, axis in zip(titles, answer.axes, strict=True):
         yield Column(title, [axis_cell(axis, p) for p in points], right=axis.numbers is not None)
     yield from threshold_columns(answer, points)
-    yield from (output_column(output, points) for output in answer.outputs)
+    yield from (output_column(answer, output, points) for output in answer.outputs)
     if not all(p.feasible for p in points):
         yield rows.words("feasible", prose.state)
     yield Column("evidence", [p.evidence or "-" for p in points], page_only=True)
@@ -124,14 +124,14 @@ def threshold_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Ite
     """The threshold, where one was searched for."""
     if search := answer.search:
         cells = [threshold_cell(i, p, search.unit) for i, p in enumerate(points)]
-        yield Column(f"{search.find} {search.path}", cells, right=True)
+        yield Column(prose.title(answer, "threshold"), cells, right=True)
 
 
-def output_column(output: OutputAnswer, points: Sequence[PointAnswer]) -> Column:
+def output_column(answer: StudyAnswer, output: OutputAnswer, points: Sequence[PointAnswer]) -> Column:
     """A figure that was kept, or a text."""
     cells = [output_cell(i, p, output) for i, p in enumerate(points)]
     words = any(isinstance(p.values.get(output.name), str) for p in points)
-    return Column(prose.title(output.name), cells, right=not words, wide=words)
+    return Column(prose.title(answer, output.name), cells, right=not words, wide=words)
 
 
 def axis_cell(axis: AxisAnswer, point: PointAnswer) -> Cell:
@@ -176,7 +176,7 @@ def swing_blocks(answer: StudyAnswer) -> Iterator[Block]:
     rows: Rows[Swing] = Rows(moved)
     yield Table(
         [
-            rows.words("output", lambda s: prose.title(s.output)),
+            rows.words("output", lambda s: prose.title(answer, s.output)),
             rows.words("axis", "axis"),
             rows.figures("least", lambda s: prose.number(s.low_figure, outputs[s.output])),
             rows.words("at", "low"),

@@ -25,7 +25,6 @@ CLOSEST = "A row that is not feasible shows the fleet that came closest; it is n
 MONEY = frozenset({"USD", "USD/h"})
 """Units of money."""
 TITLES = {
-    "threshold": "last value that held",
     "gpu_count": "GPUs",
     "cost_usd_per_hour": "cost an hour",
     "lower_bound_usd_per_hour": "lower bound an hour",
@@ -74,8 +73,10 @@ def outputs_of(answer: StudyAnswer) -> list[OutputAnswer]:
     return [threshold, *answer.outputs]
 
 
-def title(name: str) -> str:
-    """`cost an hour`, `p99 of yolov3`."""
+def title(answer: StudyAnswer, name: str) -> str:
+    """`cost an hour`, `p99 of yolov3`; of a threshold `largest load`."""
+    if name == "threshold" and (search := answer.search):
+        return f"{search.find} {search.path}"
     figure, model = parts_of(name)
     called = TITLES.get(figure, figure.replace("_", " "))
     return f"{called} of {model}" if model else called
@@ -206,7 +207,7 @@ def findings(answer: StudyAnswer) -> Iterator[str]:
     for output in numeric(answer):
         parts = [*most_moved(answer, output), *best_of_all(answer, output)]
         if parts:
-            yield f"{title(output.name)}: {'; '.join(parts)}."
+            yield f"{title(answer, output.name)}: {'; '.join(parts)}."
 
 
 def most_moved(answer: StudyAnswer, output: OutputAnswer) -> Iterator[str]:

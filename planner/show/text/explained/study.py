@@ -43,7 +43,7 @@ def moves(answer: StudyAnswer) -> Iterator[str]:
         if swing.output in outputs and swing.low_figure != swing.high_figure:
             output = outputs[swing.output]
             low, high = number(swing.low_figure, output), number(swing.high_figure, output)
-            yield f"{title(output.name)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
+            yield f"{title(answer, output.name)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
 
 
 def deciding(answer: StudyAnswer) -> Iterator[str]:
@@ -66,7 +66,7 @@ def thresholds(answer: StudyAnswer) -> Iterator[str]:
         for point in answer.points:
             if point.threshold is not None:
                 held = bracketed(point.threshold, search.unit)
-                yield f"{name_of(point)}: {search.find} {search.path} {held}."
+                yield f"{name_of(point)}: {title(answer, 'threshold')} {held}."
 
 
 def evidence(answer: StudyAnswer) -> Iterator[str]:
