@@ -403,12 +403,21 @@ def simulated(run: Simulation) -> str:
 
 
 def idle_line(run: Simulation) -> str:
-    """`26 of 39 GPUs hold no model and do nothing.`; empty where all are used."""
-    idle = sum(not gpu.models for gpu in run.gpus)
-    does = "holds no model and does" if idle == 1 else "hold no model and do"
-    return (
-        f"{idle} of {counted(len(run.gpus), 'GPU')} {does} nothing: the usual placement needs no more." if idle else ""
-    )
+    """`26 of 39 GPUs hold no model and do nothing.`, or that only their engines for video, cores and links work; empty
+    where all hold a model."""
+    idle = [gpu.kind for gpu in run.gpus if not gpu.models]
+    if not idle:
+        return ""
+    holds, does = ("holds", "does") if len(idle) == 1 else ("hold", "do")
+    beside = {one.gpu for one in run.resources if one.kind in STATIONS and one.load > 0}
+    what = f"and {does} nothing"
+    if beside.intersection(idle):
+        what = f"and {'serves' if len(idle) == 1 else 'serve'} pipelines by engines for video, cores or links alone"
+    return f"{len(idle)} of {counted(len(run.gpus), 'GPU')} {holds} no model {what}: the usual placement needs no more."
+
+
+STATIONS = frozenset({Bottleneck.DECODE, Bottleneck.ENCODE, Bottleneck.HOST_CORES, Bottleneck.COPY})
+"""Resources of a GPU's machine and of its engines, besides its arithmetic."""
 
 
 def sure_of(run: Simulation) -> list[str]:
