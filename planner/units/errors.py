@@ -4,13 +4,14 @@ import json
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from calibrate.io.files import printable, quoted
-from planner.units.reading import did_you_mean, perhaps_of, rounded
+from planner.units.reading import Quantity, did_you_mean, fraction, perhaps_of, rounded
+from planner.units.writing import exact
 from simulator.near import known_ones
 
 Steps = tuple[str | int, ...]
@@ -134,7 +135,7 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
     got, context = shown(detail["input"]), detail.get("ctx", {})
     if kind in LIMITS:
         name, side = LIMITS[kind]
-        return f"must be {side} {rounded(context[name])}, got {got}."
+        return f"must be {side} {rounded(context[name])}, got {got}.{within(path, kind, context[name], root)}"
     match kind:
         case "value_error":
             return str(context["error"])
@@ -152,6 +153,24 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
             return rule + _as_model(path, str(detail["input"]))
     return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{_to_write(kind, detail['input'])}"
+
+
+def within(path: Steps, kind: str, limit: float, root: type) -> str:
+    """What to write of a number on the wrong side of a limit: ` Write `1` or more.`"""
+    match kind:
+        case "greater_than_equal":
+            return f" Write `{limit:.15g}` or more."
+        case "less_than_equal":
+            return f" Write `{limit:.15g}` or less."
+    item = field_at(path, root)
+    notes = getattr(item.type, "__metadata__", ()) if item else ()
+    quantity = next((note.func for note in notes if isinstance(getattr(note, "func", None), Quantity)), None)
+    if item and isinstance(item.default, float):
+        usual = exact(item.default) if quantity is fraction else f"{item.default:g}"
+        return f" Write e.g. `{usual}`."
+    if quantity:
+        return f" {quantity.hint}"
+    return " Write e.g. `1`." if limit == 0 else ""
 
 
 COUNT_MAX = 1e15
@@ -221,11 +240,21 @@ def shown(value: object) -> str:
 
 def keys_beside(path: Steps, root: type) -> list[str]:
     """Keys that the mapping around `path` knows; none where a plain value stands there."""
+    return [item.name for item in fields_beside(path, root)]
+
+
+def field_at(path: Steps, root: type) -> Field[Any] | None:
+    """What describes the value at `path`; None of an item of a list."""
+    return next((item for item in fields_beside(path, root) if item.name == path[-1]), None)
+
+
+def fields_beside(path: Steps, root: type) -> Sequence[Field[Any]]:
+    """What describes the values of the mapping around `path`."""
     kind: Any = root
     for step in path[:-1]:
         if isinstance(step, str):
             kind = part(typing.get_type_hints(kind)[step])
-    return [item.name for item in fields(kind)] if kind else []
+    return fields(kind) if kind else ()
 
 
 def first_unknown(path: Steps, root: type) -> Steps:
