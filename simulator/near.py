@@ -55,9 +55,12 @@ def _begun_by(asked: str, known: Iterable[str]) -> list[str]:
 
 
 def _misspelt(asked: str, known: Iterable[str]) -> list[str]:
+    """Those most alike, all that are so equally."""
     numbers = _numbers(asked)
     alike = [key for key in known if _one_begins_the_other(numbers, _numbers(key)) or _one_off(numbers, _numbers(key))]
-    return get_close_matches(asked, alike, n=1, cutoff=SURE)
+    near = get_close_matches(asked, alike, n=SHOWN_MAX, cutoff=SURE)
+    likeness = [SequenceMatcher(None, key, asked).ratio() for key in near]
+    return sorted(key for key, ratio in zip(near, likeness, strict=True) if ratio == likeness[0])
 
 
 def in_letters(name: str) -> str:

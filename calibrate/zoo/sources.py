@@ -83,11 +83,14 @@ def perhaps_sourced(model: str) -> str:
     return f" Did you mean `{meant}`?" if meant else ""
 
 
+OTHERS_GO_BY = f"Others go by e.g. `{SOURCES['timm'].example}` or `package.module:factory`: docs/models.md."
+
+
 def how_to_name(model: str) -> str:
     """What to write for a model that no plain name stands for."""
     if model.lower().startswith(ULTRALYTICS):
         return f"Ultralytics' models go by `ultralytics:{model.lower()}`."
-    return f"Others go by e.g. `{SOURCES['timm'].example}` or `package.module:factory`: docs/models.md."
+    return OTHERS_GO_BY
 
 
 def installed(model: str) -> dict[str, str]:

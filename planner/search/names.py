@@ -10,7 +10,7 @@ from calibrate.layers.work import FactsError
 from calibrate.library.lookup import Library, profile_name
 from calibrate.published import runtimes
 from calibrate.published.names import architecture, gpu_named, runtime
-from calibrate.zoo.sources import how_to_name
+from calibrate.zoo.sources import OTHERS_GO_BY, how_to_name
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import wrong_offers
 from planner.io.load import Loaded, refused
@@ -186,6 +186,6 @@ def _unknown_model(model: ModelSpec, stands: Steps, known: set[str]) -> tuple[St
         return place, f"`{model.known_as}` may be {' or '.join(candidates)}. Write one of them as its `model`."
     wrong = f"no model is known as `{model.known_as}`: no profile, no layers."
     if near := perhaps(model.known_as, known) or perhaps_of(meant(model.known_as)):
-        beside = " Write it as its `model`." if ":" in near else ""
-        return place, f"{wrong}{near}{beside}"
+        beside = " Write it as its `model`." if ":" in near and not model.model else ""
+        return place, f"{wrong}{near}{beside} {OTHERS_GO_BY}"
     return place, f"{wrong} {how_to_name(model.known_as)} {OR_MEASURED}"

@@ -249,11 +249,12 @@ def field_at(path: Steps, root: type) -> Field[Any] | None:
 
 
 def fields_beside(path: Steps, root: type) -> Sequence[Field[Any]]:
-    """What describes the values of the mapping around `path`."""
+    """What describes the values of the mapping around `path`; a key that people choose leads no further."""
     kind: Any = root
     for step in path[:-1]:
-        if isinstance(step, str):
-            kind = part(typing.get_type_hints(kind)[step])
+        hints = typing.get_type_hints(kind) if kind else {}
+        if step in hints:
+            kind = part(hints[step])
     return fields(kind) if kind else ()
 
 
