@@ -309,12 +309,12 @@ def shown_prices(fleets: Sequence[OfOneKind]) -> list[PriceKind]:
 
 
 def price_dates(plan: Plan, prices: Sequence[PriceKind]) -> Iterator[str]:
-    """`spot $/h is of 2025-01-01 on H100.`: dates of other kinds of price, where these are not those of the prices."""
+    """`Under spot $/h: prices of 2025-01-01 on H100.`: dates of other kinds of price, where they differ."""
     for kind in (one for one in shown_prices(plan.by_gpu) if one in prices):
         dated = ((one.prices_as_of_by_price.get(kind, one.prices_as_of), one) for one in plan.by_gpu)
         others = grouped((as_of, one.gpu) for as_of, one in dated if as_of != one.prices_as_of)
         for as_of, gpus in others.items():
-            yield f"{PRICE_TITLES[kind]} is of {as_of} on {names(gpus)}."
+            yield f"Under {PRICE_TITLES[kind]}: prices of {as_of} on {names(gpus)}."
 
 
 def price_of(kind: str, one: OfOneKind) -> float | None:

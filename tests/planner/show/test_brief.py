@@ -370,7 +370,7 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
     assert "Kinds differ in precision" not in screened
     dated = {"usd_per_hour_by_price": {"spot": 0.2}, "prices_as_of_by_price": {"spot": "2025-01-01"}}
     spot = brief(replace(PLAN, by_gpu=(replace(rough, prices_as_of="2026-07-20", **dated),)), Screen(120))
-    assert "spot $/h is of 2025-01-01 on T4." in spot
+    assert "Under spot $/h: prices of 2025-01-01 on T4." in spot
     sure = replace(rough, searched=Searched.CONFIRMED)
     assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
 
