@@ -138,7 +138,10 @@ def or_measured(model: str, asked: str, known: set[str]) -> str:
     another becomes known."""
     usual_first = sorted(known, key=lambda one: (one not in USUAL_RUNTIMES, one))
     listed = known_ones(asked, usual_first, f"`planner profiles show {model}`") if known else ""
-    return f"{listed} {OR_MEASURED}"
+    if not asked:
+        return f"{listed} {OR_MEASURED}"
+    taken_in = f"`planner profiles import FILE --model {model} --gpu KIND --runtime {asked}`, then `--profiles DIR`"
+    return f"{listed} Or take in what its own tool measured: {taken_in}."
 
 
 def _known_runtimes(model: ModelSpec, library: Library, own: set[str], *, predicted: bool) -> set[str]:

@@ -243,7 +243,8 @@ def _overloaded(trial: Trial) -> Rejection:
             figures["load_at_middle"] = trial.load_at_middle
         why = Statement(code=Code.OVERLOADED, figures=figures)
         decides = _measuring_decides(figures.get("load_at_middle", inf), limit)
-        remedies = (*decides, _less_demand(limit / load), ONE_MORE_GPU, *_less_headroom(load))
+        offered = max(load, 1 / trial.demand_factor_max)
+        remedies = (*decides, _less_demand(limit / load), ONE_MORE_GPU, *_less_headroom(offered))
     else:
         late = (m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE)
         why = Statement(code=Code.QUEUES_GREW, subjects=tuple(late))

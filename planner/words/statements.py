@@ -111,9 +111,9 @@ def offered_for_less(by: Statement) -> str:
 
 
 def more_gpus(needed: Statement) -> str:
-    """`one more GPU ($4.02/h)`, `3 more GPUs`."""
+    """`one more GPU ($1.01/h more)`, `3 more GPUs`."""
     count = int(needed.figures["gpu_count"])
-    price = filled(" ({usd_per_hour:usd}/h)", needed) if "usd_per_hour" in needed.figures else ""
+    price = filled(" ({usd_per_hour:usd}/h more)", needed) if "usd_per_hour" in needed.figures else ""
     return f"{'one more GPU' if count == 1 else f'{count} more GPUs'}{price}"
 
 
@@ -342,12 +342,13 @@ def rejection_remedy(no: Rejection) -> str:
 
 
 def priced(remedy: Statement, no: Rejection) -> Statement:
-    """A remedy of more GPUs with what the fleet then costs, where its machines are of one type, with a GPU each."""
+    """A remedy of more GPUs with what these cost, where the fleet's machines are of one type, with a GPU each."""
+    if remedy.code is not Code.MORE_GPUS or not no.cost_usd_per_hour:
+        return remedy
     match no.subject:
-        case Candidate(machines=(one,)) if remedy.code is Code.MORE_GPUS and one.gpu_count == 1:
-            more = remedy.figures["gpu_count"] / one.count
-            usd_per_hour = (no.cost_usd_per_hour or 0.0) * (1 + more)
-            return replace(remedy, figures={**remedy.figures, "usd_per_hour": usd_per_hour}) if usd_per_hour else remedy
+        case Candidate(machines=(one,)) if one.gpu_count == 1:
+            usd_per_hour = remedy.figures["gpu_count"] * no.cost_usd_per_hour / one.count
+            return replace(remedy, figures={**remedy.figures, "usd_per_hour": usd_per_hour})
     return remedy
 
 

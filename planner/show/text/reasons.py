@@ -94,13 +94,21 @@ def is_fleet(no: Rejection) -> bool:
 
 def rejection_text(plan: Plan, no: Rejection) -> str:
     """One rejected candidate in words, with the remedy."""
-    cost = f" at {rejected_price(plan, no.cost_usd_per_hour)}" if no.cost_usd_per_hour is not None else ""
+    cost = f" at {rejected_price(plan, no)}" if no.cost_usd_per_hour is not None else ""
     return f"{subject_name(no.subject)}{cost}: {sentence(rejection_reason(no))} {sentence(way_on(no))}"
 
 
-def rejected_price(plan: Plan, usd_per_hour: float) -> str:
-    """`$4.02/h`, or `$4.02/h without spares`, of a fleet that was rejected."""
-    return f"{dollars(usd_per_hour)}/h{' without spares' if plan.policies.survive else ''}"
+def rejected_price(plan: Plan, no: Rejection) -> str:
+    """`$4.02/h` of a fleet that was rejected; where machines may be away `$4.02/h without spares`, of machines of one
+    type `$4.02/h, $5.03/h with 1 spare`."""
+    usd_per_hour, spares = no.cost_usd_per_hour or 0.0, plan.policies.survive
+    price = f"{dollars(usd_per_hour)}/h"
+    match no.subject:
+        case _ if not spares:
+            return price
+        case Candidate(machines=(one,)):
+            return f"{price}, {dollars(usd_per_hour * (1 + spares / one.count))}/h with {counted(spares, 'spare')}"
+    return f"{price} without spares"
 
 
 def least_price(answer: Recommendation, survive: int) -> str:
@@ -306,7 +314,7 @@ def less_sure_line(plan: Plan) -> list[str]:
     no = less_sure(plan.rejections, without_spares)
     if not plan.recommendation.feasible or no is None or no.why.figures.get("at_least"):
         return []
-    fleet = f"{subject_name(no.subject)} at {rejected_price(plan, no.cost_usd_per_hour or 0)}"
+    fleet = f"{subject_name(no.subject)} at {rejected_price(plan, no)}"
     return [f"Or less surely: {fleet} keeps every SLO in {draws_seen(no)}. `confidence` asks for fewer."]
 
 

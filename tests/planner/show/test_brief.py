@@ -33,7 +33,8 @@ from planner.show.kept import document_of, explained
 from planner.show.terminal import terminal
 from planner.show.text.explained.plan import standing
 from planner.show.text.merging import reasons as merging_reasons
-from planner.show.text.reasons import draws_seen, kinds_left_out, precision_line
+from planner.show.text.plan import headline
+from planner.show.text.reasons import draws_seen, kinds_left_out, precision_line, rejection_text
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
 from planner.words.candidates import candidate_name, subject_name
@@ -332,6 +333,17 @@ def test_the_dates_of_prices_that_a_training_recommends_are_said(training):
     cheapest = replace(training.cheapest, price_as_of="")
     own = replace(training, cheapest=cheapest, fastest=None, stale_prices=())
     assert not any("price" in line for line in doubts(own))
+
+
+def test_a_price_without_the_spares_that_are_asked_for_says_so():
+    policies = replace(PLAN.policies, survive=1)
+    best = replace(PLAN.recommendation, feasible=False)
+    assert ", without spares)" in headline(replace(PLAN, policies=policies, recommendation=best))
+    assert "without spares" not in headline(replace(PLAN, recommendation=best))
+    fleet = replace(PLAN.rejections[0], subject=PLAN.recommendation.candidate, cost_usd_per_hour=6.0)
+    (machines,) = PLAN.recommendation.candidate.machines
+    said = rejection_text(replace(PLAN, policies=policies), fleet)
+    assert f"at $6.00/h, ${6 + 6 / machines.count:.2f}/h with 1 spare: " in said
 
 
 def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():

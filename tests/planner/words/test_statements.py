@@ -89,7 +89,7 @@ def test_a_rejection_in_one_line():
         "May help: raise vgg16's latency SLO to 131 ms."
     )
     more = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
-    assert rejection_remedy(replace(ONE_GPU, remedies=(more,), cost_usd_per_hour=3.06)) == "one more GPU ($6.12/h)"
+    assert rejection_remedy(replace(ONE_GPU, remedies=(more,), cost_usd_per_hour=3.06)) == "one more GPU ($3.06/h more)"
 
 
 def test_draws_that_may_be_enough_but_not_surely_are_refused_in_these_words():

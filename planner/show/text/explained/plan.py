@@ -33,7 +33,7 @@ BINDING = "What binds each model, tightest first"
 """Title of the limits of models."""
 SPARES_IN_PRICES = (
     "Prices of the answer and of the next best are with their spares; those of rejected fleets are of the machines"
-    " that are named, without spares beside them."
+    " that are named, without spares but where they are named too."
 )
 
 
