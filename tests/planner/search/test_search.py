@@ -27,7 +27,6 @@ from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing import fleets as cost
 from planner.placing.fleets import Fleet, cost_usd_per_hour, dominates, gpu_count, machines_of
-from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind
 from planner.replay.run import seed_of
 from planner.replay.warnings import warnings_of
@@ -394,8 +393,10 @@ def test_no_two_scenario_seeds_share_a_replication() -> None:
 
 def test_headroom_is_kept_by_repaired_packings_too() -> None:
     search = FleetSearch(question(asked(headroom=0.3), OFFERS, LIBRARY), silent)
-    on_fleet = next(search._on(OFFERS[:1], (1,), swap=False))
-    busy = Packing((), strain=0.5, worst="a", work=0.8, busiest="a")
+    trial = search.best(search.question.program(), Objective.COST, ALTERNATIVE)
+    assert trial
+    on_fleet = search._on_fleet(trial)
+    busy = replace(trial.packing, strain=0.5, worst="a", work=0.8, busiest="a")
     for repaired in (False, True):
         miss = on_fleet._miss_unreplayed(busy, repaired=repaired)
         assert miss is not None
