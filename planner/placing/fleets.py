@@ -26,6 +26,8 @@ NODES_MAX = 20_000
 """Nodes after which the integer program is cut off: a few seconds. Its dual bound holds all the same."""
 GAP_MAX = 1e-6
 """Relative gap at which a fleet counts as a best one."""
+LOTS = 10 * GAP_MAX
+"""Part of its price that large machines count more: of fleets that cost the same, one of small machines is taken."""
 OPTIMAL, INFEASIBLE = 0, 2
 """What scipy.optimize.milp calls them; it says something else where the search was cut off."""
 Fleet = tuple[int, ...]
@@ -60,25 +62,31 @@ def machines_of(offers: Sequence[Offer], fleet: Fleet, among: Sequence[Offer] = 
     )
 
 
-def dominates(a: Offer, b: Offer, *, whole_hosts: bool, host_cores: bool = False) -> bool:
+def dominates(
+    a: Offer, b: Offer, *, whole_hosts: bool, host_cores: bool = False, weight_bytes: float = inf
+) -> bool:
     """Whether `a` can stand in for every `b`: the same GPUs in no larger lots, no dearer, as many as wanted.
 
     `whole_hosts`: the number of GPUs in one machine matters, because a model spans several. `host_cores`: so do cores
-    of its processor, because pipelines work there.
+    of its processor, because pipelines work there. `weight_bytes`: of all models; a host that has so much needs no
+    more.
     """
     return (
         Kind.of(a) == Kind.of(b)
         and (a.gpu_count == b.gpu_count if whole_hosts else b.gpu_count % a.gpu_count == 0)
         and a.usd_per_hour * b.gpu_count <= b.usd_per_hour * a.gpu_count
         and a.count_max is None
-        and _hosts_as_much(a.host_memory_bytes, b.host_memory_bytes)
+        and _hosts_as_much(a.host_memory_bytes, b.host_memory_bytes, weight_bytes)
         and not (host_cores and b.cores * a.gpu_count > a.cores * b.gpu_count)
     )
 
 
-def _hosts_as_much(a_bytes: int | None, b_bytes: int | None) -> bool:
-    """Whether one host holds at least what another does; what is not known compares with nothing."""
-    return a_bytes == b_bytes if a_bytes is None or b_bytes is None else a_bytes >= b_bytes
+def _hosts_as_much(a_bytes: int | None, b_bytes: int | None, most_bytes: float) -> bool:
+    """Whether one host holds at least what another does, or the most there is to hold; what is not known compares with
+    nothing."""
+    if a_bytes is None or b_bytes is None:
+        return a_bytes == b_bytes or (a_bytes is not None and a_bytes >= most_bytes)
+    return a_bytes >= min(b_bytes, most_bytes)
 
 
 class Solution(NamedTuple):
@@ -185,11 +193,15 @@ class FleetProgram:
     def _gpus(self) -> NDArray[np.float64]:
         return np.array([float(o.gpu_count) for o in self.offers] + [0.0] * len(self._pairs))
 
+    def _lots(self) -> NDArray[np.float64]:
+        """0 for machines of one GPU, 1/2 for those of two, 3/4 for those of four."""
+        return np.array([1 - 1 / o.gpu_count for o in self.offers] + [0.0] * len(self._pairs))
+
     def _weights(self, objective: Objective) -> NDArray[np.float64]:
         prices, gpus = self._prices(), self._gpus()
         match objective:
             case Objective.COST:
-                return prices + 1e-7 * gpus
+                return prices * (1 + LOTS * self._lots()) + 1e-7 * gpus
             case Objective.GPUS:
                 return gpus + 1e-4 * prices
             case Objective.ENERGY:

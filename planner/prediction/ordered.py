@@ -52,10 +52,11 @@ class Ordered:
 
     def predict(self, case: PredictedCase, layers: Facts | None = None) -> Estimate:
         """Seconds of a batch with their 80 % band; `layers` are those of the model at its input, if they are known."""
-        told = self._by_itself(case, layers)
-        if case.batch == 1:
-            return told
-        return beside_one(told, self._by_itself(replace(case, batch=1.0), layers), case.batch)
+        asked = replace(case, batch=1.0), layers.model if layers else ""
+        if asked not in self._of_one:
+            self._of_one[asked] = self._by_itself(asked[0], layers)
+        of_one = self._of_one[asked]
+        return of_one if case.batch == 1 else beside_one(self._by_itself(case, layers), of_one, case.batch)
 
     def _by_itself(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         return at_least(self._among_kinds(case, layers), self._least_s(case, layers))
@@ -105,6 +106,11 @@ class Ordered:
     @cached_property
     def _known(self) -> dict[tuple[PredictedCase, str], dict[str, Estimate]]:
         """What was asked for before, on kinds of which the like was seen."""
+        return {}
+
+    @cached_property
+    def _of_one(self) -> dict[tuple[PredictedCase, str], Estimate]:
+        """One sample, as asked for before."""
         return {}
 
     @cached_property

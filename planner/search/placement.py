@@ -288,10 +288,12 @@ class OnFleet:
         finds room. First with as much as it allows, to a few percent; then with parts of that, which mix models less.
         """
         kept = self.question.scenario.headroom
+        at_most = 1 - self._packer({}, None).least_busy(self.devices) + 1e-9
         most, too_much = kept, FREE_MAX
         while too_much - most > FREE_STEP:
             more = (most + too_much) / 2
-            most, too_much = (more, too_much) if self._with_free(more) else (most, more)
+            goes = more <= at_most and self._with_free(more)
+            most, too_much = (more, too_much) if goes else (most, more)
         if most > kept:
             yield from filter(None, (self._with_free(kept + part * (most - kept)) for part in FREE_PARTS))
 

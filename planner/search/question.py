@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import inf
 from statistics import NormalDist
 
 from calibrate.layers.facts import facts
@@ -152,7 +153,8 @@ def _ask(
     sized, misfits = size(scenario, need_by_model, offered, library, shared, why_not)
     spanning = any(s.stages > 1 for s in sized.values())
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
-    kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts)
+    held_bytes = sum(_largest(sized, model) for model in need_by_model)
+    kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts, weight_bytes=held_bytes)
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
     unfit = _unfit_for_video(need_by_model, [offer.gpu for offer in offered], catalog)
     return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *unfit, *replaced]
@@ -168,14 +170,20 @@ def _unfit_for_video(need_by_model: Mapping[str, Need], gpus: Sequence[GPU], cat
     yield from (too_many_encoded(OnGpu(gpu=gpu.name), gpu, n) for gpu, n in too_many_of_a_source(need_by_model, gpus))
 
 
+def _largest(sized: SizedModels, model: str) -> int:
+    """Bytes of a model's weights, on the kind of GPU where they are most; 0 where it fits none."""
+    return max((one.profile.weight_bytes for (name, _), one in sized.items() if name == model), default=0)
+
+
 def undominated(
-    offered: Sequence[Offer], *, whole_hosts: bool, host_cores: bool = False
+    offered: Sequence[Offer], *, whole_hosts: bool, host_cores: bool = False, weight_bytes: float = inf
 ) -> tuple[list[Offer], list[Rejection]]:
     """Offers that no other stands in for, cheapest by the GPU first."""
+    stands_in = partial(dominates, whole_hosts=whole_hosts, host_cores=host_cores, weight_bytes=weight_bytes)
     kept: list[Offer] = []
     rejections: list[Rejection] = []
     for offer in sorted(offered, key=lambda o: (o.usd_per_hour / o.gpu_count, o.gpu_count)):
-        better = next((k for k in kept if dominates(k, offer, whole_hosts=whole_hosts, host_cores=host_cores)), None)
+        better = next((one for one in kept if stands_in(one, offer)), None)
         if better is None:
             kept.append(offer)
         else:

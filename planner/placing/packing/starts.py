@@ -95,19 +95,31 @@ class Starts:
             return sorted(models, key=together.index)
         return sorted(models, key=lambda m: (self.fills.sized[m, kind].need.slo.latency_s, m))
 
+    def least_busy(self, devices: Sequence[FleetGpu]) -> float:
+        """Part of its time that the busiest kind of these GPUs is busy at least; 0 where models must be cut for them."""
+        solved = self._evenly_busy(devices, {cell: sized.least_work for cell, sized in self.fills.sized.items()})
+        return solved[1] if solved else 0.0
+
     def _shares_of_kinds(
         self, devices: Sequence[FleetGpu], work: Mapping[tuple[str, Kind], float]
     ) -> dict[tuple[str, Kind], float] | None:
-        """Share of each model on each kind so that the busiest kind is as little busy as can be; a linear program."""
+        """Share of each model on each kind so that the busiest kind is as little busy as can be."""
+        solved = self._evenly_busy(devices, work)
+        return solved and _without_slivers(solved[0])
+
+    def _evenly_busy(
+        self, devices: Sequence[FleetGpu], work: Mapping[tuple[str, Kind], float]
+    ) -> tuple[dict[tuple[str, Kind], float], float] | None:
+        """The same by linear program, and how busy that kind is; None where some model fits none."""
         counts = Counter(device.kind for device in devices)
         cells = [(m, k) for m in self.fills.models for k in counts if self.fills.fits(m, k)]
         if {m for m, _ in cells} != set(self.fills.models):
             return None
-        if len(counts) == 1:
-            return dict.fromkeys(cells, 1.0)
         works = np.array([work[cell] for cell in cells])
-        shares = self._even_shares(cells, works, counts)
-        return _without_slivers(dict(zip(cells, shares, strict=True)))
+        if len(counts) == 1:
+            return dict.fromkeys(cells, 1.0), float(works.sum()) / len(devices)
+        *shares, busy = self._even_shares(cells, works, counts)
+        return dict(zip(cells, shares, strict=True)), busy
 
     def _even_shares(
         self, cells: Sequence[tuple[str, Kind]], works: NDArray[np.float64], counts: Mapping[Kind, int]
@@ -129,7 +141,7 @@ class Starts:
             b_eq=[1.0] * len(models),
         )
         assert solution.x is not None  # always feasible: the work of the busiest kind has no limit here
-        return [float(share) for share in solution.x[:-1]]
+        return [float(one) for one in solution.x]
 
     def by_program(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """The least sum of scores over all ways to fill the GPUs, by integer program; None where there are too many.
