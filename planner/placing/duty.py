@@ -339,6 +339,11 @@ def offered_load(portions: Iterable[Portion], batch_sizes: Iterable[int]) -> flo
     return sum(p.rate_rps * p.latency_s[b - 1] / b for p, b in zip(portions, batch_sizes, strict=True))
 
 
+def least_load(portion: Portion) -> float:
+    """Erlangs of one model in full batches of the size that costs least."""
+    return min(offered_load([portion], [b]) for b in range(1, len(portion.latency_s) + 1))
+
+
 def least_work(portions: Sequence[Portion]) -> tuple[float, str]:
     """Least work of a GPU, and the model with most of it."""
     each = [(p.least_work, p.sized.model) for p in portions]

@@ -17,6 +17,7 @@ from planner.placing.duty import (
     gives_way,
     held_back,
     held_bytes,
+    least_load,
     weight_bytes,
 )
 from planner.placing.packing.contents import Content
@@ -118,7 +119,8 @@ class Packer:
 
     def least_busy(self, devices: Sequence[FleetGpu]) -> float:
         """Part of its time that the busiest of these GPUs is busy at least, wherever models stand."""
-        return Starts(self.fills, self.work).least_busy(devices)
+        loads = {cell: least_load(Portion(sized, 1.0)) for cell, sized in self.sized.items() if sized.batches[0]}
+        return Starts(self.fills, self.work).least_busy(devices, loads)
 
     def fill(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """What each GPU holds; None where some model fits none."""

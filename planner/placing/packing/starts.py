@@ -95,9 +95,12 @@ class Starts:
             return sorted(models, key=together.index)
         return sorted(models, key=lambda m: (self.fills.sized[m, kind].need.slo.latency_s, m))
 
-    def least_busy(self, devices: Sequence[FleetGpu]) -> float:
-        """Part of its time that the busiest kind of these GPUs is busy at least; 0 where models must be cut for them."""
-        solved = self._evenly_busy(devices, {cell: sized.least_work for cell, sized in self.fills.sized.items()})
+    def least_busy(self, devices: Sequence[FleetGpu], work: Mapping[tuple[str, Kind], float]) -> float:
+        """Part of its time that the busiest kind of these GPUs is busy at least; 0 where models must be cut for them.
+
+        `work`: GPUs that all requests of a model keep busy on each kind.
+        """
+        solved = self._evenly_busy(devices, work)
         return solved[1] if solved else 0.0
 
     def _shares_of_kinds(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.planning import T4, V100, model, offer, profile, question, scenario, shelf
 
 from planner.model.plan import Bottleneck
-from planner.placing.duty import Portion, caps_with_slack, duty_cycle
+from planner.placing.duty import Portion, caps_with_slack, duty_cycle, least_load
 from planner.placing.packing.packed import Misfit, Packing
 from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind
@@ -166,6 +166,8 @@ def test_every_request_has_a_place_and_no_gpu_is_overfull(
     found = pack(q, count)
     if isinstance(found, Misfit):
         return
+    least = Packer(list(q.needs), q.sized, q.rules(swap=False, tightness={})).least_busy(devices_of(q.offers, (count,)))
+    assert least <= found.work + 1e-9
     for name in q.needs:
         placed = [p for p in found.placed if p.portion.sized.model == name]
         assert sum(p.portion.share for p in placed) == pytest.approx(1.0)
@@ -175,6 +177,17 @@ def test_every_request_has_a_place_and_no_gpu_is_overfull(
         weights = sum(p.portion.sized.profile.weight_bytes for p in here)
         workspace = max(p.portion.sized.profile.workspace(p.batch_size_max) for p in here)
         assert 800_000_000 + weights + workspace <= V100.memory_bytes
+
+
+def test_all_gpus_are_busy_alike_at_least() -> None:
+    """One model on two T4 and a V100: all three together do what comes in this part of their time."""
+    offers = [offer(T4, 0.5), offer(V100, 3.06)]
+    both = shelf(profile("a", T4, 0.01, 0.004, 100_000_000), profile("a", V100, 0.004, 0.001, 100_000_000))
+    q = question(scenario([model("a", 0.2)], {"a": (10, 20.0)}), offers, both)
+    packer, work = Packer(["a"], q.sized, q.rules(swap=False, tightness={})), {}
+    for (_, kind), sized in q.sized.items():
+        work[kind.gpu.name] = least_load(Portion(sized, 1.0))
+    assert packer.least_busy(devices_of(q.offers, (2, 1))) == pytest.approx(1 / (2 / work["T4"] + 1 / work["V100"]))
 
 
 def test_models_apart_share_no_gpu_with_others() -> None:

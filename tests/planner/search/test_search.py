@@ -326,6 +326,14 @@ def test_more_host_memory_is_never_stood_in_for_by_less() -> None:
     for a, b in ((small, large), (unknown, small), (small, unknown)):
         assert not dominates(a, b, whole_hosts=False)
     assert not dominates(small, offer(T4, 4.0, 4, host_memory_bytes=32 * 10**9), whole_hosts=False)
+    for other in (large, unknown):
+        assert dominates(small, other, whole_hosts=False, weight_bytes=8 * 10**9)
+        assert not dominates(small, other, whole_hosts=False, weight_bytes=8 * 10**9 + 1)
+
+
+def test_of_fleets_that_cost_the_same_one_of_small_machines_is_taken() -> None:
+    lots = [offer(T4, 0.5 * n, n, host_memory_bytes=n * 10**9) for n in (4, 2, 1)]
+    assert proposed(question(asked(20), lots, LIBRARY))[2] > 0
 
 
 def test_label_tells_regions_apart_where_it_must() -> None:
