@@ -62,9 +62,7 @@ def machines_of(offers: Sequence[Offer], fleet: Fleet, among: Sequence[Offer] = 
     )
 
 
-def dominates(
-    a: Offer, b: Offer, *, whole_hosts: bool, host_cores: bool = False, weight_bytes: float = inf
-) -> bool:
+def dominates(a: Offer, b: Offer, *, whole_hosts: bool, host_cores: bool = False, weight_bytes: float = inf) -> bool:
     """Whether `a` can stand in for every `b`: the same GPUs in no larger lots, no dearer, as many as wanted.
 
     `whole_hosts`: the number of GPUs in one machine matters, because a model spans several. `host_cores`: so do cores
