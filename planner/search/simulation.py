@@ -254,6 +254,16 @@ class AsPlanned:
         cost = cost_usd_per_hour(self.offers, self.fleet)
         return streams_refused(candidate, q.scenario, q.needs, self.devices, cost, self.placed)
 
+    def in_batches_allowed(self) -> "AsPlanned":
+        """The same where no batch is larger than its SLO and memory allow; another SLO may allow less than the plan's.
+
+        Raises PlanMisfitError where they allow none.
+        """
+        placed = [replace(one, batch_size_max=min(one.batch_size_max, largest_batch(one))) for one in self.placed]
+        for one in placed:
+            check_batch(one)
+        return replace(self, placed=tuple(placed))
+
     def replayed(self, tell: Tell, *, ranked: bool = False) -> Trial:
         """A replay of it, SLOs met or not; `ranked`: by the first look at draws of speeds."""
         q = self.question
@@ -327,13 +337,18 @@ def planned_devices(planned: Recommendation, bought: tuple[Offer, ...], fleet: F
 
 def check_batch(placed: Placed) -> None:
     """NothingToPlanError where a replica's batches are larger than its SLO and its GPUs allow."""
-    sized, stages = placed.portion.sized, len(placed.devices)
-    most = sized.batches[stages - 1] if stages <= len(sized.batches) else 0
+    most = largest_batch(placed)
     if not 1 <= placed.batch_size_max <= most:
         raise PlanMisfitError(
-            f"{sized.model}: batch size must be from 1 to {most}, the largest that its SLO and memory "
+            f"{placed.portion.sized.model}: batch size must be from 1 to {most}, the largest that its SLO and memory "
             f"allow, got {placed.batch_size_max}. Plan the scenario anew."
         )
+
+
+def largest_batch(placed: Placed) -> int:
+    """The largest that a replica's SLO and its GPUs allow; 0 where they allow none."""
+    batches, stages = placed.portion.sized.batches, len(placed.devices)
+    return batches[stages - 1] if stages <= len(batches) else 0
 
 
 def in_planned_variants(scenario: Scenario, planned: Recommendation) -> Scenario:

@@ -55,7 +55,7 @@ def whatif(
         raise InputError(f"--load {error}") from None
     if not kept.recommendation.models:
         raise InputError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
-    planned = as_planned(with_load(loaded, load), catalog, library, kept)
+    planned = as_planned(with_load(loaded, load), catalog, library, kept).in_batches_allowed()
     if not 0 <= lose <= len(planned.hosts):
         raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan that serve.")
     found = losses(planned, lose)

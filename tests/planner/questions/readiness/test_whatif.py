@@ -250,6 +250,15 @@ def test_spares_that_are_too_few_are_said_to_be_in_what_was_placed_anew():
     assert headline(away).endswith("away: an SLO is missed, also with the models placed anew.")
 
 
+@pytest.mark.parametrize("latency_s", [0.006, 0.012, 0.02])
+def test_under_a_tighter_slo_batches_are_no_larger_than_it_allows(latency_s):
+    """A batch of n runs 5 + n ms."""
+    asked = replace(ASKED, models=(replace(ASKED.models[0], slo=replace(ASKED.models[0].slo, latency=latency_s)),))
+    (case,) = answer(asked).cases
+    assert case.models[0].batch_size <= round(1e3 * latency_s - 5) < the_plan().recommendation.models[0].batch_size
+    assert not case.feasible
+
+
 @pytest.mark.parametrize(("factor", "met"), [(0.97, True), (1.1, False)])
 def test_a_plan_bears_the_load_that_it_says(factor, met):
     load = factor * the_plan().recommendation.demand_factor_max
