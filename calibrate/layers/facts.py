@@ -132,10 +132,10 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
     """
     full = full_name(model)
     if full in known():
-        if input_shape:
-            rule = "has its own input. Leave it out, or name a model of a package or of your own."
-            raise FactsError(f"{model}: {rule}", "input")
-        return _shipped_at(SHIPPED / f"{full}.json")
+        own = _shipped_at(SHIPPED / f"{full}.json")
+        if input_shape not in (None, own.input_shape):
+            raise FactsError(f"{model}: {_of_one_input(full, own.input_shape)}", "input")
+        return own
     if not is_sourced(full):
         if not input_shape:
             unnamed = f"{model}: the shape of its input is not known."
@@ -145,6 +145,19 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
     if full in named() and input_shape in (None, (found := _shipped_at(path)).input_shape):
         return found
     return sourced(full, input_shape)
+
+
+def _of_one_input(model: str, own: tuple[int, ...]) -> str:
+    """What is wrong with another input than the own one of a plain name, and the way out."""
+    other = of_any_input(model)
+    remedy = f"name `{other}`, whose input may be another" if other else "name a model of a package or of your own"
+    return f"its own input is {'x'.join(map(str, own))}. Leave it out, or {remedy}."
+
+
+def of_any_input(model: str) -> str:
+    """The model of a package that a plain name stands for, whose input may be another; empty where there is none."""
+    meant = names.architecture(model)
+    return next((full for full in named() if names.architecture(full) == meant), "")
 
 
 @cache

@@ -6,12 +6,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from calibrate.layers.facts import facts, has_layers
-from calibrate.layers.facts import named as packaged
+from calibrate.layers.facts import facts, has_layers, of_any_input
 from calibrate.layers.work import FactsError
 from calibrate.library.lookup import profile_name
 from calibrate.library.reading import USUAL_RUNTIME
-from calibrate.published.names import architecture
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.model.checked import checked
 from planner.model.parts.fields import Factory, InputShape, ModelName, Name, Precisions, Runtimes, is_factory
@@ -54,8 +52,7 @@ def _usual_input(named: str) -> tuple[int, ...]:
 
 def _of_another_input(named: str) -> str:
     """What to write for another input of a model that a plain name stands for."""
-    meant = architecture(named)
-    other = next((full for full in packaged() if architecture(full) == meant), "")
+    other = of_any_input(named)
     return f"Leave it out, or write `model: {other}`, whose input may be another." if other else "Leave it out."
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from calibrate.layers.facts import facts
+from calibrate.layers.facts import facts, known
 from calibrate.layers.work import Facts, FactsError
 from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly, ranged
@@ -108,6 +108,7 @@ def _by_shape(name: str, shape: Transformer, *, casts: bool) -> Subject:
 def _by_layers(model: TrainedModel) -> Subject:
     name = model.zoo or model.factory or ""
     own = facts(name, model.input or None)
+    is_usual = name in known() and model.input == own.input_shape
     for key, value in (("pixels", model.pixels), ("channels", model.channels)):
         if value and len(own.input_shape) != PICTURE:
             raise FactsError(f"{name} reads no pictures, got {value}. Leave {key} out.", key)
@@ -120,7 +121,7 @@ def _by_layers(model: TrainedModel) -> Subject:
         active_params=layers.params,
         buffer_bytes=max(0.0, layers.weight_bytes - 4 * layers.params),
         facts=layers,
-        profile=model.profile or profile_name(name, model.input),
+        profile=model.profile or profile_name(name, () if is_usual else model.input),
         own=own,
     )
 

@@ -85,9 +85,9 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         faster_if_it_fits=unsure_of(fastest, fastest_of(allowed)),
         cheapest_rival=cheapest and rival_of(cheapest, sure, attrgetter("paid_usd")),
         fastest_rival=fastest and rival_of(fastest, sure, attrgetter("time_s.mid")),
+        assumptions=tuple(usual_length(scenario, subject)),
         warnings=(
             *loaded.warnings,
-            *usual_length(scenario, subject),
             *warnings(scenario, machines, options),
             *fed(scenario, subject, chosen),
             *probed_rates(scenario, rates),

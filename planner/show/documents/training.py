@@ -45,7 +45,8 @@ def document(plan: TrainingPlan) -> Document:
     shown = chosen(plan)
     options = Table(columns(plan, shown), unfit(shown), stacked=True)
     rest = Text(others(plan, shown, "--format json"), indent=2)
-    notes = [Text(note) for note in (*plan.warnings, *warning_texts(plan.stale_prices), *prose.remarks(plan, shown))]
+    warnings = (*plan.assumptions, *plan.warnings, *warning_texts(plan.stale_prices))
+    notes = [Text(note) for note in (*warnings, *prose.remarks(plan, shown))]
     drawn = picture(shown)
     title = "Cost by time, both logarithmic; * marks what nothing beats in both:" if drawn else ""
     return Document(

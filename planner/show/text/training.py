@@ -272,7 +272,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
 def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
-    lines = [sentence(warning(one)[0]) for one in plan.stale_prices]
+    lines = [*plan.assumptions, *(sentence(warning(one)[0]) for one in plan.stale_prices)]
     lines += [*weak_lines(plan), *band_lines(plan), *starved_lines(plan, held), *plan.warnings]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     old = {one.what.subjects[1] for one in plan.stale_prices}

@@ -214,7 +214,7 @@ def test_measured_on_this_machine(planner):
     [
         (["resnet5"], "resnet5: its layers are not known. Did you mean resnet50?"),
         (["mine:factory"], "mine:factory: the shape of its input is not known. Name it, e.g. 3x224x224."),
-        (["resnet50", "--input", "3x8x8"], "resnet50: has its own input. Leave it out"),
+        (["resnet50", "--input", "3x8x8"], "resnet50: its own input is 3x224x224. Leave it out"),
         (["lenet", "--resolution", "56"], "lenet: resolution 56: its linear layers fit 28 pixels only."),
         (
             ["resnet50", "--gpu", "V10"],

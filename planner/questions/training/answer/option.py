@@ -138,6 +138,8 @@ class TrainingPlan:
     """Cheapest of the other kinds of GPU, where nobody can tell whether it is not cheaper than `cheapest`."""
     fastest_rival: TrainingOption | None = None
     """The same, by time."""
+    assumptions: tuple[str, ...] = ()
+    """What the scenario leaves open of a sample, and all figures rest on."""
     warnings: tuple[str, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     prices_as_of: str = ""

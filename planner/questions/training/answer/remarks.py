@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from calibrate.layers.facts import known, of_any_input
 from calibrate.library.lookup import Library
 from planner.catalog.sold import stale_price, usual_days
 from planner.io.load import ScenarioError, refusal
@@ -46,11 +47,15 @@ def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Itera
 
 def usual_length(scenario: TrainingScenario, subject: Subject) -> Iterator[str]:
     """How long sequences are taken to be where the scenario does not say it."""
-    if subject.facts and len(subject.facts.input_shape) == 1 and not scenario.model.input:
-        yield (
-            f"Assumed: sequences of {subject.facts.input_shape[0]} tokens, at which {subject.name} is known;"
-            " write `model.input`, e.g. `[384]`."
-        )
+    own = subject.facts
+    if own is None or len(own.input_shape) != 1 or scenario.model.input:
+        return
+    reads_tokens = any(layer.type == "Embedding" for layer in own.layers)
+    length = f"{own.input_shape[0]:,} {'tokens' if reads_tokens else 'numbers'}"
+    named = of_any_input(subject.name) if subject.name in known() else subject.name
+    other = 3 * own.input_shape[0]
+    remedy = f"; for others write e.g. `model: {{zoo: {named}, input: [{other}]}}`" if named else ""
+    yield f"Assumed: sequences of {length}, at which {subject.name} is known{remedy}."
 
 
 def warnings(

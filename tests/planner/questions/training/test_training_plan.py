@@ -297,13 +297,22 @@ def test_an_assumed_network_is_named_where_several_machines_depend_on_it() -> No
         assert len(answer("resnet50", "counts=[8]", given).warnings) == len(one)
 
 
-def test_a_length_of_sequences_that_nobody_wrote_is_said() -> None:
-    model = "model={zoo: 'hf:bert-large-uncased'}"
-    [said] = [line for line in answer("resnet50", model, "counts=[1]").warnings if "tokens" in line]
+@pytest.mark.parametrize("named", ["hf:bert-base-uncased", "bert_base"])
+def test_a_length_of_sequences_that_nobody_wrote_is_said_with_what_asks_for_another(named: str) -> None:
+    plan = answer("resnet50", f"model={{zoo: '{named}'}}", "counts=[1]")
+    [said] = plan.assumptions
     assert "sequences of 128 tokens" in said
-    assert not [
-        line for line in answer("resnet50", model, "model.input=[384]", "counts=[1]").warnings if "tokens" in line
-    ]
+    assert said.split("; ")[0] in terminal(brief(plan), Screen(400))
+    remedy = said.split("`")[1].replace(": {", "={", 1)
+    assert remedy == "model={zoo: hf:bert-base-uncased, input: [384]}"
+    assert answer("resnet50", remedy, "counts=[1]").assumptions == ()
+
+
+def test_the_own_input_of_a_plain_name_may_be_said_and_another_leads_to_the_model_that_has_it() -> None:
+    asked = ("model={zoo: bert_base}", "counts=[1]")
+    assert answer("resnet50", *asked, "model.input=[128]").options == answer("resnet50", *asked).options
+    with pytest.raises(ScenarioError, match="own input is 128. Leave it out, or name `hf:bert-base-uncased`"):
+        answer("resnet50", *asked, "model.input=[384]")
 
 
 def test_interruptions_are_assumed_only_where_the_scenario_does_not_say_how_often() -> None:
