@@ -148,7 +148,7 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
 
 
 def _of_one_input(model: str, own: tuple[int, ...]) -> str:
-    """What is wrong with another input than the own one of a plain name, and the way out."""
+    """What is wrong with another input than the own one of a plain name, and the remedy."""
     other = of_any_input(model)
     remedy = f"name `{other}`, whose input may be another" if other else "name a model of a package or of your own"
     return f"its own input is {'x'.join(map(str, own))}. Leave it out, or {remedy}."

@@ -311,7 +311,7 @@ def test_a_length_of_sequences_that_nobody_wrote_is_said_with_what_asks_for_anot
 def test_the_own_input_of_a_plain_name_may_be_said_and_another_leads_to_the_model_that_has_it() -> None:
     asked = ("model={zoo: bert_base}", "counts=[1]")
     assert answer("resnet50", *asked, "model.input=[128]").options == answer("resnet50", *asked).options
-    with pytest.raises(ScenarioError, match="own input is 128. Leave it out, or name `hf:bert-base-uncased`"):
+    with pytest.raises(ScenarioError, match=r"own input is 128[.] Leave it out, or name `hf:bert-base-uncased`"):
         answer("resnet50", *asked, "model.input=[384]")
 
 
