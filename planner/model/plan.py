@@ -380,6 +380,8 @@ class ModelAnswer:
     p95_s: float
     p99_s: float
     p99: Interval
+    p99_in_draws_s: float | None = None
+    """The least that p99 does not pass in as many draws of predicted speeds as are asked; None where none are drawn."""
     throughput_rps: float
     offered_rps: float
     due_fraction: float = 1.0
@@ -405,6 +407,11 @@ class ModelAnswer:
     """That runs it, e.g. `pytorch`; empty in plans that do not say."""
     stages: tuple[StageAnswer, ...] = ()
     """Of a pipeline; none of a model."""
+
+    @property
+    def p99_shown_s(self) -> float:
+        """p99 as tables show it: as sure as draws of speeds are asked to be, where these are drawn, else the mean."""
+        return self.p99_s if self.p99_in_draws_s is None else self.p99_in_draws_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

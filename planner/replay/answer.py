@@ -1,7 +1,7 @@
 """Answers: a trial becomes a recommendation."""
 
 from collections.abc import Callable, Sequence
-from math import inf, isnan, nan
+from math import ceil, inf, isnan, nan
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Machines
@@ -166,6 +166,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         p95_s=mean(lambda m: m.p95_s),
         p99_s=p99.mean,
         p99=p99,
+        p99_in_draws_s=_p99_in_draws_s(trial, seen),
         throughput_rps=mean(lambda m: m.throughput_rps),
         offered_rps=mean(lambda m: m.offered_rps),
         due_fraction=mean(lambda m: m.due_fraction),
@@ -184,6 +185,17 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
     )
+
+
+def _p99_in_draws_s(trial: Trial, seen: Sequence[ModelMetrics]) -> float | None:
+    """p99 that as many draws of speeds keep as are asked; None where none are drawn, or where too many answer
+    nothing."""
+    draws = trial.replay.draws
+    if draws is None or not trial.deployment.doubted:
+        return None
+    least_first = sorted(m.p99_s for m in seen if not isnan(m.p99_s))
+    place = ceil(draws.share * len(seen)) - 1
+    return least_first[place] if place < len(least_first) else None
 
 
 def _accuracy(seen: Replay, model: str) -> Accuracy:

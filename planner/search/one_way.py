@@ -319,7 +319,7 @@ def oldest_price(answer: Recommendation) -> str:
 
 def pareto(answers: Sequence[Recommendation]) -> tuple[int, ...]:
     """Places of those that no other beats in both cost and worst p99 over its SLO."""
-    points = [(a.cost_usd_per_hour, max(m.p99_s / m.slo_s for m in a.models)) for a in answers]
+    points = [(a.cost_usd_per_hour, max(m.p99_shown_s / m.slo_s for m in a.models)) for a in answers]
 
     def beaten(point: tuple[float, float]) -> bool:
         return any(one[0] <= point[0] and one[1] <= point[1] and one != point for one in points)

@@ -100,24 +100,23 @@ def room(models: Sequence[ModelAnswer]) -> Iterator[Bars]:
 
 def room_bar(m: ModelAnswer) -> Bar:
     """One model."""
-    late = m.p99_s > m.slo_s
+    late = m.p99_shown_s > m.slo_s
     marks: list[Mark] = []
-    if isfinite(m.p99_s):
-        marks.append(Box(0, m.p99_s / m.slo_s, *WIDE, "late" if late else "fill"))
-    if isfinite(m.p99.high):
+    if isfinite(m.p99_shown_s):
+        marks.append(Box(0, m.p99_shown_s / m.slo_s, *WIDE, "late" if late else "fill"))
+    if m.p99_in_draws_s is None and isfinite(m.p99.high):
         marks.append(Line([(m.p99.low / m.slo_s, 0.5), (m.p99.high / m.slo_s, 0.5)], look=Look.THICK))
-    text = f"{tilde(m)}{seconds(m.p99_s)} of {seconds(m.slo_s)}"
+    text = f"{tilde(m)}{seconds(m.p99_shown_s)} of {seconds(m.slo_s)}"
     return Bar(m.name, [*marks, upright(1)], text, late)
 
 
 def latency(plan: Plan) -> Iterator[FigureGrid]:
     """A histogram for each model."""
-    by_name = {m.name: m for m in plan.recommendation.models}
-    seen = [one for one in plan.latency if one.model in by_name and any(one.counts)]
-    yield FigureGrid([histogram(one, by_name[one.model]) for one in seen])
+    asked = {model.name for model in plan.recommendation.models}
+    yield FigureGrid([histogram(one) for one in plan.latency if one.model in asked and any(one.counts)])
 
 
-def histogram(one: LatencyHistogram, model: ModelAnswer) -> Graph:
+def histogram(one: LatencyHistogram) -> Graph:
     """How long one model's requests took: bars on a logarithmic axis, the SLO as a line."""
     low_s, high_s = one.edges_s[0] / 1.1, max(one.edges_s[-1], one.slo_s) * 1.1
     most = max(one.counts)
@@ -134,13 +133,11 @@ def histogram(one: LatencyHistogram, model: ModelAnswer) -> Graph:
         for left_s, right_s, count in bars
         if count
     ]
-    if isfinite(model.p50_s):
-        marks.append(Rule(model.p50_s, "fg"))
-    if isfinite(model.p99_s):
-        marks.append(Rule(model.p99_s, "fg", dashed=True))
+    p50_s, p99_s = quantile_s(one, 0.5), quantile_s(one, 0.99)
+    marks += [Rule(p50_s, "fg"), Rule(p99_s, "fg", dashed=True)]
     beyond = sum(count for left_s, _, count in bars if left_s >= one.slo_s)
     late = f", {beyond:,} later than the SLO" if beyond else ""
-    percentiles = f"p50 {seconds(model.p50_s)}, p99 {seconds(model.p99_s)}"
+    percentiles = f"p50 {seconds(p50_s)}, p99 {seconds(p99_s)}"
     return Graph(
         one.model,
         ChartAxis(low_s, high_s, labelled(log_steps(low_s, high_s), seconds_tick), log=True),
@@ -149,6 +146,16 @@ def histogram(one: LatencyHistogram, model: ModelAnswer) -> Graph:
         f"{percentiles}; {counted(sum(one.counts), 'request')}{late}",
         f"Latency of {one.model}: {percentiles}, SLO {seconds(one.slo_s)}",
     )
+
+
+def quantile_s(one: LatencyHistogram, part: float) -> float:
+    """Latency that this part of the requests in a histogram does not pass, evenly spread in the bar it falls into."""
+    rank = part * sum(one.counts)
+    for left_s, right_s, count in zip(one.edges_s[:-1], one.edges_s[1:], one.counts, strict=True):
+        if count and rank <= count:
+            return left_s + (right_s - left_s) * rank / count
+        rank -= count
+    return one.edges_s[-1]
 
 
 def seconds_tick(at_s: float) -> str:
@@ -163,7 +170,7 @@ def share_tick(fraction: float) -> str:
 
 def worst_p99(answer: Recommendation) -> float:
     """Latency of its slowest model over the latency of its SLO."""
-    return max(m.p99_s / m.slo_s for m in answer.models)
+    return max(m.p99_shown_s / m.slo_s for m in answer.models)
 
 
 def letter(number: int) -> str:

@@ -369,9 +369,9 @@ def others(plan: Plan) -> list[Block]:
 
 def slowest(answer: Recommendation) -> Cell:
     """The model that takes most of its SLO."""
-    model = max(answer.models, key=lambda m: m.p99_s / m.slo_s)
-    text = f"{prose.tilde(model)}{model.name} {seconds(model.p99_s)} of {seconds(model.slo_s)}"
-    return Cell(text, model.p99_s / model.slo_s)
+    model = max(answer.models, key=lambda m: m.p99_shown_s / m.slo_s)
+    text = f"{prose.tilde(model)}{model.name} {seconds(model.p99_shown_s)} of {seconds(model.slo_s)}"
+    return Cell(text, model.p99_shown_s / model.slo_s)
 
 
 def rejected(plan: Plan) -> Section:

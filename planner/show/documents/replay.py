@@ -44,9 +44,10 @@ def stats(answer: Recommendation | Simulation, at: str) -> list[Stat]:
     kinds = names(list(dict.fromkeys(gpu.kind for gpu in gpus)))
     spares = sum(one.spares * one.gpu_count for one in answer.instances) if isinstance(answer, Recommendation) else 0
     paid = f"{kinds}; {spares} more in spares" if spares else kinds
-    p99 = f"{prose.tilde(slow)}{seconds(slow.p99_s)}"
-    p99_cell = Cell(p99, slow.p99_s, f"{at}models.{models.index(slow)}.p99_s")
-    tone = Tone.GOOD if slow.p99_s <= slow.slo_s else Tone.BAD
+    p99 = f"{prose.tilde(slow)}{seconds(slow.p99_shown_s)}"
+    key = "p99_s" if slow.p99_in_draws_s is None else "p99_in_draws_s"
+    p99_cell = Cell(p99, slow.p99_shown_s, f"{at}models.{models.index(slow)}.{key}")
+    tone = Tone.GOOD if slow.p99_shown_s <= slow.slo_s else Tone.BAD
     return [
         Stat("GPUs", Cell(str(len(gpus)), len(gpus)), paid),
         least(tight, f"{at}models.{models.index(tight)}"),

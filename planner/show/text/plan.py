@@ -118,7 +118,8 @@ def budget_left(model: ModelAnswer) -> float:
 
 def latency_left(model: ModelAnswer) -> float:
     """Share of the SLO's latency that the 99th percentile leaves: SLO 100 ms, at most 97 ms: 0.03."""
-    return 1 - model.p99.high / model.slo_s if math.isfinite(model.p99.high) else -math.inf
+    high_s = model.p99.high if model.p99_in_draws_s is None else model.p99_in_draws_s
+    return 1 - high_s / model.slo_s if math.isfinite(high_s) else -math.inf
 
 
 def tightest(models: Sequence[ModelAnswer]) -> ModelAnswer:
@@ -147,9 +148,9 @@ def batches(model: ModelAnswer) -> str:
 
 def p99(model: ModelAnswer) -> str:
     """`81.2 ± 0.4 / 100 ms`."""
-    half_width_s = (model.p99.high - model.p99.low) / 2
-    alike = (model.p99_s >= 1) == (model.slo_s >= 1)
-    got = seconds(model.p99_s, half_width_s, unit=not alike)
+    half_width_s = (model.p99.high - model.p99.low) / 2 if model.p99_in_draws_s is None else None
+    alike = (model.p99_shown_s >= 1) == (model.slo_s >= 1)
+    got = seconds(model.p99_shown_s, half_width_s, unit=not alike)
     return f"{got} / {seconds(model.slo_s)}"
 
 
@@ -344,11 +345,26 @@ def assumed(answer: Recommendation) -> str:
 TILDE = "~: predicted, nobody measured that model on that GPU; each draw has a speed out of the prediction's band."
 
 
+def predicted_line(answer: Recommendation | Simulation) -> list[str]:
+    """What figures are that rest on predictions; nothing where none do."""
+    if not any(model.predicted for model in answer.models):
+        return []
+    asked = draws_of_p99(answer)
+    return [f"{TILDE} p99: no higher in {asked} of draws." if asked else TILDE]
+
+
+def draws_of_p99(answer: Recommendation | Simulation) -> str:
+    """`95 %`: draws of speeds in which p99 is no higher than what is shown; empty where none are drawn."""
+    asked = answer.replayed.draws_asked if answer.replayed else None
+    drawn = any(model.p99_in_draws_s is not None for model in answer.models)
+    return exact(asked) if drawn and asked is not None else ""
+
+
 def certainty(answer: Recommendation, plan: Plan) -> list[str]:
     """How much better another could be, how sure the answer is, and under which rules."""
     sure = [
         *draws_line(answer),
-        *([TILDE] if answer.predicted else []),
+        *predicted_line(answer),
         *replayed_line(answer),
         sure_line(answer.replications, answer.requests),
         rules_line(plan.policies, answer.models),
@@ -422,9 +438,8 @@ STATIONS = frozenset({Bottleneck.DECODE, Bottleneck.ENCODE, Bottleneck.HOST_CORE
 
 def sure_of(run: Simulation) -> list[str]:
     """How sure a replay is, and under which rules."""
-    tilde = [TILDE] if any(model.predicted for model in run.models) else []
     sure = [sure_line(run.replications, 0), rules_line(run.policies, run.models)]
-    return [*draws_line(run), *tilde, *replayed_line(run), *sure]
+    return [*draws_line(run), *predicted_line(run), *replayed_line(run), *sure]
 
 
 def in_unit(value: float, unit: str) -> str:

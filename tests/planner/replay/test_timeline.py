@@ -6,6 +6,7 @@ from support import worlds
 
 from planner.model.timeline import Timeline
 from planner.replay.timeline import GPUS_SHOWN, REQUESTS_SHOWN, busiest, histogram, timeline
+from planner.show.charts.plan import quantile_s
 from simulator.clock.metrics import finished_latency_s, summarise
 from simulator.clock.records import Outcome, SimulationResult
 from simulator.clock.run import simulate
@@ -115,3 +116,14 @@ def test_a_histogram_counts_every_finished_request_in_its_bin(swapping: Simulati
 def test_a_model_without_requests_has_an_empty_histogram() -> None:
     empty = histogram("m", 0.1, np.zeros(320, dtype=np.int64))
     assert (empty.counts, len(empty.edges_s)) == ((), 1)
+
+
+def test_quantiles_of_a_histogram_are_those_of_its_requests(swapping: SimulationResult) -> None:
+    """Within the bar that they fall into."""
+    for name, requests in swapping.requests.items():
+        latency_s = finished_latency_s(requests, WARMUP_S)
+        found = histogram(name, 0.2, counts_of(latency_s))
+        for part in (0.5, 0.99):
+            exact_s = np.quantile(latency_s, part, method="inverted_cdf")
+            place = np.searchsorted(found.edges_s, exact_s, side="right")
+            assert found.edges_s[place - 1] <= quantile_s(found, part) <= found.edges_s[place]

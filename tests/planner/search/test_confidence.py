@@ -1,7 +1,7 @@
 """Plans that rest on speeds in doubt: how sure they are, and each kind of GPU side by side."""
 
 from dataclasses import replace
-from math import exp
+from math import exp, log, sqrt
 from statistics import NormalDist
 
 import pytest
@@ -71,6 +71,17 @@ def test_the_answer_says_what_was_drawn_and_how_often_it_held() -> None:
     assert replayed.drawn == (Drawn.PHASES, Drawn.SPEEDS)
     assert replayed.draws_kept is not None
     assert replayed.draws_kept.low >= 0.9
+
+
+def test_p99_is_told_as_surely_as_the_slo_must_be_met() -> None:
+    """One frame a second never waits: p99 of a draw is its time, and as many are no slower than what is shown."""
+    alone = replace(asked(0.9), streams=scenario([model("detector", 1.0)], {"detector": (1, 1.0)}).streams)
+    (one,) = planned(alone, shelf(predicted(0.3, 0.9))).recommendation.models
+    assert one.p99_in_draws_s is not None
+    assert one.p99_s < one.p99_shown_s == one.p99_in_draws_s
+    no_slower = NormalDist(log(0.020), 0.3).cdf(log(one.p99_in_draws_s))
+    draws = 160
+    assert no_slower == pytest.approx(0.9, abs=NormalDist().inv_cdf(0.999) * sqrt(0.9 * 0.1 / draws))
 
 
 def test_sessions_that_differ_make_a_plan_less_sure(tmp_path) -> None:

@@ -7,7 +7,16 @@ from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recomme
 from planner.model.simulation import Simulation
 from planner.show.document import Document, explanation
 from planner.show.text.merging import reasons
-from planner.show.text.plan import budget_left, headline, latency_left, on_time, rules_line, slo_line, tightest
+from planner.show.text.plan import (
+    budget_left,
+    draws_of_p99,
+    headline,
+    latency_left,
+    on_time,
+    rules_line,
+    slo_line,
+    tightest,
+)
 from planner.show.text.reasons import (
     PRECISIONS,
     PREDICTED,
@@ -75,7 +84,7 @@ def occupied(gpu: GpuAnswer) -> float:
 def binding(model: ModelAnswer, answer: Recommendation | Simulation) -> str:
     """Whether a model's replicas keep up, what gives way first, and how far off that is."""
     busiest = sorted((gpu for gpu in answer.gpus if gpu.id in model.gpus), key=lambda gpu: -occupied(gpu))
-    slack = f"{standing(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}{batches(model)}"
+    slack = f"{standing(model)}; p99 {seconds(model.p99_shown_s)} of {seconds(model.slo_s)}{batches(model)}"
     return f"{model.verdict}, bound by {GIVES_WAY[model.bottleneck]}. {limit(model, busiest)}{slack}."
 
 
@@ -168,9 +177,12 @@ def slo_room(answer: Recommendation | Simulation) -> list[str]:
     slow = min(answer.models, key=latency_left)
     tight = tightest(answer.models)
     room = latency_left(slow)
-    over_speeds = ", on the mean over its speeds" if slow.predicted else ""
-    at_most = "" if seconds(slow.p99.high) == seconds(slow.p99_s) else f", {seconds(slow.p99.high)} at most"
-    latency = f"{slow.name} answers 99 % of what it answers within {seconds(slow.p99_s)}{at_most}{over_speeds}"
+    asked = draws_of_p99(answer) if slow.p99_in_draws_s is not None else ""
+    is_exact = asked or seconds(slow.p99.high) == seconds(slow.p99_s)
+    at_most = "" if is_exact else f", {seconds(slow.p99.high)} at most"
+    in_draws = f" in {asked} of draws" if asked else ""
+    within = f"within {seconds(slow.p99_shown_s)}{at_most}{in_draws}"
+    latency = f"{slow.name} answers 99 % of what it answers {within}"
     return [
         f"Latency: {latency}, {share(room)} under its {seconds(slow.slo_s)}."
         if room > 0
