@@ -1,10 +1,16 @@
 """Training plans in words: the answer first, what an option holds, what one must know to judge the figures."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from planner.model.ranges import Range
-from planner.questions.training.answer.choosing import Nearest, nearest_to
+from planner.questions.training.answer.choosing import (
+    Nearest,
+    budget_likelihood,
+    dearest_usd,
+    enough_limits,
+    nearest_to,
+)
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.answer.remarks import BITS_OF_GBYTE
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
@@ -151,15 +157,18 @@ def in_time(o: TrainingOption) -> str:
 
 
 def chance_in_time(o: TrainingOption) -> str:
-    """`94 %`; `over 99 %` and `under 1 %` of a time that has a band, for it is never certain."""
-    if o.deadline_probability is None:
-        return "-"
-    if o.time_s.low < o.time_s.high:
-        if o.deadline_probability > 0.99:
+    """The probability that the deadline holds; `-` without one."""
+    return "-" if o.deadline_probability is None else chance(o.time_s, o.deadline_probability)
+
+
+def chance(band: Range, probability: float) -> str:
+    """`94 %`; `over 99 %` and `under 1 %` of what has a band, for it is never certain."""
+    if band.low < band.high:
+        if probability > 0.99:
             return "over 99 %"
-        if o.deadline_probability < 0.01:
+        if probability < 0.01:
             return "under 1 %"
-    return f"{100 * o.deadline_probability:.0f} %"
+    return f"{100 * probability:.0f} %"
 
 
 def in_passes(o: TrainingOption) -> str:
@@ -186,13 +195,16 @@ def no_way(plan: TrainingPlan) -> list[str]:
         return [nothing_fits(plan)]
     if not any(math.isfinite(o.time_s.low) for o in fitting):
         return ["None comes to an end: machines fail before a checkpoint is written."]
-    return ["No way surely keeps these limits.", *nearest_to_limits(plan)]
+    return ["No way surely keeps these limits.", *nearest_to_limits(plan), *remedies(plan)]
 
 
 def nearest_to_limits(plan: TrainingPlan) -> Iterator[str]:
     """Those options in words, each with the limits that it breaks."""
-    for kind, o in nearest(plan).items():
-        yield f"{kind.capitalize()}: {in_short(o)}; {breaking(plan, o)}."
+    found = nearest(plan)
+    for o in each_once(found.values()):
+        kinds = " and ".join(kind for kind, one in found.items() if one is o)
+        parts = "; ".join((in_short(o), *breaking(plan, o)))
+        yield f"{kinds.capitalize()}: {parts}."
 
 
 def nearest(plan: TrainingPlan) -> dict[Nearest, TrainingOption]:
@@ -200,21 +212,70 @@ def nearest(plan: TrainingPlan) -> dict[Nearest, TrainingOption]:
     return nearest_to(plan.options, plan.deadline_s, plan.budget_usd)
 
 
-def breaking(plan: TrainingPlan, o: TrainingOption) -> str:
-    """`late at worst`, `too dear even at the middle`: limits that an option breaks, and where."""
-    is_late = plan.deadline_s is not None and o.time_s.mid > plan.deadline_s
-    is_dear = plan.budget_usd is not None and o.paid_usd > plan.budget_usd
-    at_middle = [word for word, broken in (("late", is_late), ("too dear", is_dear)) if broken]
-    at_ends = [word for word in broken_at_worst(o) if word not in at_middle]
-    parts = [f"{' and '.join(at_middle)} even at the middle"] if at_middle else []
-    if at_ends:
-        parts.append(f"{' and '.join(at_ends)} at worst")
-    return ", ".join(parts)
+def each_once(options: Iterable[TrainingOption]) -> list[TrainingOption]:
+    """The options in their order, without those that came before."""
+    found: list[TrainingOption] = []
+    found.extend(o for o in options if o not in found)
+    return found
+
+
+def breaking(plan: TrainingPlan, o: TrainingOption) -> Iterator[str]:
+    """`late even at the middle`, `up to $31.38 of $20.00 at worst, 60 % likely in budget`."""
+    if not math.isfinite(o.time_s.high):
+        yield "may never end"
+        return
+    at_middle, at_worst, in_budget = [], [], ""
+    if plan.deadline_s and o.time_s.mid > plan.deadline_s:
+        at_middle.append("late")
+    elif plan.deadline_s and not o.within_deadline:
+        at_worst.append(over(o.time_s.high, plan.deadline_s, length))
+    if plan.budget_usd and o.paid_usd > plan.budget_usd:
+        at_middle.append("too dear")
+    elif plan.budget_usd and not o.within_budget:
+        at_worst.append(over(dearest_usd(o), plan.budget_usd, usd))
+        in_budget = f", {chance(o.cost_usd, budget_likelihood(o, plan.budget_usd))} likely in budget"
+    if at_middle:
+        yield f"{' and '.join(at_middle)} even at the middle"
+    if at_worst:
+        yield f"up to {' and '.join(at_worst)} at worst{in_budget}"
+
+
+def over(value: float, limit: float, show: Callable[[float], str]) -> str:
+    """`12.3 h of 12 h`; `90 s over 12 h` where both are written alike."""
+    if show(value) == show(limit):
+        return f"{show(value - limit)} over {show(limit)}"
+    return f"{show(value)} of {show(limit)}"
+
+
+def remedies(plan: TrainingPlan) -> Iterator[str]:
+    """Limits with which there is an answer, as a scenario has them."""
+    for enough in enough_limits(plan.options, plan.deadline_s, plan.budget_usd):
+        o = enough.option
+        limits = []
+        if enough.raises_deadline:
+            limits.append(f"`deadline: {length_enough(o.time_s.high)}`")
+        if enough.raises_budget:
+            limits.append(f"`budget: ${up(dearest_usd(o)):.15g}`")
+        takes = f"takes up to {length(o.time_s.high)} and {usd(dearest_usd(o))}"
+        yield f"Remedy: {' and '.join(limits)}; {who(o)} {takes}."
+
+
+def length_enough(time_s: float) -> str:
+    """`79.3 min` is within `80 min`, `355 years` within `130000 days`: as a scenario has it."""
+    fitting = (size for size in SIZES[1:] if time_s >= size[2] * size[1])
+    unit, size_s, _ = next(fitting, ("s", 1.0, 0))
+    return f"{up(time_s / size_s):.15g} {unit}"
+
+
+def up(value: float) -> float:
+    """The next number of two digits: 29.56 is 30, 118.7 is 120."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit) * unit
 
 
 def nothing_fits(plan: TrainingPlan) -> str:
     """The option that needs least memory beyond what its GPUs have."""
-    least = min(plan.options, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
+    least = least_short_of_memory(plan)
     need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
     hint = "Divide it (`parallel`), or take a smaller batch"
     if least.largest_batch:
@@ -222,6 +283,11 @@ def nothing_fits(plan: TrainingPlan) -> str:
     elif least.gpus_needed is None:
         hint = "`context` alone takes all of it: write less"
     return f"None fits in memory. Nearest: {who(least)}, {need} on each GPU. {hint}."
+
+
+def least_short_of_memory(plan: TrainingPlan) -> TrainingOption:
+    """The option that needs least memory for what its GPUs have."""
+    return min(plan.options, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
 
 
 def at_worst(o: TrainingOption) -> str:
@@ -246,7 +312,7 @@ def is_divided(o: TrainingOption) -> bool:
 
 def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     """How to judge the figures."""
-    detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
+    detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or next(iter(nearest(plan).values()))]
     lines = [memory_line(o) for o in detailed]
     lines += speed_lines(shown)
     lines += [

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
@@ -110,38 +110,88 @@ def is_allowed(option: TrainingOption) -> bool:
 # Where none is allowed
 
 
+AT_MIDDLE = 0.5
+"""Probability of a limit that is kept at the middle of a band or above it."""
+
+
 class Nearest(StrEnum):
     """Why an option is named though it breaks a limit."""
 
-    TO_BOTH = "nearest"
+    TO_LIMITS = "nearest"
     FASTEST = "fastest"
-    EARLIEST = "earliest at worst"
+    AS_FAST = "about as fast"
     CHEAPEST = "cheapest"
-    LEAST = "least at worst"
 
 
 def nearest_to(
     options: Sequence[TrainingOption], deadline_s: float | None, budget_usd: float | None
 ) -> dict[Nearest, TrainingOption]:
-    """The fastest and the cheapest by the rules of an answer, and what breaks the limits by least at worst."""
+    """The nearest to both limits, and the fastest and the cheapest by the rules of an answer.
+
+    Nearest is the likeliest of those that keep both at the middle; of the equally likely, and where none does, what
+    breaks them by least at worst: a wide band is no merit.
+    """
     room = surest(options)
     quick, cheap = fastest_of(room), cheapest_of(room)
     if quick is None or cheap is None:
         return {}
-    found = {}
-    if deadline_s and budget_usd:
-        found[Nearest.TO_BOTH] = min(room, key=lambda o: max(o.time_s.high / deadline_s, dearest_usd(o) / budget_usd))
-    found[Nearest.FASTEST] = quick
-    soonest = min(room, key=lambda o: o.time_s.high)
-    if deadline_s and not budget_usd and soonest.time_s.high < quick.time_s.high:
-        found[Nearest.EARLIEST] = soonest
-    found[Nearest.CHEAPEST] = cheap
-    least = min(room, key=dearest_usd)
-    if budget_usd and not deadline_s and dearest_usd(least) < dearest_usd(cheap):
-        found[Nearest.LEAST] = least
-    return found
+
+    def distance(option: TrainingOption) -> tuple[float, float]:
+        chance = likelihood(option, deadline_s, budget_usd)
+        return -round(chance, 2) if chance >= AT_MIDDLE else 0.0, excess(option, deadline_s, budget_usd)
+
+    nearest = min(room, key=distance)
+    speed = Nearest.AS_FAST if nearest.time_s.mid < quick.time_s.mid else Nearest.FASTEST
+    return {Nearest.TO_LIMITS: nearest, speed: quick, Nearest.CHEAPEST: cheap}
+
+
+def likelihood(option: TrainingOption, deadline_s: float | None, budget_usd: float | None) -> float:
+    """Probability that it keeps deadline and budget: both hold where time is short enough for the narrower one."""
+    in_time = 1.0 if deadline_s is None else option.time_s.chance_within(deadline_s)
+    in_budget = 1.0 if budget_usd is None else budget_likelihood(option, budget_usd)
+    return min(in_time, in_budget)
+
+
+def budget_likelihood(option: TrainingOption, budget_usd: float) -> float:
+    """Probability that it keeps the budget; 0 where its commitment alone is more."""
+    return 0.0 if option.commitment_usd > budget_usd else option.cost_usd.chance_within(budget_usd)
+
+
+def excess(option: TrainingOption, deadline_s: float | None, budget_usd: float | None) -> float:
+    """How many times it breaks its limits at worst: 36 h of 24 h and $30 of $20 are 1.5 x 1.5."""
+    late = option.time_s.high / (deadline_s or math.inf)
+    dear = dearest_usd(option) / (budget_usd or math.inf)
+    return max(1.0, late) * max(1.0, dear)
 
 
 def dearest_usd(option: TrainingOption) -> float:
     """The cost at worst, its commitment counted whole."""
     return max(option.cost_usd.high, option.commitment_usd)
+
+
+@dataclass(frozen=True, slots=True)
+class EnoughLimits:
+    """Limits that an option surely keeps."""
+
+    option: TrainingOption
+    raises_deadline: bool
+    raises_budget: bool
+
+
+def enough_limits(
+    options: Sequence[TrainingOption], deadline_s: float | None, budget_usd: float | None
+) -> list[EnoughLimits]:
+    """The least budget, and the least deadline, with which one option is allowed; both where one alone is none.
+
+    None where no option surely ends.
+    """
+    room = [option for option in surest(options) if math.isfinite(option.time_s.high)]
+    in_time = min((option for option in room if option.within_deadline), key=dearest_usd, default=None)
+    in_budget = min((option for option in room if option.within_budget), key=lambda o: o.time_s.high, default=None)
+    found = [EnoughLimits(in_time, raises_deadline=False, raises_budget=True)] if in_time else []
+    if in_budget:
+        found.append(EnoughLimits(in_budget, raises_deadline=True, raises_budget=False))
+    if found or not room:
+        return found
+    least = min(room, key=lambda o: excess(o, deadline_s, budget_usd))
+    return [EnoughLimits(least, raises_deadline=True, raises_budget=True)]

@@ -10,11 +10,15 @@ from planner.show.text.reasons import warning_texts
 from planner.show.text.training import (
     answers,
     between,
+    each_once,
     headline,
     interruption_lines,
+    least_short_of_memory,
     length,
     memory_band,
     memory_line,
+    nearest,
+    over,
     speed_lines,
     starved_lines,
     step,
@@ -41,7 +45,7 @@ SHORTER = {
 
 def document(plan: TrainingPlan) -> Document:
     """The explanation, from the arithmetic of the time to what was left out."""
-    chosen = recommended(plan)
+    chosen = explained(plan)
     parts = {
         "How the time comes about": [*(f"{who(o)}: {arithmetic(o)}." for o in chosen), *interruption_lines(chosen)],
         "What speed costs": list(speed_cost(plan)),
@@ -54,12 +58,10 @@ def document(plan: TrainingPlan) -> Document:
     return explanation(plan.name, headline(plan), parts, answers(plan))
 
 
-def recommended(plan: TrainingPlan) -> list[TrainingOption]:
-    """The cheapest and the fastest; without them the one that needs least memory for what its GPUs have."""
-    chosen = [o for o in (plan.cheapest, plan.fastest) if o is not None]
-    if not chosen:
-        return [min(plan.options, key=lambda o: (not o.may_fit, o.memory_bytes / o.memory_limit_bytes))]
-    return chosen[:1] if chosen[0] == chosen[-1] else chosen
+def explained(plan: TrainingPlan) -> list[TrainingOption]:
+    """Options that the answer names: the cheapest and the fastest, else the nearest to its limits or to fit."""
+    chosen = [o for o in (plan.cheapest, plan.fastest) if o is not None] or nearest(plan).values()
+    return each_once(chosen) or [least_short_of_memory(plan)]
 
 
 def arithmetic(o: TrainingOption) -> str:
@@ -102,17 +104,10 @@ def band(o: TrainingOption) -> str:
     return f"{between(o.time_s)}, {between(o.cost_usd, usd)}, evidence {o.evidence}"
 
 
-def nearest(options: Sequence[TrainingOption], breaks: str, says: Callable[[TrainingOption], str]) -> Iterator[str]:
+def first_of(options: Sequence[TrainingOption], breaks: str, says: Callable[[TrainingOption], str]) -> Iterator[str]:
     """How many options break a limit, and what the first of them, the nearest to it, asks of it."""
     if options:
         yield f"{counted(len(options), 'option')} {breaks}; nearest: {who(options[0])}, {says(options[0])}."
-
-
-def over(value: float, limit: float, show: Callable[[float], str]) -> str:
-    """`12.3 h of 12 h`; `90 s over 12 h` where both are written alike."""
-    if show(value) == show(limit):
-        return f"{show(value - limit)} over {show(limit)}"
-    return f"{show(value)} of {show(limit)}"
 
 
 def past_limits(plan: TrainingPlan, fitting: Sequence[TrainingOption]) -> Iterator[str]:
@@ -120,22 +115,22 @@ def past_limits(plan: TrainingPlan, fitting: Sequence[TrainingOption]) -> Iterat
     if deadline_s := plan.deadline_s:
         by_time = sorted(fitting, key=lambda o: o.time_s.high)
         late = [o for o in by_time if not o.within_deadline]
-        yield from nearest(late, "may end too late", lambda o: f"up to {over(o.time_s.high, deadline_s, length)}")
+        yield from first_of(late, "may end too late", lambda o: f"up to {over(o.time_s.high, deadline_s, length)}")
     if budget_usd := plan.budget_usd:
         by_cost = sorted(fitting, key=dearest_usd)
         dear = [o for o in by_cost if not o.within_budget]
-        yield from nearest(dear, "may cost too much", lambda o: f"up to {over(dearest_usd(o), budget_usd, usd)}")
+        yield from first_of(dear, "may cost too much", lambda o: f"up to {over(dearest_usd(o), budget_usd, usd)}")
 
 
 def left_out(plan: TrainingPlan) -> Iterator[str]:
     """Options that do not fit or break a limit, each with the nearest, and machines that are not on offer."""
     by_memory = sorted(plan.options, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
-    yield from nearest(
+    yield from first_of(
         [o for o in by_memory if not o.may_fit],
         "without room in memory at the middle of what they may need (`fits: false`)",
         lambda o: f"{over(o.memory_bytes, o.memory_limit_bytes, gigabytes)} on each GPU",
     )
-    yield from nearest(
+    yield from first_of(
         [o for o in by_memory if o.may_fit and not o.fits],
         "with room at the middle and not at the upper end (`fits: false` too)",
         lambda o: f"{memory_band(o)} on each GPU",

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+import re
 import shutil
 import statistics
 import sys
@@ -1206,23 +1207,58 @@ def test_passes_left_open_are_as_few_as_fit_and_stated_ones_stay() -> None:
     assert {o.accumulation_chosen for o in vit().options} == {None}
 
 
+OF_ONE_PROVIDER = "buy={providers: [nebius], gpus: [H100], max_gpus: 64, retired: true}"
+
+
 def test_options_nearest_to_limits_that_nothing_keeps_are_in_the_table_with_what_they_break() -> None:
     plan = vit("budget=$1")
     named = nearest(plan)
     assert not plan.cheapest
-    assert {Nearest.TO_BOTH, Nearest.FASTEST, Nearest.CHEAPEST} == named.keys()
-    assert plan.deadline_s
-    assert plan.budget_usd
-    overshoot = {
-        who(o): max(o.time_s.high / plan.deadline_s, o.cost_usd.high / plan.budget_usd) for o in plan.options if o.fits
-    }
-    assert overshoot[who(named[Nearest.TO_BOTH])] == min(overshoot.values())
-    late = train(load_training(SCENARIOS / "resnet50.yaml", ("budget=$0.01",)), CATALOG, LIBRARY, date(2027, 7, 1))
+    assert {Nearest.TO_LIMITS, Nearest.FASTEST, Nearest.CHEAPEST} == named.keys()
+    excesses = [
+        max(1, o.time_s.high / plan.deadline_s) * max(1, o.cost_usd.high / plan.budget_usd)
+        for o in plan.options
+        if o.fits
+    ]
+    nearest_one = named[Nearest.TO_LIMITS]
+    assert excesses[[o for o in plan.options if o.fits].index(nearest_one)] == min(excesses)
+    asked = ("budget=$0.01", OF_ONE_PROVIDER)
+    late = train(load_training(SCENARIOS / "resnet50.yaml", asked), CATALOG, LIBRARY, date(2027, 7, 1))
     assert not late.cheapest
     assert late.stale_prices
     assert all(o in in_brief(plan) for o in named.values())
     text = terminal(brief(plan), Screen(400))
     assert f"Fastest: {in_short(named[Nearest.FASTEST])}; too dear even at the middle." in text
+    why = terminal(explained(plan), Screen(400)).partition("How the time comes about")[2]
+    assert why.lstrip(" \n-").startswith(f"{who(nearest_one)}: ")
+
+
+def of_one_provider(*limits: str) -> TrainingPlan:
+    return train(load_training(SCENARIOS / "resnet50.yaml", (OF_ONE_PROVIDER, *limits)), CATALOG, LIBRARY)
+
+
+@pytest.mark.parametrize("limits", [("budget=$20",), ("deadline=1h",), ("deadline=30min", "budget=$1")])
+def test_the_nearest_is_the_likeliest_and_limits_that_are_advised_are_the_least_that_do(
+    limits: tuple[str, ...],
+) -> None:
+    plan = of_one_provider(*limits)
+    assert not plan.cheapest
+
+    def chance(o: TrainingOption) -> float:
+        return min(o.time_s.chance_within(plan.deadline_s), o.cost_usd.chance_within(plan.budget_usd))
+
+    likeliest = max(chance(o) for o in plan.options if o.fits)
+    assert likeliest < 0.5 or chance(nearest(plan)[Nearest.TO_LIMITS]) == pytest.approx(likeliest, abs=0.01)
+    said = [line for line in answers(plan) if line.startswith("Remedy: ")]
+    assert said
+    for line in said:
+        raised = [part.replace(": ", "=") for part in line.split(";")[0].split("`")[1::2]]
+        assert of_one_provider(*limits, *raised).cheapest
+        if len(raised) == 1:
+            key, _, value = raised[0].partition("=")
+            number = re.search(r"[\d.]+", value)[0]
+            less = value.replace(number, f"{float(number) * 0.89:.6g}")
+            assert not of_one_provider(*limits, f"{key}={less}").cheapest
 
 
 def test_what_does_not_surely_fit_is_counted_alike_everywhere() -> None:
@@ -1267,7 +1303,7 @@ def timed(option: TrainingOption, time_s: Range, usd: float) -> TrainingOption:
 
 
 def test_of_times_that_cannot_be_told_apart_the_cheapest_is_the_fastest() -> None:
-    one = answer("resnet50").options[0]
+    one = answer("dawnbench").options[0]
     quick, cheap = timed(one, ranged(1000, 1536, 3000), 17.92), timed(one, ranged(1000, 1537, 3000), 2.96)
     slow = timed(one, ranged(1000, 1.06 * 1536, 3000), 1.0)
     assert fastest_of([quick, cheap, slow]) == cheap
@@ -1300,7 +1336,7 @@ def test_kinds_that_cannot_be_told_apart_are_named_with_what_settles_it() -> Non
     assert "`planner calibrate --mode training --models MODEL` on one H100 and one L4 settles it" in lines[0]
 
 
-def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() -> None:
+def test_an_impossible_deadline_names_the_fastest_and_the_one_that_is_least_late_at_worst() -> None:
     plan = vit("deadline=20 min", "budget=null")
     sure = [o for o in plan.options if o.fits]
     fastest = fastest_of(sure)
@@ -1308,8 +1344,9 @@ def test_an_impossible_deadline_names_the_fastest_and_the_earliest_at_worst() ->
     assert min(o.time_s.mid for o in sure) >= fastest.time_s.mid / 1.05
     quick, steady = timed(fastest, ranged(1300, 1500, 6000), 5.0), timed(fastest, ranged(1600, 1900, 2500), 5.0)
     lines = {line.partition(":")[0]: line for line in answers(replace(plan, options=(quick, steady)))[1:]}
-    assert length(quick.time_s.mid) in lines["Fastest"]
-    assert length(steady.time_s.high) in lines["Earliest at worst"]
+    assert length(quick.time_s.mid) in lines["Fastest and cheapest"]
+    assert length(steady.time_s.high) in lines["Nearest"]
+    assert "`deadline: 42 min`" in lines["Remedy"]
 
 
 @pytest.mark.parametrize("change", ["speed=[]", "goodput=1"])
