@@ -108,8 +108,8 @@ def shipped(model: str) -> list[str]:
 
 
 def _named_alike(model: str) -> list[str]:
-    """Full names that have the plain one in them."""
-    return [full for full in named() if model in _short(full)]
+    """Full names that have the plain one in them, in large letters or small ones."""
+    return [full for full in named() if model.lower() in map(str.lower, _short(full))]
 
 
 def _short(full: str) -> set[str]:

@@ -87,7 +87,7 @@ def plan(
         if wrong:
             note(wrong)
         elif place and not quiet:
-            tell_of(place, form)
+            tell_of(place, form, short=short)
         for line in [*over, *too_weak]:
             note(line)
         kept = not wrong or out is None  # only a file that somebody named must be there
@@ -147,10 +147,10 @@ def keep(answer: "Plan", target: Path) -> str:
     return ""
 
 
-def tell_of(target: Path, form: Format) -> None:
-    """Say where the plan is kept."""
-    all_of_it = f"Why so: `planner explain {target}`. All figures: -v, or `planner report {target}`"
-    text = f"Plan kept in {target}. {all_of_it}"
+def tell_of(target: Path, form: Format, *, short: bool) -> None:
+    """Say where the plan is kept, and what shows all of it; `short`: it was shown in short."""
+    page = f"All figures: -v, or `planner report {target}`" if short else f"A page of it: `planner report {target}`"
+    text = f"Plan kept in {target}. Why so: `planner explain {target}`. {page}"
     if form is Format.TABLE:
         say(f"\n{text}")
     else:
