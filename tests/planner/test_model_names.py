@@ -116,7 +116,10 @@ def test_a_published_architecture_is_known_by_name_and_parameters():
     assert counted(facts("bge-m3"), "bge-m3").input == "seq128"
 
 
-@pytest.mark.parametrize("model", ["yolo11s", "YOLOv8s", "hf:openai/whisper-small", "osnet_x1_0", "timm:resnet50d.ra2_in1k"])
+NAMES = ["yolo11s", "YOLOv8s", "hf:openai/whisper-small", "osnet_x1_0", "timm:resnet50d.ra2_in1k"]
+
+
+@pytest.mark.parametrize("model", NAMES)
 def test_every_name_is_told_of_with_a_band(model):
     found = modelling.profile(model, "T4")
     assert found.prediction is not None
