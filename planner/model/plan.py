@@ -413,6 +413,11 @@ class ModelAnswer:
         """p99 as tables show it: as sure as draws of speeds are asked to be, where these are drawn, else the mean."""
         return self.p99_s if self.p99_in_draws_s is None else self.p99_in_draws_s
 
+    @property
+    def p99_high_s(self) -> float:
+        """Its bad end: the same in draws, else that of its interval."""
+        return self.p99.high if self.p99_in_draws_s is None else self.p99_in_draws_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAnswer:

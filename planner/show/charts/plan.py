@@ -33,6 +33,8 @@ from simulator.grouping import grouped
 
 WIDE, THIN = (0.15, 0.85), (0.43, 0.57)
 """Lower and upper edge of a bar in its row."""
+OF_DRAWS = "No higher in as many draws as must meet every SLO."
+OF_REPLICATIONS = "The short line is the 95 % interval over replications."
 SLO_TICKS = (0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0)
 """Of an SLO: the axis ends at three times of it, so that one very late model does not hide the others."""
 LEAST_SEEN = 1 / 132
@@ -90,12 +92,13 @@ def round_dollars(amount: float) -> str:
 
 def room(models: Sequence[ModelAnswer]) -> Iterator[Bars]:
     """How much of its SLO each model's latency takes, the tightest first."""
-    worst = max((m.p99.high / m.slo_s for m in models if isfinite(m.p99.high)), default=1.0)
+    worst = max((m.p99_high_s / m.slo_s for m in models if isfinite(m.p99_high_s)), default=1.0)
     high = max(1.15, min(SLO_TICKS[-1], worst * 1.05))
     ticks = labelled([at for at in SLO_TICKS if at <= high], share)
     rows = [room_bar(m) for m in sorted(models, key=latency_left)]
     title = "99th percentile as a share of the latency of the SLO"
-    yield Bars(title, rows, ChartAxis(0, high, ticks), "The short line is the 95 % interval over replications.")
+    in_draws = any(m.p99_in_draws_s is not None for m in models)
+    yield Bars(title, rows, ChartAxis(0, high, ticks), OF_DRAWS if in_draws else OF_REPLICATIONS)
 
 
 def room_bar(m: ModelAnswer) -> Bar:

@@ -12,6 +12,7 @@ from planner.units.writing import counted, exact, gigabytes, names, per_second, 
 
 GPUS_SHOWN = 16
 MODELS_NOTE = "GPUs by their numbers below. The share on time stands with its 95 % interval."
+MEANS_NOTE = " Median and p95 are means over draws."
 FLEET_NOTE = (
     "GPUs that hold the same models are drawn once, by the busiest and the fullest. Busy: the share of time that "
     "batches ran, part-filled ones among them: it may near 100 % at a low offered load; paler behind it, waiting for "
@@ -82,7 +83,8 @@ def sections(
     models, gpus = answer.models, answer.gpus
     missed = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
     table = Table(model_columns(models, gpus, policies, at, short=short), missed, stacked=True)
-    notes = Text(MODELS_NOTE if models else "", Tone.NOTE, views=PAGE)
+    means = MEANS_NOTE if any(m.p99_in_draws_s is not None for m in models) else ""
+    notes = Text(f"{MODELS_NOTE}{means}" if models else "", Tone.NOTE, views=PAGE)
     bars = DrawnCharts(lambda: room(models) if models else ())
     gpu_note = Text(GPUS_NOTE if gpus else "", Tone.NOTE, views=PAGE)
     return (

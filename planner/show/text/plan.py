@@ -118,8 +118,7 @@ def budget_left(model: ModelAnswer) -> float:
 
 def latency_left(model: ModelAnswer) -> float:
     """Share of the SLO's latency that the 99th percentile leaves: SLO 100 ms, at most 97 ms: 0.03."""
-    high_s = model.p99.high if model.p99_in_draws_s is None else model.p99_in_draws_s
-    return 1 - high_s / model.slo_s if math.isfinite(high_s) else -math.inf
+    return 1 - model.p99_high_s / model.slo_s if math.isfinite(model.p99_high_s) else -math.inf
 
 
 def tightest(models: Sequence[ModelAnswer]) -> ModelAnswer:
