@@ -121,14 +121,15 @@ def latency_left(model: ModelAnswer) -> float:
     return 1 - model.p99_high_s / model.slo_s if math.isfinite(model.p99_high_s) else -math.inf
 
 
+def room_of(model: ModelAnswer) -> tuple[float, float, float]:
+    """How tight a model is: first in draws that keep its SLO, then in misses and latency."""
+    kept = model.draws_kept.mean if model.draws_kept else 1.0
+    return kept, budget_left(model), latency_left(model)
+
+
 def tightest(models: Sequence[ModelAnswer]) -> ModelAnswer:
-    """The model with the least room: first in draws of the phases that keep its SLO, then in misses and latency."""
-
-    def room(model: ModelAnswer) -> tuple[float, float, float]:
-        kept = model.draws_kept.mean if model.draws_kept else 1.0
-        return kept, budget_left(model), latency_left(model)
-
-    return min(models, key=room)
+    """The model with the least room."""
+    return min(models, key=room_of)
 
 
 def on_time(model: ModelAnswer) -> str:

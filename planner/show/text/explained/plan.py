@@ -13,6 +13,7 @@ from planner.show.text.plan import (
     headline,
     latency_left,
     on_time,
+    room_of,
     rules_line,
     slo_line,
     tightest,
@@ -73,7 +74,7 @@ def document(plan: Plan) -> Document:
 
 def bindings(answer: Recommendation | Simulation) -> list[str]:
     """The limit of each model."""
-    return [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
+    return [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=room_of)]
 
 
 def occupied(gpu: GpuAnswer) -> float:
