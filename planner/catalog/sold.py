@@ -1,6 +1,6 @@
 """Sold: machines that providers rent out or sell, their prices, and when a price may have changed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -93,10 +93,10 @@ def usual_days(provider: str) -> int:
     return SMALLER_STALE_DAYS if provider and provider not in LARGE_PROVIDERS else STALE_DAYS
 
 
-def stale_price(instances: str, provider: str, as_of: str, today: date) -> Statement | None:
-    """What to say of a price that is older than its provider's usually become; None of others."""
+def stale_price(instances: Sequence[str], provider: str, as_of: str, today: date) -> Statement | None:
+    """What to say of prices of one date that are older than their provider's usually become; None of others."""
     usual = usual_days(provider)
     if not stale(as_of, today, usual):
         return None
     figures = {"days": (today - date.fromisoformat(as_of)).days, "usual": usual}
-    return Statement(code=Code.STALE_PRICE, subjects=(instances, as_of), figures=figures)
+    return Statement(code=Code.STALE_PRICE, subjects=(*instances, as_of), figures=figures)

@@ -291,7 +291,7 @@ class Repricing:
             yield spot_machines(spot)
         fleets = [fleet for fleet in (self.best, self.cheaper, self.cheaper_ranked) if fleet]
         for one in (one for fleet in fleets for one in fleet.instances):
-            if what := stale_price(one.instance, one.provider, one.price_as_of, self.today):
+            if what := stale_price([one.instance], one.provider, one.price_as_of, self.today):
                 remedy = f"look it up and write a newer one into {self.prices.path}"
                 yield PlanWarning(what=what, remedies=(Statement(code=Code.AS_SAID, text=remedy),))
             listed = self.prices.listed(one)

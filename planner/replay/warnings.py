@@ -286,7 +286,7 @@ def _doubts(trial: Trial) -> Iterator[PlanWarning]:
 def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarning]:
     """Old prices, and machines that may be taken away."""
     for offer in trial.bought:
-        if old := stale_price(offer.instance, offer.provider, offer.as_of, today):
+        if old := stale_price([offer.instance], offer.provider, offer.as_of, today):
             yield PlanWarning(what=old)
     retired = [offer.instance for offer in trial.bought if offer.status is SaleStatus.RETIRED]
     if retired:

@@ -317,7 +317,7 @@ def _worthiest(
 
     saved = {key: saved_usd_per_hour(key, sized) for key, sized in pairs.items()}
     key = max(saved, key=lambda key: (saved[key], key[0]))
-    why = Statement(code=Code.WIDEST_BAND, figures={"usd_per_hour": saved[key]})
+    why = Statement(code=Code.WIDEST_BAND)
     sized_at = {end: ends[end][key] for end in End if key in ends[end]}
     worth = HOURS_PER_MONTH * _fleets_saved(question, key, sized_at, shown.cost_usd_per_hour)
     yield _measurement(question, catalog, pairs[key], why, worth)

@@ -165,9 +165,11 @@ def network(at: Statement) -> str:
 
 def stale_price(at: Statement) -> str:
     """Machines and the date of their price, with its age where the answer has it."""
-    instances, as_of = at.subjects
+    *instances, as_of = at.subjects
+    prices = "price" if len(instances) == 1 else "prices"
+    are = "is" if len(instances) == 1 else "are"
     age = filled(", {days:n} days old; such prices usually change within {usual:n}", at) if at.figures else ""
-    return f"the price of {instances} is of {as_of}{age}"
+    return f"the {prices} of {names(instances)} {are} of {as_of}{age}"
 
 
 def widen_buy(to: Statement) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf, isfinite
 
 from planner.model.choices import PriceKind
-from planner.model.plan import ModelAnswer, Plan, Recommendation
+from planner.model.plan import Bottleneck, ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code, Statement
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.plan import (
@@ -26,6 +26,7 @@ from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines
 from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
 from planner.words.statements import assumption, warning
 from simulator.grouping import grouped
+from simulator.world.deployment import Failures
 
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN, HALF = 2, 0.5
@@ -77,13 +78,18 @@ def lead(plan: Plan) -> list[Block]:
     sure = Tone.WARN if prose.weak_line(best.models) else Tone.GOOD
     tone = sure if best.feasible else Tone.BAD
     none_needed = NO_GPU_NEEDED if without_gpu(plan) else ""
-    return [Text(verdict(best), tone), Text(none_needed), Text(savings(plan)), Text(spread(best))]
+    return [
+        Text(verdict(best, plan.policies.failures), tone),
+        Text(none_needed),
+        Text(savings(plan)),
+        Text(spread(best)),
+    ]
 
 
-def verdict(best: Recommendation) -> str:
+def verdict(best: Recommendation, failing: Failures | None = None) -> str:
     """`Every SLO is met (8 models) in 97.50 % [94.20, 99.10] of the draws of speeds; 95 % are asked.`"""
     if not best.feasible:
-        return prose.slo_line(best)
+        return prose.slo_line(best, failing)
     met = f"Every SLO is met ({counted(len(best.models), 'model')})"
     seen = best.replayed
     if seen is None or seen.draws_kept is None or seen.draws_asked is None or seen.draws_mixed > 1:
@@ -106,7 +112,7 @@ def savings(plan: Plan) -> str:
     best = plan.recommendation
     bound = best.lower_bound_usd_per_hour
     least = reasons.least_price(best, plan.policies.survive)
-    full = f"Nothing under {least} can carry this, with every batch full and no waiting"
+    full = f"Nothing under {least} can carry this {reasons.full_batches(plan.policies.headroom)}"
     if not best.feasible:
         return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
     if bound != bound:
@@ -198,7 +204,7 @@ def limits(best: Recommendation) -> str:
     """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`"""
     by = grouped((m.bottleneck, m) for m in best.models)
     first, *others = sorted(by.values(), key=lambda those: (factor(those), -len(those)))
-    named = next((those for those in (first, *others) if at_factor(those)), None)
+    named = next((those for those in (first, *others) if is_beyond(those)), None)
     rest = [f"of {names([m.name for m in those])} {gives_way(those, those is named)}" for those in others]
     speeds = ", predicted speeds at their slow ends" if best.predicted else ""
     begins = f"First to give way as load grows, headroom kept{speeds}: {gives_way(first, first is named)}"
@@ -211,9 +217,18 @@ def gives_way(those: Sequence[ModelAnswer], is_named: bool) -> str:
 
 
 def at_factor(those: Sequence[ModelAnswer]) -> str:
-    """`, at 3.40`; empty where it is 1, or not known."""
-    least = factor(those)
-    return f", at {least:.2f}" if isfinite(least) and round(least, 2) > 1 else ""
+    """`, at 3.40`, or that it is reached; empty where it is not known."""
+    if is_beyond(those):
+        return f", at {factor(those):.2f}"
+    if not isfinite(factor(those)):
+        return ""
+    worst = " in the worst case" if those[0].bottleneck is Bottleneck.LATENCY else ""
+    return f", at this load already{worst}"
+
+
+def is_beyond(those: Sequence[ModelAnswer]) -> bool:
+    """Whether it takes more than this load."""
+    return isfinite(factor(those)) and round(factor(those), 2) > 1
 
 
 def factor(those: Sequence[ModelAnswer]) -> float:
@@ -255,5 +270,5 @@ def next_steps(plan: Plan) -> list[str]:
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
     for outlook in cheaper[:1]:
         line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))
-        steps.append(f"Or at {line} Not replayed; what it costs in accuracy: -v.")
+        steps.append(f"Or at {line} Not replayed, so a plan may cost more or less. What is lost in accuracy: -v.")
     return steps

@@ -8,6 +8,7 @@ from planner.catalog.offers import OWN
 from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind
 from planner.model.plan import (
+    Drawn,
     Estimate,
     Instances,
     KindLeftOut,
@@ -60,9 +61,11 @@ NOT_PRICED = (
     f"Every machine is paid for all of {HOURS_PER_MONTH:g} hours a month."
 )
 LATENCY_NOTE = (
-    "Finished requests of all replications, on a logarithmic axis. Solid line: median; dashed: 99th percentile; red: "
-    "the latency of the SLO. Percentiles are means over replications."
+    "Finished requests {of}, on a logarithmic axis. Solid line: median; dashed: 99th percentile; red: the latency of "
+    "the SLO. Percentiles are means over the same."
 )
+ALL_REPLICATIONS = "of all replications"
+FIRST_LOOK = "of the first look's draws alone (mostly 160): of others it is only counted which keep every SLO"
 PRICE_TITLES = {
     PriceKind.SPOT: "spot $/h",
     PriceKind.RESERVED_1Y: "1 year $/h",
@@ -135,7 +138,12 @@ def lead(plan: Plan) -> list[Block]:
     first = [Stat("cost", hourly, prose.dated(plan)), Stat("a month", monthly, f"{HOURS_PER_MONTH:g} hours")]
     numbers = Stats([*first, *per_million(best), *replay.stats(best, AT)])
     none_needed = [Text(NO_GPU_NEEDED)] if without_gpu(plan) else []
-    return [replay.verdict(best), numbers, *none_needed, *map(Text, prose.certainty(best, plan))]
+    return [
+        replay.verdict(best, plan.policies.failures),
+        numbers,
+        *none_needed,
+        *map(Text, prose.certainty(best, plan)),
+    ]
 
 
 def without_gpu(plan: Plan) -> bool:
@@ -197,7 +205,9 @@ def spares(best: Recommendation) -> Iterator[Column]:
 def latency(plan: Plan) -> Iterator[Block]:
     """A histogram for each model."""
     if plan.latency:
-        yield Text(LATENCY_NOTE, Tone.NOTE)
+        seen = plan.recommendation.replayed
+        of = FIRST_LOOK if seen and Drawn.SPEEDS in seen.drawn else ALL_REPLICATIONS
+        yield Text(LATENCY_NOTE.format(of=of), Tone.NOTE)
         yield from charts.latency(plan)
 
 

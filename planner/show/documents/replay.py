@@ -9,6 +9,7 @@ from planner.show.charts.plan import fleet, room
 from planner.show.document import PAGE, Block, Cell, Column, DrawnCharts, Rows, Section, Stat, Table, Text, Tone
 from planner.show.text import plan as prose
 from planner.units.writing import counted, exact, gigabytes, names, per_second, percent, ranges, seconds, share
+from simulator.world.deployment import Failures
 
 GPUS_SHOWN = 16
 MODELS_NOTE = "GPUs by their numbers below. The share on time stands with its 95 % interval."
@@ -19,18 +20,18 @@ FLEET_NOTE = (
     "weights. Memory: the most in use at once. # as in the table below."
 )
 GPUS_NOTE = (
-    "Offered load: share of its time that all requests would take in full batches; headroom is kept on it. Busy: "
-    "share that batches ran, part-filled ones among them: it may near 100 % at a low offered load. Loading: share that "
-    "it waited for weights."
+    "Offered load: share of its time that all requests would take in full batches, predicted times at their slow ends; "
+    "headroom is kept on it. Busy: share that batches ran, part-filled ones among them: it may near 100 % at a low "
+    "offered load. Loading: share that it waited for weights."
 )
 
 SLO_WORDS = {True: "met", False: "MISSED", None: "undecided"}
 """By whether a model's SLO is met."""
 
 
-def verdict(answer: Recommendation | Simulation) -> Text:
+def verdict(answer: Recommendation | Simulation, failing: Failures | None) -> Text:
     """How the SLOs stand; green only where nothing is predicted or assumed."""
-    line = prose.slo_line(answer)
+    line = prose.slo_line(answer, failing)
     if not answer.feasible:
         return Text(line, Tone.BAD)
     weak = prose.weak_line(answer.models)

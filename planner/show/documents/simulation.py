@@ -24,7 +24,7 @@ def document(run: Simulation, assumptions_shown: int | None = None) -> Document:
         name=run.scenario or "Simulation",
         headline=simulation_headline(run),
         lead=[
-            replay.verdict(run),
+            replay.verdict(run, run.policies.failures),
             Text(idle_line(run), Tone.WARN),
             Stats([*price, *replay.stats(run, "")]),
             *map(Text, sure_of(run)),

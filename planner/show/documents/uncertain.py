@@ -7,7 +7,6 @@ from planner.model.plan import Plan, PlanWarning
 from planner.model.statement import Code
 from planner.show.document import MORE_WITH_V, Items
 from planner.show.text import reasons
-from planner.units.writing import names
 from planner.words.statements import warning
 from simulator.grouping import grouped
 
@@ -29,9 +28,9 @@ def doubts(plan: Plan) -> Items:
 def one_a_date(warnings: Sequence[PlanWarning]) -> list[PlanWarning]:
     """Prices of one date take one warning, before all others."""
     old = [one for one in warnings if one.what.code is Code.STALE_PRICE]
-    dated = grouped(((one.what.subjects[1], one.what.figures.get("usual")), one) for one in old)
+    dated = grouped(((one.what.subjects[-1], one.what.figures.get("usual")), one) for one in old)
     prices = [
-        replace(those[0], what=replace(those[0].what, subjects=(names([one.what.subjects[0] for one in those]), date)))
+        replace(those[0], what=replace(those[0].what, subjects=(*(one.what.subjects[0] for one in those), date)))
         for (date, _), those in dated.items()
     ]
     return [*prices, *(one for one in warnings if one.what.code is not Code.STALE_PRICE)]

@@ -24,6 +24,7 @@ from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import OLD_PRICES, days_old, least_price, saving, warnings_of
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
+from simulator.world.deployment import Failures
 from simulator.world.profile import Evidence
 
 
@@ -154,7 +155,7 @@ def p99(model: ModelAnswer) -> str:
     return f"{got} / {seconds(model.slo_s)}"
 
 
-def slo_line(answer: Recommendation | Simulation) -> str:
+def slo_line(answer: Recommendation | Simulation, failing: Failures | None = None) -> str:
     """How the SLOs stand, and for the tightest model by how much."""
     models = answer.models
     missed = [m for m in models if m.slo_met is False]
@@ -167,7 +168,7 @@ def slo_line(answer: Recommendation | Simulation) -> str:
         return f"SLO MISSED by {among}{tight}."
     if undecided:
         return f"SLO UNDECIDED: {len(undecided)} of {all_models}. Tightest: {tight}."
-    return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."
+    return f"{doubt(answer, failing) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."
 
 
 def weak_line(models: Sequence[ModelAnswer]) -> str:
@@ -178,7 +179,7 @@ def weak_line(models: Sequence[ModelAnswer]) -> str:
     return f"Figures of {whose} are {' or '.join(sorted(kinds, reverse=True))}." if weak else ""
 
 
-def doubt(answer: Recommendation | Simulation) -> str:
+def doubt(answer: Recommendation | Simulation, failing: Failures | None) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):
         return f"SLO UNDECIDED: each is kept in enough {draws_of(answer.replayed)}, not all of them"
@@ -187,11 +188,10 @@ def doubt(answer: Recommendation | Simulation) -> str:
             return "SLO NOT SURE: replays keep it while all machines run, and no spares may be bought"
         case Recommendation(searched=Searched.SCREENED):
             return "SLO NOT SURE: few replays keep it, and none confirmed it"
-    return (
-        ""
-        if answer.feasible
-        else "SLO NOT SURE: replays keep it, but the offered load leaves no headroom, or machines fail too often"
-    )
+    if answer.feasible:
+        return ""
+    outages = ", or machines fail too often" if failing else ""
+    return f"SLO NOT SURE: replays keep it, but the offered load leaves no headroom{outages}"
 
 
 def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
@@ -259,7 +259,7 @@ def replayed_line(answer: Recommendation | Simulation) -> list[str]:
     if seen.repeat_s:
         line += f"; all cameras come round every {span(seen.repeat_s)}"
     elif seen.settling_s:
-        line += f"; queues forget a burst within {seconds(seen.settling_s)}"
+        line += f"; after a burst, queues are as before within {seconds(seen.settling_s)}"
     bears = answer.demand_factor_max
     if math.isfinite(bears):
         line += f". No queue grows for good up to {bears:.2f} times this load, headroom and SLOs aside"

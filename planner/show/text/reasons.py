@@ -52,7 +52,7 @@ FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.P
 LEAST_PAID_USD = 0.0005
 """Below it, dollars round to nothing: a machine of one's own at a low price, or none; no machine that is saved."""
 OLD_PRICES = frozenset({Code.STALE_PRICE, Code.STALE_PRICES})
-PRECISIONS = "At another precision or in another runtime, as large batches, not replayed"
+PRECISIONS = "At another precision or in another runtime (not replayed: a plan may cost more or less)"
 
 
 def stale_prices(plan: Plan) -> bool:
@@ -114,6 +114,11 @@ def rejected_price(plan: Plan, no: Rejection) -> str:
 def least_price(answer: Recommendation, survive: int) -> str:
     """`$4.07/h`, or `$4.07/h with spares` where so many machines may be away: the lower bound."""
     return f"{dollars(answer.lower_bound_usd_per_hour)}/h{' with spares' if survive else ''}"
+
+
+def full_batches(headroom: float) -> str:
+    """What the lower bound reckons with."""
+    return f"with {exact(headroom)} headroom, every batch full and no waiting"
 
 
 def never_tried(plan: Plan) -> list[str]:
@@ -269,7 +274,7 @@ def _at_bad_end(best: Recommendation, cost: Estimate) -> str:
         return ""
     there = f"about {dollars(cost.high)}/h" if math.isfinite(cost.high) else "no fleet does it"
     more = ", so that it may take more than now" if best.feasible and best.cost_usd_per_hour < cost.high else ""
-    return f", {there} at the bad end of the 80 % band, for which plans are sized{more}"
+    return f", {there} at the bad end of the 80 % band{more}"
 
 
 def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
@@ -286,7 +291,7 @@ def measuring_decides(plan: Plan) -> bool:
 
 
 def bargain(one: Measurement, gain: str) -> str:
-    """`It takes 10 minutes, $0.09, for $37/month to be expected. `; empty in plans that do not say."""
+    """`It takes 10 minutes, $0.09, and is expected to save $37/month. `; empty in plans that do not say."""
     if math.isnan(one.minutes):
         return ""
     paid = f", {dollars(one.usd)}" if one.usd >= LEAST_PAID_USD else ""
@@ -305,7 +310,7 @@ def saved_by(one: Measurement) -> str:
         return ""
     if saves_nothing(one):
         return ", and makes the plan surer, not cheaper"
-    return f", for {dollars(worth)}/month to be expected"
+    return f", and is expected to save {dollars(worth)}/month"
 
 
 def less_sure_line(plan: Plan) -> list[str]:

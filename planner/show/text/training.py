@@ -101,7 +101,7 @@ def answers(plan: TrainingPlan) -> list[str]:
 
 def old_price(plan: TrainingPlan, o: TrainingOption) -> str:
     """`; its price is 695 days old`, where that is older than its provider's usually become."""
-    days = [one.what.figures["days"] for one in plan.stale_prices if one.what.subjects[1] == o.price_as_of]
+    days = [one.what.figures["days"] for one in plan.stale_prices if one.what.subjects[-1] == o.price_as_of]
     return f"; its price is {days[0]:n} days old" if days and o.price_as_of else ""
 
 
@@ -341,7 +341,7 @@ def doubts(plan: TrainingPlan) -> list[str]:
     lines = [*plan.assumptions, *(sentence(warning(one)[0]) for one in plan.stale_prices)]
     lines += [*weak_lines(plan), *band_lines(plan), *starved_lines(plan, held), *plan.warnings]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
-    old = {one.what.subjects[1] for one in plan.stale_prices}
+    old = {one.what.subjects[-1] for one in plan.stale_prices}
     dated = [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of not in {"", *old}]
     if dated:
         lines.append(f"Prices of {', '.join(dated)}.")

@@ -138,7 +138,7 @@ def test_notes_on_single_figures_come_after_what_weakens_the_plan():
 )
 def test_only_what_nobody_predicts_or_assumes_is_green(predicted, evidence, tone, words):
     models = tuple(replace(m, predicted=predicted, evidence=evidence) for m in PLAN.recommendation.models)
-    shown = verdict(replace(PLAN.recommendation, models=models))
+    shown = verdict(replace(PLAN.recommendation, models=models), None)
     assert shown.tone is tone
     assert shown.text.endswith(words)
 
@@ -228,8 +228,8 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     assert limits(with_models(*models[::2]).recommendation) == f"{begin}."
     at = [replace(one, demand_factor_max=factor) for one, factor in zip(models, (2.0, 3.4, 1.5, 0.9), strict=True)]
     assert limits(with_models(*at).recommendation) == (
-        "First to give way as load grows, headroom kept: weight loading; of a, c compute, at 1.50 times this load; "
-        "of b the latency SLO, at 3.40."
+        "First to give way as load grows, headroom kept: weight loading, at this load already; of a, c compute, at 1.50 "
+        "times this load; of b the latency SLO, at 3.40."
     )
     predicted = limits(with_models(replace(models[0], predicted=True)).recommendation)
     assert predicted.startswith("First to give way as load grows, headroom kept, predicted speeds at their slow ends:")
@@ -313,7 +313,7 @@ def test_prices_of_one_date_take_one_line_before_the_others():
     assumed = PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=("vgg16 on V100",)))
     given = (stale("x", "2026-01-01"), assumed, stale("y", "2026-02-02"), stale("z", "2026-01-01"))
     assert [one.what.subjects for one in one_a_date(given)] == [
-        ("x, z", "2026-01-01"),
+        ("x", "z", "2026-01-01"),
         ("y", "2026-02-02"),
         ("vgg16 on V100",),
     ]

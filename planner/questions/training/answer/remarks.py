@@ -40,7 +40,7 @@ def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Itera
     old = [option for option in answers if today and is_stale(option, today)]
     dated = grouped(((option.price_as_of, usual_days(option.provider)), option) for option in old)
     for (as_of, _), options in sorted(dated.items()):
-        instances = names(list(dict.fromkeys(option.instance for option in options)))
+        instances = tuple(dict.fromkeys(option.instance for option in options))
         if today and (what := stale_price(instances, options[0].provider, as_of, today)):
             yield PlanWarning(what=what)
 

@@ -50,7 +50,7 @@ SPARES_IN_PRICES = (
 def document(plan: Plan) -> Document:
     """The explanation, from the tightest model to the next measurement."""
     answer, near = plan.recommendation, nearest(plan)
-    lead = [slo_line(answer), rules_line(plan.policies, answer.models)] if answer.models else []
+    lead = [slo_line(answer, plan.policies.failures), rules_line(plan.policies, answer.models)] if answer.models else []
     if plan.policies.survive and near:
         lead.append(SPARES_IN_PRICES)
     parts = {
@@ -103,7 +103,8 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
     device = devices[0]
     match model.bottleneck:
         case Bottleneck.COMPUTE | Bottleneck.BATCH_RANGE:
-            return f"{device.id} would compute {share(device.offered_load)} of the time in full batches. "
+            busy = f"{share(device.offered_load)} of the time in full batches{slow_ends(device)}"
+            return f"{device.id} would compute {busy}. "
         case Bottleneck.LOADING:
             return f"{device.id} waits for weights {share(device.load_share)} of the time. "
         case Bottleneck.MEMORY:
@@ -111,6 +112,11 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
             left = gigabytes(fullest.memory_bytes - fullest.peak_memory_bytes)
             return f"{fullest.id} has {left} of {gigabytes(fullest.memory_bytes)} left. "
     return ""
+
+
+def slow_ends(device: GpuAnswer) -> str:
+    """What the offered load of a GPU with predicted models is reckoned at."""
+    return ", predicted times at their slow ends" if device.predicted else ""
 
 
 def standing(model: ModelAnswer) -> str:
@@ -139,7 +145,7 @@ def load_room(answer: Recommendation | Simulation) -> list[str]:
         return []
     device = max(answer.gpus, key=lambda g: g.offered_load)
     room = f"{first_to_give(answer)}{grown(bears)}" if bears > 1 else "more load needs more GPUs"
-    return [f"Load: {device.id} has the largest offered load, {share(device.offered_load)}; {room}."]
+    return [f"Load: {device.id} has the largest offered load, {share(device.offered_load)}{slow_ends(device)}; {room}."]
 
 
 def first_to_give(answer: Recommendation | Simulation) -> str:

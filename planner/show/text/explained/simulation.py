@@ -15,7 +15,7 @@ GPUS_SHOWN = 8
 
 def document(run: Simulation) -> Document:
     """The explanation, from the tightest model to what is assumed."""
-    lead = [slo_line(run), rules_line(run.policies, run.models)]
+    lead = [slo_line(run, run.policies.failures), rules_line(run.policies, run.models)]
     parts = {
         BINDING: bindings(run),
         "Where the time of the busiest GPUs goes": times(run),
