@@ -26,7 +26,6 @@ from planner.show.charts.kit.blocks import (
     upright,
 )
 from planner.show.text.plan import latency_left, or_more, tilde
-from planner.show.text.reasons import outlooks_title
 from planner.units.writing import counted, dollars, gigabytes, ranges, seconds, share, span_usd
 from planner.words.candidates import candidate_name
 from simulator.grouping import grouped
@@ -216,19 +215,26 @@ def by_gpu(plan: Plan) -> Iterator[Bars]:
         return
     now = plan.recommendation.cost_usd_per_hour
     most = max(*(one.cost_usd_per_hour for one in plan.by_gpu), now) * 1.05
-    lowest = "the thin bar is the lowest price of the same machines, spot or reserved"
-    note = f"Dollars an hour; {lowest}. The red line is this answer, {dollars(now)}/h."
+    thin = "; the thin bar is the lowest price of the same machines, spot or reserved"
+    lowest = thin if any(lowest_usd(one) < one.cost_usd_per_hour for one in plan.by_gpu) else ""
+    note = f"Dollars an hour{lowest}. The red line is this answer, {dollars(now)}/h."
     rows = [kind_bar(one, now) for one in plan.by_gpu]
     yield Bars("The cheapest fleet of each kind of GPU alone", rows, axis_to(most, round_dollars), note)
 
 
 def kind_bar(one: OfOneKind, now: float) -> Bar:
     """One kind of GPU."""
-    lowest = min(one.usd_per_hour_by_price.values(), default=one.cost_usd_per_hour)
-    bars = [Box(0, one.cost_usd_per_hour, *WIDE, "band"), Box(0, lowest, *THIN, "fill")]
+    bars = [Box(0, one.cost_usd_per_hour, *WIDE, "band")]
+    if lowest_usd(one) < one.cost_usd_per_hour:
+        bars.append(Box(0, lowest_usd(one), *THIN, "fill"))
     more = or_more(one)
     text = f"{tilde(one)}{dollars(one.cost_usd_per_hour)}{more}/h for {one.gpu_count}{more}"
     return Bar(one.gpu, [*bars, upright(now)], text)
+
+
+def lowest_usd(one: OfOneKind) -> float:
+    """Dollars an hour of its machines at the lowest kind of price."""
+    return min(one.usd_per_hour_by_price.values(), default=one.cost_usd_per_hour)
 
 
 def outlooks(plan: Plan) -> Iterator[Bars]:
@@ -239,9 +245,9 @@ def outlooks(plan: Plan) -> Iterator[Bars]:
     now = [best.cost_usd_per_hour] if best.models and isfinite(best.cost_usd_per_hour) else []
     most = max(filter(isfinite, [*now, *ends(plan)]), default=1.0) * 1.05
     line_is = "".join(f" The red line is this answer, {dollars(usd)}/h." for usd in now)
-    note = f"Dollars an hour: the middle and the 80 % band.{line_is}"
+    note = f"The middle and the 80 % band.{line_is}"
     rows = [outlook_bar(one, [upright(usd) for usd in now], most) for one in plan.outlooks]
-    yield Bars(outlooks_title(plan), rows, axis_to(most, round_dollars), note)
+    yield Bars("Dollars an hour", rows, axis_to(most, round_dollars), note)
 
 
 def ends(plan: Plan) -> Iterator[float]:

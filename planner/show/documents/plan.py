@@ -84,6 +84,7 @@ UNDRAWN_NOTE = (
     "`+`, `not confirmed`: none of its times is predicted, so nothing is drawn; it was replayed at a glance, and to be "
     "sure may take more."
 )
+BOTH_NOTE = "`*`: none is both cheaper and faster."
 OTHERS_NOTE = "`+`: by the first look's draws; to be as sure as the answer may take more GPUs."
 
 
@@ -94,7 +95,7 @@ def document(plan: Plan) -> Document:
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),
-        lead=lead(plan) if best.models else [],
+        lead=lead(plan) if best.models else [Text(nothing_feasible(plan), Tone.BAD, views=PAGE)],
         sections=[
             replay.where(best),
             Section("What it costs", cost(plan), id="cost", link="Cost", views=PAGE),
@@ -128,6 +129,15 @@ def first_page(plan: Plan) -> list[Section]:
         Section("Each kind of GPU alone", [Table(kinds)] if plan.by_gpu else [], views=PAGE),
         Section("What is uncertain", [Items(doubts(plan).texts[:DOUBTS_SHOWN])], views=PAGE),
     ]
+
+
+def nothing_feasible(plan: Plan) -> str:
+    """What a page says in red where no fleet was replayed."""
+    return (
+        ""
+        if plan.interrupted_before
+        else "No fleet was found that meets every SLO: what was rejected, and why, is below."
+    )
 
 
 def lead(plan: Plan) -> list[Block]:
@@ -374,7 +384,8 @@ def others(plan: Plan) -> list[Block]:
         rows.figures("power", lambda o: f"{o.power_w:.0f} W", "power_w", page_only=True),
     ]
     note = OTHERS_NOTE if any(map(prose.or_more, plan.alternatives)) else ""
-    return [Table(columns, shown=reasons.OTHERS_SHOWN, stacked=True), Text(note, Tone.NOTE)]
+    marked = BOTH_NOTE if any(plan.pareto) else ""
+    return [Table(columns, shown=reasons.OTHERS_SHOWN, stacked=True), Text(marked, Tone.NOTE), Text(note, Tone.NOTE)]
 
 
 def slowest(answer: Recommendation) -> Cell:

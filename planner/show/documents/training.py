@@ -52,7 +52,7 @@ def document(plan: TrainingPlan) -> Document:
     return Document(
         name=plan.name,
         headline=prose.headline(plan),
-        lead=[*(Text(line, Tone.STRONG) for line in prose.answers(plan)), stats(plan)],
+        lead=[*answers(plan), stats(plan)],
         sections=[
             Section("Options", [options, rest], id="options", titled=PAGE),
             Section("", [Text(title, views=TERMINAL), CodeBlock("\n".join(drawn), views=TERMINAL)]),
@@ -70,7 +70,7 @@ def brief(plan: TrainingPlan) -> Document:
     return Document(
         name=plan.name,
         headline=prose.headline(plan),
-        lead=[Text(line, Tone.STRONG) for line in prose.answers(plan)],
+        lead=answers(plan),
         sections=[
             Section(
                 "A few of them; nothing beats those with * in time and cost",
@@ -85,6 +85,13 @@ def brief(plan: TrainingPlan) -> Document:
             Section("What is uncertain", [uncertain], tone=Tone.WARN),
         ],
     )
+
+
+def answers(plan: TrainingPlan) -> list[Text]:
+    """The cheapest and the fastest; why there is none in red."""
+    first, *others = prose.answers(plan)
+    tone = Tone.STRONG if plan.cheapest and plan.fastest else Tone.BAD
+    return [Text(first, tone), *(Text(line, Tone.STRONG) for line in others)]
 
 
 def in_brief(plan: TrainingPlan) -> list[TrainingOption]:

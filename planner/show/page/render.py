@@ -64,7 +64,9 @@ def zipped(columns: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
 
 
 def whole(text: str) -> Markup:
-    """Names with hyphens stay on one line: `g2-standard-4` of a headline."""
+    """Names with hyphens stay on one line: `g2-standard-4` of a headline. Code is marked."""
+    if "`" in text:
+        return code(text)
     words = (spanned("whole", word) if "-" in word and len(word) <= NAME_MAX else word for word in text.split(" "))
     return Markup(" ").join(words)
 
