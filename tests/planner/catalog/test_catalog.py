@@ -1,5 +1,6 @@
 """The catalog: every figure as published, strict files, what a user's own files replace, and what is on offer."""
 
+import re
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -160,8 +161,15 @@ OF_A_CLOCK = {
 }
 CLOCKS_GHZ = (0.4, 3.0)
 """From a Jetson in its mode of 15 W."""
-MATRIX_SHARES = (0.5, 1.0)
-"""Matrix units of boards for games take fp16 products at half the rate where they add up in fp32."""
+GEFORCE = re.compile(r"RTX\d{4}(Ti)?")
+HALVED = {"A10G", "L40"}
+"""Matrix units of boards for games take fp16 products at half the rate where they add up in fp32; so do these."""
+TO_FP16 = {"tensor_fp8_flops": 2.0, "tensor_int8_flops": 2.0, "tensor_tf32_flops": 0.5}
+"""Rate over that of fp16 on the same matrix units."""
+INT8_TO_FP16 = {"10.3": 1 / 15, "gfx90a": 1.0}
+"""Where an architecture has no such units for int8, or few."""
+SAME_RATE = 0.05
+"""Data sheets round, and some state two rates at two clocks."""
 SAME_CLOCK = 0.2
 """Matrix units may run at a boost of their own: 12 % lower on an H100. A sparse rate is twice the dense one."""
 READS_PER_SECOND_MAX = 84
@@ -176,7 +184,24 @@ def test_rates_of_gpus_are_units_times_a_clock(gpu: GPU) -> None:
     assert gpu.memory_bytes_per_s / gpu.memory_bytes < READS_PER_SECOND_MAX
     if matrix is not None:
         share = gpu.tensor_fp16_flops / (matrix * gpu.sm_count) / 1e9 / clock_ghz
-        assert any(abs(share / usual - 1) < SAME_CLOCK for usual in MATRIX_SHARES)
+        assert share == pytest.approx(0.5 if is_halved(gpu) else 1, rel=SAME_CLOCK)
+
+
+@pytest.mark.parametrize("rate", TO_FP16)
+def test_rates_on_matrix_units_are_multiples_of_that_at_fp16(rate: str) -> None:
+    gpus = [gpu for gpu in CATALOG.gpus.values() if gpu.sm_count and getattr(gpu, rate)]
+    assert gpus
+    for gpu in gpus:
+        usual = TO_FP16[rate]
+        if rate == "tensor_int8_flops":
+            to_fp16 = 2 * usual if GEFORCE.fullmatch(gpu.name) else usual
+            usual = INT8_TO_FP16.get(gpu.compute_capability, to_fp16)
+        assert getattr(gpu, rate) == pytest.approx(usual * gpu.tensor_fp16_flops, rel=SAME_RATE), gpu.name
+
+
+def is_halved(gpu: GPU) -> bool:
+    """Whether its matrix units take fp16 at half the rate."""
+    return GEFORCE.fullmatch(gpu.name) is not None or gpu.name in HALVED
 
 
 def test_idle_power_is_said_to_be_assumed():
