@@ -77,7 +77,8 @@ def training(seen: Anatomy) -> Graph:
     """Memory of a training step by batch size, with the band of its sum and what the GPU has."""
     batches = sorted({*BATCHES, seen.batch})
     held = [training_memory(seen.facts, batch) for batch in batches]
-    heights = [{kind: size / 1e9 for kind, size in each.kinds().items()} for each in held]
+    kinds = [kind for kind in held[0].kinds() if any(each.kinds()[kind] for each in held)]
+    heights = [{kind: each.kinds()[kind] / 1e9 for kind in kinds} for each in held]
     chart = bars("Training memory by batch size, GB", [str(batch) for batch in batches], heights, "batch size")
     bands = [upright(i, each.total.low / 1e9, each.total.high / 1e9, "fg") for i, each in enumerate(held)]
     limits = limit(seen.gpu) if seen.gpu else []

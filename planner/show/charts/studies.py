@@ -94,7 +94,8 @@ class Charts:
             return []
         moved.sort(key=lambda s: s.low_figure - s.high_figure)
         x = axis_for(output, [figure for s in moved for figure in (s.low_figure, s.high_figure)], 3)
-        return [Bars(f"What moves {title(self.answer, output.name)}", [swing_bar(s, output) for s in moved], x)]
+        bars = [swing_bar(s, output) for s in moved]
+        return [Bars(f"What moves {title(self.answer, output.name)}", bars, x, "The red line is the base.")]
 
     def lines(self) -> Iterator[Block]:
         """A chart for each figure along one axis, a line for each value of another."""

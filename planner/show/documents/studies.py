@@ -47,7 +47,7 @@ PAGE_ROWS = 2000
 def document(answer: StudyAnswer) -> Document:
     """A study."""
     charts = Charts(answer)
-    alone = Text("Each axis is varied alone, the others as in the base, which is the red line.", Tone.NOTE, views=PAGE)
+    alone = Text("Each axis is varied alone, the others as in the base.", Tone.NOTE, views=PAGE)
     shades = Text("The stronger the colour, the larger. In brackets: not feasible.", Tone.NOTE, views=PAGE)
     return Document(
         name=answer.name,
