@@ -260,7 +260,25 @@ def kind_notes(plan: Plan, prices: Sequence[PriceKind] = tuple(PRICE_TITLES)) ->
         SPARES_PAID: spared,
     }
     told = [note for note, holds in notes.items() if holds]
-    return [*told, *price_dates(plan, prices), *rented_instead(plan), *reasons.kinds_left_out(plan)]
+    return [
+        *told,
+        *price_dates(plan, prices),
+        *on_demand_instead(plan),
+        *rented_instead(plan),
+        *reasons.kinds_left_out(plan),
+    ]
+
+
+def on_demand_instead(plan: Plan) -> Iterator[str]:
+    """Beside machines at another kind of price, what the cheapest fleet of one kind of GPU costs on demand."""
+    paid = {one.price_kind for one in plan.recommendation.instances} - {None, PriceKind.ON_DEMAND}
+    priced = [(usd, one) for one in plan.by_gpu if (usd := price_of(PriceKind.ON_DEMAND.value, one)) is not None]
+    if not paid or not priced:
+        return
+    usd, one = min(priced, key=lambda pair: pair[0])
+    about = "about " if one.searched is not Searched.CONFIRMED else ""
+    less = ", which is less than this plan" if usd < plan.recommendation.cost_usd_per_hour else ""
+    yield f"On demand: {candidate_name(one.candidate)} costs {about}{dollars(usd)}/h{less}."
 
 
 def rented_instead(plan: Plan) -> list[str]:

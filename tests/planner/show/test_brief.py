@@ -9,6 +9,7 @@ from support.paths import SCENARIOS
 
 from planner import train
 from planner.model.candidate import Candidate
+from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
 from planner.model.plan import (
     Bottleneck,
@@ -26,7 +27,7 @@ from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
 from planner.show.documents.brief import brief, lead, limits, savings
-from planner.show.documents.plan import rented_instead
+from planner.show.documents.plan import on_demand_instead, rented_instead
 from planner.show.documents.replay import verdict
 from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
 from planner.show.kept import document_of, explained
@@ -385,6 +386,29 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
     assert "Under spot $/h: prices of 2025-01-01 on T4." in spot
     sure = replace(rough, searched=Searched.CONFIRMED)
     assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
+
+
+def test_a_reserved_plan_says_what_the_cheapest_kind_costs_on_demand():
+    best = PLAN.recommendation
+    row = OfOneKind(
+        gpu="T4",
+        candidate=best.candidate,
+        gpu_count=1,
+        cost_usd_per_hour=best.cost_usd_per_hour,
+        usd_per_hour_by_price={"on-demand": best.cost_usd_per_hour / 2},
+        utilization=0.5,
+        power_w=70.0,
+        slo_held=None,
+        evidence=Evidence.MEASURED,
+        predicted=False,
+    )
+    own = tuple(replace(one, price_kind=PriceKind.RESERVED_1Y) for one in best.instances)
+    reserved = replace(PLAN, recommendation=replace(best, instances=own), by_gpu=(row,))
+    (line,) = on_demand_instead(reserved)
+    assert line == f"On demand: {candidate_name(best.candidate)} costs $3.06/h, which is less than this plan."
+    dearer = replace(row, usd_per_hour_by_price={"on-demand": 2 * best.cost_usd_per_hour})
+    assert "less than" not in " ".join(on_demand_instead(replace(reserved, by_gpu=(dearer,))))
+    assert not [*on_demand_instead(replace(PLAN, by_gpu=(row,)))]
 
 
 def test_beside_machines_of_ones_own_the_cheapest_fleet_without_them_is_said():
