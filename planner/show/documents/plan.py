@@ -61,11 +61,11 @@ NOT_PRICED = (
     f"Every machine is paid for all of {HOURS_PER_MONTH:g} hours a month."
 )
 LATENCY_NOTE = (
-    "Finished requests {of}, on a logarithmic axis. Solid line: median; dashed: 99th percentile; red: the latency of "
+    "Finished requests {of}; the axis is logarithmic. Solid line: median; dashed: 99th percentile; red: the latency of "
     "the SLO. Percentiles are means over the same."
 )
 ALL_REPLICATIONS = "of all replications"
-FIRST_LOOK = "of the first look's draws alone (mostly 160): of others it is only counted which keep every SLO"
+FIRST_LOOK = "of the first look's draws alone, mostly 160 (of others it is only counted which keep every SLO)"
 PRICE_TITLES = {
     PriceKind.SPOT: "spot $/h",
     PriceKind.RESERVED_1Y: "1 year $/h",
