@@ -62,7 +62,7 @@ NOT_PRICED = (
 )
 LATENCY_NOTE = (
     "Finished requests {of}; the axis is logarithmic. Solid line: median; dashed: 99th percentile; red: the latency of "
-    "the SLO. Percentiles are means over the same."
+    "the SLO. Percentiles are of these requests."
 )
 ALL_REPLICATIONS = "of all replications"
 FIRST_LOOK = "of the first look's draws alone, mostly 160 (of others it is only counted which keep every SLO)"

@@ -119,8 +119,8 @@ def test_stale_prices_of_the_answers_are_named_in_the_words_of_a_plan(today: dat
     plan = train(load_training(SCENARIOS / "resnet50.yaml"), CATALOG, LIBRARY, today)
     assert plan.cheapest is not None
     old = [one.what.subjects for one in plan.stale_prices]
-    assert any(plan.cheapest.instance in names and as_of == plan.cheapest.price_as_of for names, as_of in old) is stale
-    named = f"is of {plan.cheapest.price_as_of}"
+    assert any(plan.cheapest.instance in names and as_of == plan.cheapest.price_as_of for *names, as_of in old) is stale
+    named = f" of {plan.cheapest.price_as_of}"
     assert any(line.startswith("The price") and named in line for line in doubts(plan)) is stale
     days = (today - date.fromisoformat(plan.cheapest.price_as_of)).days
     age = f"{named}, {days} days old; such prices usually change within {usual_days(plan.cheapest.provider)}. Remedy:"
