@@ -4,7 +4,7 @@ import json
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -142,7 +142,8 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case kind if kind == UNKNOWN_KEY:
             return unknown_key(path, root)
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
-            return "is missing. Add it."
+            quantity = quantity_at(path, root)
+            return f"is missing. Add it. {quantity.hint}" if quantity else "is missing. Add it."
         case "enum" | "literal_error":
             return _none_of(re.findall(r"'([^']+)'", context["expected"]), detail["input"])
         case "too_short":
@@ -152,7 +153,7 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
             return rule + _as_model(path, str(detail["input"]))
-    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{_to_write(kind, detail['input'])}"
+    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{_to_write(path, kind, detail['input'], root)}"
 
 
 def within(path: Steps, kind: str, limit: float, root: type) -> str:
@@ -162,9 +163,7 @@ def within(path: Steps, kind: str, limit: float, root: type) -> str:
             return f" Write `{limit:.15g}` or more."
         case "less_than_equal":
             return f" Write `{limit:.15g}` or less."
-    item = field_at(path, root)
-    notes = getattr(item.type, "__metadata__", ()) if item else ()
-    quantity = next((note.func for note in notes if isinstance(getattr(note, "func", None), Quantity)), None)
+    item, quantity = field_at(path, root), quantity_at(path, root)
     if item and isinstance(item.default, float):
         usual = exact(item.default) if quantity is fraction else f"{item.default:g}"
         return f" Write e.g. `{usual}`."
@@ -173,14 +172,24 @@ def within(path: Steps, kind: str, limit: float, root: type) -> str:
     return " Write e.g. `1`." if limit == 0 else ""
 
 
+def quantity_at(path: Steps, root: type) -> Quantity | None:
+    """What reads the value at `path`, where that has a unit."""
+    item = field_at(path, root)
+    notes = getattr(item.type, "__metadata__", ()) if item else ()
+    return next((note.func for note in notes if isinstance(getattr(note, "func", None), Quantity)), None)
+
+
 COUNT_MAX = 1e15
 """No count of anything is larger."""
 ZEROS = {"k": 3, "m": 6, "b": 9, "g": 9, "t": 12}
 """Zeros that a letter after a number stands for."""
 
 
-def _to_write(kind: str, written: object) -> str:
-    """How YAML has a list of one, or a number with a letter for its zeros: `20B` is `20e9`."""
+def _to_write(path: Steps, kind: str, written: object, root: type) -> str:
+    """How YAML has a list of one, the keys that a mapping needs, or a number with a letter for its zeros: `20B` is
+    `20e9`."""
+    if kind in ("tuple_type", "dataclass_type") and (needed := _keys_needed(path, root)):
+        return f" Write `[{needed}]`." if kind == "tuple_type" else f" Write `{needed}`."
     if kind == "tuple_type" and isinstance(written, str | int):
         return f" Write `[{shown(written).strip('`')}]`."
     if kind.startswith("int_") and isinstance(written, float) and written.is_integer():
@@ -191,6 +200,12 @@ def _to_write(kind: str, written: object) -> str:
     return ""
 
 
+def _keys_needed(path: Steps, root: type) -> str:
+    """`{name: ..., gpu: ..., price: ...}`: what the mapping at `path` must have; empty where that is none."""
+    keys = [item.name for item in fields_beside((*path, ""), root) if MISSING is item.default is item.default_factory]
+    return f"{{{', '.join(f'{key}: ...' for key in keys)}}}" if keys else ""
+
+
 def unknown_key(path: Steps, root: type) -> str:
     """What is wrong with a key that `root` does not have there, and those that it has."""
     known = keys_beside(path, root)
@@ -199,8 +214,24 @@ def unknown_key(path: Steps, root: type) -> str:
     if lacking := not_modelled(str(path[-1]), root):
         return f"unknown key. {lacking}"
     listed, written = getattr(root, "KEYS_IN", KEYS_LISTED), str(path[-1])
-    meant = [key for key in OTHER_KEYS.get(written.lower(), ()) if key in known]
-    return f"unknown key.{perhaps_of(meant) or did_you_mean(written, known)}{known_ones('', known, listed)}"
+    others = OTHER_KEYS.get(written.lower(), ())
+    beside = perhaps_of([key for key in others if key in known]) or did_you_mean(written, known)
+    perhaps = beside or perhaps_of(_keys_below(path, root, (written, *others)))
+    return f"unknown key.{perhaps}{known_ones('', known, listed)}"
+
+
+def _keys_below(path: Steps, root: type, names: Sequence[str]) -> list[str]:
+    """Keys of such names in the mappings beside `path`: `buy.max_cost`."""
+    beside = [item.name for item in fields_beside(path, root) if _is_mapping(item.type)]
+    below = {key: keys_beside((*path[:-1], key, ""), root) for key in beside}
+    return [f"{key}.{name}" for key, found in below.items() for name in names if name in found]
+
+
+def _is_mapping(hint: Any) -> bool:
+    """One mapping, not a list of them."""
+    return is_dataclass(hint) or (
+        typing.get_origin(hint) is not tuple and any(map(is_dataclass, typing.get_args(hint)))
+    )
 
 
 def _none_of(words: Sequence[str], written: object) -> str:

@@ -275,7 +275,7 @@ load_factor = Quantity(
     "a multiple of the load", ("1.3", "130 %"), {"times": ONE, "x": ONE, "%": ONE / 100}, zero=False, most=LOAD_MAX
 )
 price = HourlyPrice(
-    "a price",
+    "a price in US dollars",
     ("$2.50/h", "$1800/month"),
     prices("h", 1) | prices("hour", 1) | prices("month", HOURS_PER_MONTH) | prices("year", HOURS_PER_YEAR),
     zero=False,
@@ -329,6 +329,10 @@ Bytes = Annotated[
 would mean megabytes."""
 PositiveDuration = Annotated[Duration, BeforeValidator(replace(duration, zero=False).kept)]
 PositiveBytes = Annotated[Bytes, BeforeValidator(replace(memory, zero=False).kept), Field(gt=0)]
+GpuBytes = Annotated[
+    Bytes, BeforeValidator(replace(memory, zero=False, bare=(10_000, math.inf, "GB")).kept), Field(gt=0)
+]
+"""Memory of a GPU or its host, of which a bare number is likely in GB."""
 Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.json_schema)]
 """Between 0 and 1."""
 OwnPricePerHour = Annotated[float, BeforeValidator(own_price), WithJsonSchema(price.json_schema)]

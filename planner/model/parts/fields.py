@@ -16,6 +16,16 @@ from simulator.world.signature import read_sizes
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+GPU_KIND = r"^[A-Za-z0-9][A-Za-z0-9_.\- ]*$"
+
+
+def _as_text(value: object) -> object:
+    """A number as it was written: the kind of GPU in `gpu: 4060`."""
+    return str(value) if type(value) is int else value
+
+
+GpuKind = Annotated[str, Field(min_length=1, max_length=64, pattern=GPU_KIND), BeforeValidator(_as_text)]
+"""As people write it: the catalog's name of `RTX 4060` is found later."""
 
 
 def _precision(value: object) -> object:
@@ -63,6 +73,7 @@ def _factory(value: str) -> str:
 
 Factory = Annotated[str, AfterValidator(_factory)]
 Names = Annotated[tuple[Name, ...], AfterValidator(_some)]
+GpuKinds = Annotated[tuple[GpuKind, ...], AfterValidator(_some)]
 Runtimes = Annotated[Name | tuple[Name, ...] | None, AfterValidator(_some)]
 
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from planner.model.checked import checked
 from planner.model.choices import PriceKind
-from planner.model.parts.fields import Count, Name, Names
-from planner.units.reading import Duration, LongDuration, OwnPricePerHour, PositiveBytes, PricePerHour
+from planner.model.parts.fields import Count, GpuKind, GpuKinds, Name, Names
+from planner.units.reading import Duration, GpuBytes, LongDuration, OwnPricePerHour, PricePerHour
 
 
 class EvidenceAsked(StrEnum):
@@ -26,13 +26,13 @@ class OwnMachine:
 
     name: Name
     """The plan's name for it."""
-    gpu: Name
+    gpu: GpuKind
     """Kind of GPU, as in the catalog."""
     gpu_count: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs in one machine."""
-    memory: PositiveBytes | None = None
+    memory: GpuBytes | None = None
     """Memory of each GPU that may be used; the GPU's where not given."""
-    host_memory: PositiveBytes | None = None
+    host_memory: GpuBytes | None = None
     """Memory for weights that are not on a GPU."""
     cores: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Cores of its processor, on which pipelines work; four for each GPU where not given."""
@@ -51,7 +51,7 @@ class BuySpec:
     """Cloud providers, e.g. `[aws, azure]`."""
     regions: Names = ()
     """Regions, e.g. `[us-east-1]`."""
-    gpus: Names = ()
+    gpus: GpuKinds = ()
     """Kinds of GPU or processor, of machines of your own too, e.g. `[T4, CPU-Ice-Lake-4c]`."""
     instances: Names = ()
     """Instance types, e.g. `[g4dn.xlarge]`."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from calibrate.io.points import PRECISIONS
 from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
-from planner.model.parts.fields import Count, Factory, InputShape, ModelName, Name
+from planner.model.parts.fields import Count, Factory, GpuKind, InputShape, ModelName, Name
 from planner.model.parts.machines import BuySpec
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN, FORWARD_SHARE
 from planner.questions.training.memory import OPTIMIZERS, Split
@@ -271,7 +271,7 @@ class SpeedSpec:
     """The speed on a kind of GPU: one of `achieved`, `rate`, `step`, `run`."""
 
     __pydantic_config__ = STRICT
-    gpu: Name
+    gpu: GpuKind
     """Kind of GPU, as in the catalog."""
     gpu_count: Count = 1
     """With `step`, `rate` or `run`: GPUs it was measured on, all together."""

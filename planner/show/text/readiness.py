@@ -133,12 +133,12 @@ def standing(case: LossCase) -> str:
 
 
 def short(model: ModelAnswer) -> str:
-    """`4.20 points`: share on time that an SLO lacks; of one above it on the mean how many draws keep it, where draws
-    decide; `-` where it is met."""
+    """`4.20 points`: share on time that an SLO lacks; how many draws keep it, where these say otherwise than the mean;
+    `-` where it is met by both."""
     lacking = model.slo_attainment_target - model.slo_attainment.mean
-    if model.slo_met:
+    if model.slo_met and (lacking <= 0 or not model.draws_kept):
         return "-"
-    if lacking > 0:
+    if lacking > 0 and not model.slo_met:
         return f"{100 * lacking:.2f} points"
     return f"kept in {percent(model.draws_kept.mean)} % of draws" if model.draws_kept else "not surely kept"
 

@@ -11,11 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.paths import SCENARIOS
 
+from planner.catalog.catalog import load_catalog
 from planner.io.load import ScenarioError, load_scenario, schema, workload
 from planner.io.starter import starter
 from planner.io.strict_yaml import YamlError, parse
 from planner.model.replications import confidence_of, horizon_s, requests_needed, warmup_s
 from planner.model.scenario import MemoryPolicy
+from planner.search.names import spelt
 from simulator.clock.metrics import attainment_interval
 from simulator.world.deployment import Eviction
 from simulator.world.workload import FixedRate, Gamma, Poisson, Trace, draw
@@ -171,6 +173,35 @@ def test_overrides_change_the_checksum(tmp_path):
 def test_bad_overrides_name_themselves(tmp_path, override, line):
     (problem,) = problems(tmp_path, SMALL, override)
     assert problem.startswith(line)
+
+
+OWN = "{name: a, gpu: RTX4060, price: $1/h}"
+
+
+@pytest.mark.parametrize(
+    ("override", "rule"),
+    [
+        ("budget=$900/month", "budget: unknown key. Did you mean `buy.max_cost`? "),
+        ("gpus=[T4]", "gpus: unknown key. Did you mean `buy.gpus`? "),
+        ("buy.own=RTX4060", "must be a list, got `RTX4060`. Write `[{name: ..., gpu: ..., price: ...}]`."),
+        ("buy.own=[RTX4060]", "got `RTX4060`. Write `{name: ..., gpu: ..., price: ...}`."),
+        (f"buy.own=[{OWN.replace(', price: $1/h', '')}]", "price: is missing. Add it. Write what an hour costs you"),
+        ("buy.own=[{name: a, gpu: RTX4060, price: EUR 1/h}]", "must be a price in US dollars, got"),
+        (f"buy.own=[{OWN.replace('}', ', memory: 8}')}]", "must say its unit, got 8. Write `8 GB`, or `8 B`"),
+    ],
+)
+def test_an_error_says_what_is_wanted(tmp_path, override, rule):
+    (problem,) = problems(tmp_path, SMALL, override)
+    assert rule in problem
+
+
+@pytest.mark.parametrize("written", ["RTX 4060", "GeForce RTX 4060", "4060"])
+def test_a_kind_of_gpu_may_be_written_as_people_say_it(tmp_path, written):
+    asked = (f"buy.own=[{OWN.replace('RTX4060', written)}]", f"buy.gpus=[{written}]")
+    path = tmp_path / "s.yaml"
+    path.write_text(SMALL)
+    buy = spelt(load_scenario(path, asked).scenario.buy, load_catalog())
+    assert (buy.gpus, buy.own[0].gpu) == (("RTX4060",), "RTX4060")
 
 
 @pytest.mark.parametrize("size", ["384", "[384]", "big"])
