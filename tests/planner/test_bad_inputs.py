@@ -99,8 +99,8 @@ TABLE = {
     ),
     "providers as a word": (changed("[azure]", "azure"), ["s.yaml:11:14: buy.providers: must be a list, got `azure`."]),
     "a name with spaces": (
-        changed("providers: [azure]", "gpus: [Tesla V100]"),
-        ["s.yaml:11:10: buy.gpus[0]: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `Tesla V100`."],
+        changed("providers: [azure]", "instances: [T4 x]"),
+        ["s.yaml:11:15: buy.instances[0]: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `T4 x`."],
     ),
     "a model's source as its name": (
         "models: [{name: timm:resnet50, slo: 50 ms}]\nstreams: [{model: timm:resnet50, rate: 1/s}]",
