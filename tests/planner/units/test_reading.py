@@ -116,7 +116,7 @@ def test_what_people_write(quantity, written, si):
         (fraction, -0.1, ["must be between 0 and 1, got -0.1"]),
         (fraction, float("nan"), ["must be between 0 and 1, got nan"]),
         (price, "$2.50", ["must say for how long", "`$2.50/h`"]),
-        (price, "$1,800/month", ["must be a price, got `1,800/month`"]),
+        (price, "$1,800/month", ["must be a price in US dollars, got `1,800/month`"]),
         (price, "2 EUR/h", ["unknown unit `EUR/h` for a price", "$/h"]),
         (price, 0, ["must be above 0"]),
     ],
