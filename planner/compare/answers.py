@@ -217,8 +217,13 @@ def figures_of(fleet: Recommendation | Simulation, **whole: float) -> dict[Key, 
     cost = nan if fleet.cost_usd_per_hour is None else fleet.cost_usd_per_hour
     exact = {"cost_usd_per_hour": cost, **whole}
     figures = {key(name): exactly(value) for name, value in exact.items() if isfinite(value)}
-    figures |= {key("p99_s", model.name): model.p99 for model in fleet.models}
+    figures |= {key("p99_s", model.name): p99_of(model) for model in fleet.models}
     return figures | {key("attainment", model.name): model.slo_attainment for model in fleet.models}
+
+
+def p99_of(model: ModelAnswer) -> Interval:
+    """As tables show it: its interval, or what as many draws of speeds keep as are asked."""
+    return model.p99 if model.p99_in_draws_s is None else exactly(model.p99_in_draws_s)
 
 
 # Training

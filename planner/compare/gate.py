@@ -43,7 +43,7 @@ class Metric:
 METRICS = {
     "cost": Metric(lambda best: best.cost_usd_per_hour, price, lambda usd: f"{dollars(usd)}/h"),
     "gpus": Metric(lambda best: best.gpu_count, count, lambda number: f"{number:.0f}"),
-    "p99": Metric(lambda best: max(m.p99_s for m in best.models), delay, seconds),
+    "p99": Metric(lambda best: max(m.p99_shown_s for m in best.models), delay, seconds),
     "attainment": Metric(
         lambda best: min(m.slo_attainment.mean for m in best.models), fraction, lambda share: f"{percent(share)} %"
     ),

@@ -89,7 +89,7 @@ def headline(machine: Machine, served: ServedModel) -> Iterator[str]:
     )
     yield (
         f"# SLO: {percent(model.slo_attainment_target)} % within {seconds(model.slo_s)}. "
-        f"Replayed: {percent(model.slo_attainment.mean)} %, p99 {seconds(model.p99_s)}."
+        f"Replayed: {percent(model.slo_attainment.mean)} %, p99 {seconds(model.p99_shown_s)}."
     )
 
 

@@ -27,7 +27,8 @@ NODES_MAX = 20_000
 GAP_MAX = 1e-6
 """Relative gap at which a fleet counts as a best one."""
 LOTS = 10 * GAP_MAX
-"""Part of its price that large machines count more: of fleets that cost the same, one of small machines is taken."""
+"""Part of its price that a machine counts more than smaller ones of the same GPUs: of two that cost the same by the
+GPU, the small one is taken."""
 OPTIMAL, INFEASIBLE = 0, 2
 """What scipy.optimize.milp calls them; it says something else where the search was cut off."""
 Fleet = tuple[int, ...]
@@ -192,8 +193,10 @@ class FleetProgram:
         return np.array([float(o.gpu_count) for o in self.offers] + [0.0] * len(self._pairs))
 
     def _lots(self) -> NDArray[np.float64]:
-        """0 for machines of one GPU, 1/2 for those of two, 3/4 for those of four."""
-        return np.array([1 - 1 / o.gpu_count for o in self.offers] + [0.0] * len(self._pairs))
+        """0 for the smallest machines of a kind of GPU, 1/2 for those twice, 3/4 for those four times as large."""
+        smallest = {kind: min(devices.values()) for kind, devices in self._devices_by_kind.items()}
+        lots = [1 - smallest[Kind.of(offer)] / offer.gpu_count for offer in self.offers]
+        return np.array(lots + [0.0] * len(self._pairs))
 
     def _weights(self, objective: Objective) -> NDArray[np.float64]:
         prices, gpus = self._prices(), self._gpus()

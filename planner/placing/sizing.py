@@ -452,16 +452,16 @@ def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | Non
         unit="",
         why=Statement(code=Code.NO_PROFILE, subjects=(*names, gpu)),
         beside=tuple(Statement(code=Code.NOTHING_PREDICTS, text=why) for why in sorted({u.why for u in unpredicted})),
-        remedies=_remedies(unpredicted) or (measuring([(s, s.variants[0][1]) for s in missing], gpu),),
+        remedies=_remedies(unpredicted) or measuring([(s, s.variants[0][1]) for s in missing], gpu),
     )
 
 
-def measuring(models: Iterable[tuple[ModelSpec, str | None]], gpu: str) -> Statement:
+def measuring(models: Sequence[tuple[ModelSpec, str | None]], gpu: str) -> tuple[Statement, ...]:
     """How to measure models on a GPU, each in its runtime: with that runtime's own tool where `calibrate` has none."""
-    others = dict.fromkeys(runtime for spec, runtime in models if runtime and not spec.is_calibrated_in(runtime))
-    if others:
-        return Statement(code=Code.MEASURE_ELSEWHERE, subjects=tuple(others))
-    return Statement(code=Code.MEASURE, subjects=(gpu,))
+    others = {runtime: None for spec, runtime in models if runtime and not spec.is_calibrated_in(runtime)}
+    ours = any(spec.is_calibrated_in(runtime) for spec, runtime in models)
+    elsewhere = (Statement(code=Code.MEASURE_ELSEWHERE, subjects=tuple(others)),) if others else ()
+    return (*elsewhere, *((Statement(code=Code.MEASURE, subjects=(gpu,)),) if ours else ()))
 
 
 def _remedies(unpredicted: Set[Unpredicted]) -> tuple[Statement, ...]:
@@ -502,7 +502,7 @@ def _too_slow(spec: ModelSpec, need: Need, profile: Profile, kind: Kind) -> Reje
     if mid_s < run_s:
         figures = {"run_s": run_s, "slo_s": slo_s, "mid_s": mid_s}
         why = Statement(code=Code.SAMPLE_MAY_BE_TOO_SLOW, figures=figures)
-        remedies.append(measuring([(spec, profile.runtime)], kind.gpu.name))
+        remedies += measuring([(spec, profile.runtime)], kind.gpu.name)
     return Rejection(
         subject=OnGpu(gpu=kind.gpu.name, models=(spec.name,)),
         bottleneck=Bottleneck.LATENCY,

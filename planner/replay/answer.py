@@ -166,7 +166,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         p95_s=mean(lambda m: m.p95_s),
         p99_s=p99.mean,
         p99=p99,
-        p99_in_draws_s=_p99_in_draws_s(trial, seen),
+        p99_in_draws_s=_p99_in_draws_s(trial, need.model, seen),
         throughput_rps=mean(lambda m: m.throughput_rps),
         offered_rps=mean(lambda m: m.offered_rps),
         due_fraction=mean(lambda m: m.due_fraction),
@@ -187,15 +187,17 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
     )
 
 
-def _p99_in_draws_s(trial: Trial, seen: Sequence[ModelMetrics]) -> float | None:
-    """p99 that as many draws of speeds keep as are asked; None where none are drawn, or where too many answer
-    nothing."""
-    draws = trial.replay.draws
-    if draws is None or not trial.deployment.doubted:
+def _p99_in_draws_s(trial: Trial, model: str, seen: Sequence[ModelMetrics]) -> float | None:
+    """p99 that as many draws of speeds keep as are asked; None where none are drawn. Infinite where in too many of them
+    nothing is answered, or the queue grows for good."""
+    replay = trial.replay
+    if replay.draws is None or not trial.deployment.doubted:
         return None
-    least_first = sorted(m.p99_s for m in seen if not isnan(m.p99_s))
-    place = ceil(draws.share * len(seen)) - 1
-    return least_first[place] if place < len(least_first) else None
+    each_s = [
+        inf if model in growing or isnan(one.p99_s) else one.p99_s
+        for one, growing in zip(seen, replay.overloads, strict=True)
+    ]
+    return sorted(each_s)[ceil(replay.draws.share * len(seen)) - 1]
 
 
 def _accuracy(seen: Replay, model: str) -> Accuracy:

@@ -312,7 +312,7 @@ def _unmeasured(
         return
     specs = {spec.name: spec for spec in scenario.models}
     how = measuring([(specs[one.model], one.profile.runtime) for one in by_name.values()], "")
-    elsewhere = (how,) if how.code is Code.MEASURE_ELSEWHERE else ()
+    elsewhere = tuple(one for one in how if one.code is Code.MEASURE_ELSEWHERE)
     yield PlanWarning(what=Statement(code=code, subjects=tuple(by_name), figures=figures), remedies=elsewhere)
 
 

@@ -288,7 +288,7 @@ class OnFleet:
         finds room. First with as much as it allows, to a few percent; then with parts of that, which mix models less.
         """
         kept = self.question.scenario.headroom
-        at_most = 1 - self._packer({}, None).least_busy(self.devices) + 1e-9
+        at_most = 1 - self._packer({}, None).busy_at_least(self.devices) + 1e-9
         most, too_much = kept, FREE_MAX
         while too_much - most > FREE_STEP:
             more = (most + too_much) / 2

@@ -592,8 +592,12 @@ class FleetSearch:
             self._pass_over(program, limited, program.unlimited().lower_bound_usd_per_hour())
 
     def reject_spares(self, trial: Trial) -> None:
-        """Say which limits on what may be bought keep the spares of a trial out."""
-        self.rejections += [no for _, no in self._limits_on_spares(trial)]
+        """Say which limits on what may be bought keep the spares of a trial out; the fleet itself is named without."""
+        usd_per_hour = cost_usd_per_hour(trial.offers, trial.fleet)
+        self.rejections += [
+            replace(no, subject=trial.candidate, cost_usd_per_hour=usd_per_hour)
+            for _, no in self._limits_on_spares(trial)
+        ]
 
     def _limits_on_spares(self, trial: Trial) -> Iterator[tuple[str, Rejection]]:
         program, scenario = self.question.program(trial.offers), self.question.scenario

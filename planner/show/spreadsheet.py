@@ -40,7 +40,7 @@ CSV_COLUMNS = [
     *("name", "batch_size", "max_queue_delay_s", "gpus", "mode", "slo_s", "slo_attainment_target"),
     *("slo_attainment", "slo_attainment_low", "slo_attainment_high", "slo_met"),
     *("draws_kept", "draws_kept_low", "draws_kept_high"),
-    *("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99_low_s", "p99_high_s"),
+    *("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99_low_s", "p99_high_s", "p99_in_draws_s"),
     *("throughput_rps", "offered_rps", "goodput_rps"),
     *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
     *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
@@ -61,5 +61,6 @@ def csv_row(model: ModelAnswer) -> dict[str, object]:
     row |= {"draws_kept": drawn.mean if drawn else ""}
     row |= {"draws_kept_low": drawn.low if drawn else "", "draws_kept_high": drawn.high if drawn else ""}
     row |= {"p99_low_s": model.p99.low, "p99_high_s": model.p99.high}
+    row |= {"p99_in_draws_s": "" if model.p99_in_draws_s is None else model.p99_in_draws_s}
     row |= {f"accuracy_{rule}": value for rule, value in asdict(model.accuracy).items()}
     return {key: f"{value:.9g}" if isinstance(value, float) else value for key, value in row.items()}

@@ -117,10 +117,10 @@ class Packer:
         parts = zip(portions, caps, duty.fits, duty.worst_s, strict=True)
         return [Placed(p, (device,), cap, fit, worst_s, swapped, short) for p, cap, fit, worst_s in parts], duty
 
-    def least_busy(self, devices: Sequence[FleetGpu]) -> float:
+    def busy_at_least(self, devices: Sequence[FleetGpu]) -> float:
         """Part of its time that the busiest of these GPUs is busy at least, wherever models stand."""
         loads = {cell: least_load(Portion(sized, 1.0)) for cell, sized in self.sized.items() if sized.batches[0]}
-        return Starts(self.fills, self.work).least_busy(devices, loads)
+        return Starts(self.fills, loads).busy_at_least(devices)
 
     def fill(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """What each GPU holds; None where some model fits none."""

@@ -95,12 +95,9 @@ class Starts:
             return sorted(models, key=together.index)
         return sorted(models, key=lambda m: (self.fills.sized[m, kind].need.slo.latency_s, m))
 
-    def least_busy(self, devices: Sequence[FleetGpu], work: Mapping[tuple[str, Kind], float]) -> float:
-        """Part of its time that the busiest kind of these GPUs is busy at least; 0 where models must be cut for them.
-
-        `work`: GPUs that all requests of a model keep busy on each kind.
-        """
-        solved = self._evenly_busy(devices, work)
+    def busy_at_least(self, devices: Sequence[FleetGpu]) -> float:
+        """Part of its time that the busiest of these GPUs has such work at least; 0 where models must be cut."""
+        solved = self._evenly_busy(devices, self.work)
         return solved[1] if solved else 0.0
 
     def _shares_of_kinds(

@@ -103,6 +103,8 @@ class WhatIf:
     """Changes of the scenario by `--set`."""
     plan_overrides: tuple[str, ...] = ()
     """Those with which the plan was made."""
+    smaller_batches: tuple[str, ...] = ()
+    """Models in smaller batches than the plan's, which their SLOs do not allow."""
     candidate: Candidate
     """What the plan bought, but for its spares."""
     cost_usd_per_hour: float

@@ -17,6 +17,7 @@ from planner.model.progress import Progress, counting, silent
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
+from planner.placing.packing.packed import Placed
 from planner.placing.sizing import Profiles
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, PlacedAnew, WhatIf
 from planner.questions.readiness.losing import Loss, alike, anew_s, left_of, losses, takeover_s, without
@@ -55,7 +56,8 @@ def whatif(
         raise InputError(f"--load {error}") from None
     if not kept.recommendation.models:
         raise InputError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
-    planned = as_planned(with_load(loaded, load), catalog, library, kept).in_batches_allowed()
+    as_it_is = as_planned(with_load(loaded, load), catalog, library, kept)
+    planned = as_it_is.in_batches_allowed()
     if not 0 <= lose <= len(planned.hosts):
         raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan that serve.")
     found = losses(planned, lose)
@@ -73,6 +75,7 @@ def whatif(
         load=load,
         overrides=tuple(overrides),
         plan_overrides=tuple(kept.scenario_overrides),
+        smaller_batches=tuple(_in_smaller_batches(as_it_is.placed, planned.placed)),
         candidate=best.candidate,
         cost_usd_per_hour=best.cost_usd_per_hour,
         spares=machines_of(planned.offers, planned.spares),
@@ -88,6 +91,12 @@ def whatif(
         return _mended(answer, tuple(_mends(planned, answer, search, progress)))
     except KeyboardInterrupt:
         return replace(answer, interrupted=True)
+
+
+def _in_smaller_batches(before: Sequence[Placed], now: Sequence[Placed]) -> dict[str, None]:
+    """Models whose replicas run smaller batches than before, each once."""
+    pairs = zip(before, now, strict=True)
+    return {new.portion.sized.model: None for old, new in pairs if new.batch_size_max < old.batch_size_max}
 
 
 def _until_interrupted(

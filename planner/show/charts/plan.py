@@ -1,7 +1,7 @@
 """Charts of a plan or a simulation: what runs where, room up to each SLO, latency, costs, outlooks."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite, isnan
+from math import isfinite
 
 from planner.model.plan import GpuAnswer, ModelAnswer, OfOneKind, Outlook, Plan, Recommendation
 from planner.model.simulation import Simulation
@@ -185,7 +185,7 @@ def pareto(plan: Plan) -> Iterator[FigureGrid]:
     if not plan.alternatives:
         return
     answers = [plan.recommendation, *plan.alternatives]
-    dots = [spot(i, a, plan) for i, a in enumerate(answers) if a.models and not isnan(worst_p99(a))]
+    dots = [spot(i, a, plan) for i, a in enumerate(answers) if a.models and isfinite(worst_p99(a))]
     unbeaten = sorted((dot.x, dot.y) for dot in dots if dot.label in map(letter, plan.pareto))
     x = axis_around([dot.x for dot in dots], round_dollars, title="dollars an hour")
     y = axis_around([dot.y for dot in dots], share_tick, title="slowest p99 of its SLO")

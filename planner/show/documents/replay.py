@@ -99,6 +99,7 @@ def model_columns(
 ) -> list[Column]:
     """Each model's place, its figures, and what limits it; its GPUs by their numbers in the table of GPUs."""
     numbers = {gpu.id: i for i, gpu in enumerate(gpus, 1)}
+    is_drawn = any(m.p99_in_draws_s is not None for m in models)
     rows = Rows.at(f"{at}models", models, prose.tilde)
     columns = [
         rows.words("model", "name"),
@@ -110,7 +111,7 @@ def model_columns(
         *ways_of_running(rows),
         rows.shown("median", "p50_s", seconds, page_only=True),
         rows.shown("p95", "p95_s", seconds, page_only=True),
-        rows.figures("p99 / SLO", prose.p99, "p99_s"),
+        rows.figures("p99 / SLO", prose.p99, "p99_in_draws_s" if is_drawn else "p99_s"),
         rows.figures("on time / SLO", beside_target, "slo_attainment.mean"),
     ]
     if any(m.draws_kept for m in models):

@@ -6,7 +6,7 @@ from planner.show.document import Column, Document, Items, Rows, Section, Table,
 from planner.show.documents.replay import SLO_WORDS, beside_target
 from planner.show.text import plan as figures
 from planner.show.text import readiness as prose
-from planner.units.writing import per_second
+from planner.units.writing import names, per_second
 
 
 def document(answer: WhatIf) -> Document:
@@ -19,7 +19,7 @@ def document(answer: WhatIf) -> Document:
         headline=prose.headline(answer),
         sections=[
             Section("Cases", cases(answer, missed), id="cases"),
-            Section(title, [models(worst)], id="models"),
+            Section(title, [models(worst), *notes(answer, worst)], id="models"),
             Section("Why", [Items(list(prose.obstacles(answer)))], id="why", tone=Tone.WARN),
             Section(
                 "What would mend it",
@@ -47,6 +47,14 @@ def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
         Text(prose.left_out(answer), Tone.NOTE),
         Text(prose.about_anew(answer), Tone.NOTE),
     ]
+
+
+def notes(answer: WhatIf, case: LossCase) -> list[Text]:
+    """What its p99 is, and what must be set otherwise than planned."""
+    in_draws = any(model.p99_in_draws_s is not None for model in case.models)
+    of_p99 = "p99: no higher in as many draws of speeds as must meet every SLO." if in_draws else ""
+    smaller = f"In smaller batches than planned, for SLOs allow no larger: {names(answer.smaller_batches)}."
+    return [Text(of_p99, Tone.NOTE), Text(smaller if answer.smaller_batches else "", Tone.NOTE)]
 
 
 def models(case: LossCase) -> Table:

@@ -166,8 +166,8 @@ def test_every_request_has_a_place_and_no_gpu_is_overfull(
     found = pack(q, count)
     if isinstance(found, Misfit):
         return
-    least = Packer(list(q.needs), q.sized, q.rules(swap=False, tightness={})).least_busy(devices_of(q.offers, (count,)))
-    assert least <= found.work + 1e-9
+    packer = Packer(list(q.needs), q.sized, q.rules(swap=False, tightness={}))
+    assert packer.busy_at_least(devices_of(q.offers, (count,))) <= found.work + 1e-9
     for name in q.needs:
         placed = [p for p in found.placed if p.portion.sized.model == name]
         assert sum(p.portion.share for p in placed) == pytest.approx(1.0)
@@ -187,7 +187,7 @@ def test_all_gpus_are_busy_alike_at_least() -> None:
     packer, work = Packer(["a"], q.sized, q.rules(swap=False, tightness={})), {}
     for (_, kind), sized in q.sized.items():
         work[kind.gpu.name] = least_load(Portion(sized, 1.0))
-    assert packer.least_busy(devices_of(q.offers, (2, 1))) == pytest.approx(1 / (2 / work["T4"] + 1 / work["V100"]))
+    assert packer.busy_at_least(devices_of(q.offers, (2, 1))) == pytest.approx(1 / (2 / work["T4"] + 1 / work["V100"]))
 
 
 def test_models_apart_share_no_gpu_with_others() -> None:
