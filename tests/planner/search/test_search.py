@@ -41,7 +41,7 @@ from planner.search.search import (
     Effort,
     FleetSearch,
 )
-from planner.show.text.reasons import kinds_left_out
+from planner.show.text.reasons import kinds_left_out, rejected_price
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning, warning_line
@@ -334,6 +334,15 @@ def test_more_host_memory_is_never_stood_in_for_by_less() -> None:
 def test_of_fleets_that_cost_the_same_one_of_small_machines_is_taken() -> None:
     lots = [offer(T4, 0.5 * n, n, host_memory_bytes=n * 10**9) for n in (4, 2, 1)]
     assert proposed(question(asked(20), lots, LIBRARY))[2] > 0
+
+
+def test_spares_that_are_too_dear_are_counted_once() -> None:
+    """A box at $0.50 carries this, another must stand ready: $1.00 are not allowed."""
+    boxes = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=8),), max_cost=0.75)
+    answer = planned(asked(20, 20, buy=boxes, survive=1))
+    (no,) = [no for no in answer.rejections if no.why.code is Code.TOO_DEAR]
+    assert no.why.figures["cost_usd_per_hour"] == no.observed == pytest.approx(1.0)
+    assert rejected_price(answer, no) == "$0.500/h, $1.00/h with 1 spare"
 
 
 def test_label_tells_regions_apart_where_it_must() -> None:

@@ -148,6 +148,7 @@ def test_draws_that_keep_an_slo_only_as_long_as_they_are_replayed_are_said_to_ha
     grown = whatif(loaded(asked), CATALOG, shy, kept, lose=0, load=2, overrides=(), created_at=at)
     ((case,), no) = grown.cases, grown.cases[0].rejection
     assert case.models[0].slo_attainment.mean == 1
+    assert (isfinite(case.models[0].p99_s), case.models[0].p99_shown_s) == (True, inf)
     assert no.why.code is Code.DRAWS_BREAK
     assert "keep every SLO as long as they are replayed, but queues of a grow in them without end" in rejection_line(no)
 
@@ -254,7 +255,9 @@ def test_spares_that_are_too_few_are_said_to_be_in_what_was_placed_anew():
 def test_under_a_tighter_slo_batches_are_no_larger_than_it_allows(latency_s):
     """A batch of n runs 5 + n ms."""
     asked = replace(ASKED, models=(replace(ASKED.models[0], slo=replace(ASKED.models[0].slo, latency=latency_s)),))
-    (case,) = answer(asked).cases
+    found = answer(asked)
+    (case,) = found.cases
+    assert found.smaller_batches == ("a",)
     assert case.models[0].batch_size <= round(1e3 * latency_s - 5) < the_plan().recommendation.models[0].batch_size
     assert not case.feasible
 
