@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from math import comb, log
+from math import comb, inf, isfinite, log
 from statistics import NormalDist
 
 import pytest
