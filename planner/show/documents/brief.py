@@ -201,14 +201,21 @@ def tf32_off(assumed: Sequence[Statement]) -> list[str]:
 
 
 def limits(best: Recommendation) -> str:
-    """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`"""
+    """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`
+
+    The first are named too, unless they are most of the models.
+    """
     by = grouped((m.bottleneck, m) for m in best.models)
     first, *others = sorted(by.values(), key=lambda those: (factor(those), -len(those)))
     named = next((those for those in (first, *others) if is_beyond(those)), None)
-    rest = [f"of {names([m.name for m in those])} {gives_way(those, those is named)}" for those in others]
+    are_most = all(len(first) >= len(those) for those in others)
+    each = [
+        ("" if those is first and are_most else f"of {names([m.name for m in those])} ")
+        + gives_way(those, those is named)
+        for those in (first, *others)
+    ]
     speeds = ", predicted speeds at their slow ends" if best.predicted else ""
-    begins = f"First to give way as load grows, headroom kept{speeds}: {gives_way(first, first is named)}"
-    return "; ".join([begins, *rest]) + "."
+    return f"First to give way as load grows, headroom kept{speeds}: {'; '.join(each)}."
 
 
 def gives_way(those: Sequence[ModelAnswer], is_named: bool) -> str:

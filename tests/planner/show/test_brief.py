@@ -229,8 +229,8 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     assert limits(with_models(*models[::2]).recommendation) == f"{begin}."
     at = [replace(one, demand_factor_max=factor) for one, factor in zip(models, (2.0, 3.4, 1.5, 0.9), strict=True)]
     assert limits(with_models(*at).recommendation) == (
-        "First to give way as load grows, headroom kept: weight loading, at this load already; of a, c compute, at "
-        "1.50 times this load; of b the latency SLO, at 3.40."
+        "First to give way as load grows, headroom kept: of d weight loading, at this load already; of a, c compute, "
+        "at 1.50 times this load; of b the latency SLO, at 3.40."
     )
     predicted = limits(with_models(replace(models[0], predicted=True)).recommendation)
     assert predicted.startswith("First to give way as load grows, headroom kept, predicted speeds at their slow ends:")
