@@ -462,7 +462,10 @@ def evidence(plan: Plan) -> list[Block]:
     """Predictions, warnings and assumptions."""
     assumptions = reasons.assumption_lines(plan.assumptions)
     most = Items(assumptions, shown=reasons.OTHERS_SHOWN, rest="... and {} more in `planner explain`.")
-    predictions = [Items(reasons.predicted(plan), views=TEXT), Table(prediction_columns(plan), views=PAGE)]
+    predictions = [
+        Items(reasons.predicted(plan), views=TEXT),
+        Table(prediction_columns(plan), stacked=True, views=PAGE),
+    ]
     return [
         Section(reasons.PREDICTED, predictions),
         Section("Warnings", [Items(reasons.warning_texts(reasons.warnings_of(plan)))], tone=Tone.WARN),
