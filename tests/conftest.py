@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support import torchvision_guard
+from support import forks, torchvision_guard
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
@@ -80,6 +80,8 @@ def pytest_collection_finish():
 def pytest_unconfigure():
     """What is left is thrown away at the end: duckdb says what it finds."""
     gc.unfreeze()
+    for server in forks.servers:
+        server.end()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -107,3 +109,10 @@ def pytest_xdist_make_scheduler(config, log):
 def torchvision_in_workers(monkeypatch):
     """Processes that the test starts can import torchvision too."""
     monkeypatch.setenv("PYTHONPATH", torchvision_guard.search_path())
+
+
+@pytest.fixture(scope="module")
+def forked():
+    """Processes that tests of a file start are copies of one that has imported torch and the planner."""
+    with forks.forking():
+        yield

@@ -34,7 +34,7 @@ OWN = ["--model", "small:perceptron", "--model", "small:convolution", "--input",
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(forked, tmp_path, monkeypatch):
     """A folder of one's own with models in it."""
     (tmp_path / "small.py").write_text(SMALL, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -44,7 +44,7 @@ def here(tmp_path, monkeypatch):
 
 
 def planner(*words: str) -> subprocess.CompletedProcess[str]:
-    """The whole command in this process, which has imported torch already; workers are processes as always."""
+    """The whole command in this process, which has imported torch already; workers are processes, forked."""
     out, err = io.StringIO(), io.StringIO()
     command = ["planner", *words]
     with (

@@ -10,12 +10,13 @@ from math import inf
 import pytest
 
 from planner import cli
+from support.forks import forking
 
 
 def planner(*words: object, err: io.StringIO | None = None) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error, as if both were piped."""
+    """Exit code, standard output and standard error, as if both were piped. Its workers are processes, forked."""
     out, err = io.StringIO(), err or io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err), forking():
         patch.setattr(sys, "argv", ["planner", *map(str, words)])
         patch.setattr("planner.console.output.LINE_EVERY_S", inf)  # however slow it is here
         with pytest.raises(SystemExit) as end:

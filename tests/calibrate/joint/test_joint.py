@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import joint_tasks
+from support.forks import forking
 from support.paths import ROOT
 from support.shown import TRAINED_IN_TEST_JOINT
 
@@ -72,7 +73,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits") / "merged"
     words = shlex.split(TRAINED_IN_TEST_JOINT)[1:]
     command = [Path(sys.executable).with_name("planner"), *words, "--out", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), cwd=ROOT)
+    with forking():
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return folder, done
 

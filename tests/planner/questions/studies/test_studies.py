@@ -61,6 +61,8 @@ from planner.show.text.studies import feasible_by
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 SHIPPED = sorted((ROOT / "scenarios" / "studies").glob("*.yaml"))
 CONTEXT = Context(*knowledge(None, None))
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import planner
+from support.forks import Forked
 
 from calibrate.cluster.cluster import REMEDY, Cluster, ClusterError
 from calibrate.cluster.everywhere import NodeKind, kinds
@@ -99,7 +100,7 @@ class OwnCluster:
 
     def start(self, *words: str, cwd: Path | None = None) -> subprocess.Popen[str]:
         """A command on its way, in a folder that is not the workers'."""
-        running = subprocess.Popen(
+        running = Forked(
             [*PLANNER, *words, "--engine", "ray", "--address", self.address],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -16,6 +16,8 @@ from planner.show.documents.training import check_text as render
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 LENET = SCENARIOS / "training" / "lenet.yaml"
 WITHIN = 0.15
 TRIES = 5

@@ -163,7 +163,7 @@ def test_utilization_of_long_runs_spans_less_than_five_times() -> None:
     assert END_TO_END.high / END_TO_END.low < 5
 
 
-def test_batches_that_others_trained_fit_in_what_is_told() -> None:
+def test_batches_that_others_trained_fit_in_what_is_told(forked: None) -> None:
     """BERT at batches that were chosen to fill the GPU: all fit at the low end, nine in ten at the middle."""
     kinds = load_catalog().gpus
     filled = [step for step in published_steps() if "bert" in step.model]

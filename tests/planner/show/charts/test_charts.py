@@ -48,6 +48,8 @@ from planner.show.documents.training import chosen
 from simulator.errors import InputError
 from simulator.world.curves import StraightLine
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 PNG = b"\x89PNG\r\n\x1a\n"
 X = ChartAxis(0, 10, [(0, "0"), (5, "five"), (10, "10")], "time")
 Y = ChartAxis(1, 100, [(1, "1"), (100, "100")], "cost", log=True)
