@@ -41,7 +41,7 @@ IMPORTED = (
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 SITE = Path(__file__).parent / "site"
 """Lets torchvision be imported, in copies too."""
-BYTES_MAX = 1 << 17
+BYTES_MAX, READY = 1 << 17, b"ready"
 PR_SET_CHILD_SUBREAPER = 36
 """prctl(2): a process whose parent ends becomes a child of this one."""
 
@@ -68,7 +68,7 @@ class Server:
             try:
                 socket.send_fds(self.line, [json.dumps(asked).encode()], files)
                 number = self.line.recv(BYTES_MAX)
-                assert self.line.recv(BYTES_MAX) == b"adopted"
+                assert self.line.recv(BYTES_MAX) == READY
             except BaseException:
                 servers.clear()  # the answers would be those to the question before
                 raise
@@ -114,11 +114,9 @@ class Forked(PLAIN):
         asked = dict(zip(NAMES, given, strict=True))
         env = dict(os.environ if asked["env"] is None else asked["env"])
         words = command(asked["args"])
-        if not words or not may_fork(asked):
-            return super()._execute_child(*given)
-        if not server().fits(env):
-            return super()._execute_child(*given)
         cwd = os.path.join(os.getcwd(), asked["cwd"] or "")
+        if not words or not may_fork(asked) or not os.path.isdir(cwd) or not server().fits(env):
+            return super()._execute_child(*given)
         wanted = {"words": words, "cwd": cwd, "env": env, "session": asked["start_new_session"]}
         pipes = ("p2cread", "c2pwrite", "errwrite")
         files = [number if asked[pipe] == -1 else asked[pipe] for number, pipe in enumerate(pipes)]
@@ -166,8 +164,8 @@ def folders(env: Mapping[str, str]) -> list[str]:
     return list(filter(None, env.get("PYTHONPATH", "").split(os.pathsep)))
 
 
-def serve(line: socket.socket) -> dict[str, object]:
-    """Make copies until nobody asks any more; in each copy, what it is to run."""
+def serve(line: socket.socket) -> list[str]:
+    """Make copies until nobody asks any more; in each copy, the words that it is to run."""
     while True:
         raw, files, _, _ = socket.recv_fds(line, BYTES_MAX, 3)
         if not raw:
@@ -177,23 +175,22 @@ def serve(line: socket.socket) -> dict[str, object]:
             if number := os.fork():
                 line.send(str(number).encode())
                 os._exit(0)
+            become(json.loads(raw), files)
+            line.send(READY)
             line.close()
-            return json.loads(raw) | {"files": files}
+            return json.loads(raw)["words"]
         os.waitpid(between, 0)
-        line.send(b"adopted")
         for file in files:
             os.close(file)
 
 
-def become(asked: dict[str, object]) -> None:
-    """Be the process that was asked for, but for what it runs."""
+def become(asked: dict[str, object], files: Sequence[int]) -> None:
+    """Be the process that was asked for, but for what it runs: nobody may meet it before."""
     while os.getppid() != asked["parent"]:
         time.sleep(0.001)
-    for number, file in enumerate(asked["files"]):
+    for number, file in enumerate(files):
         os.dup2(file, number)
-    for file in asked["files"]:
-        if file > 2:
-            os.close(file)
+        os.close(file)
     if asked["session"]:
         os.setsid()
     os.chdir(asked["cwd"])
@@ -239,10 +236,9 @@ if __name__ == "__main__":
     gc.enable()
     gc.freeze()
     sys.argv, number = sys.argv[:1], int(sys.argv[1])
-    wanted = serve(socket.socket(fileno=number))
-    become(wanted)
+    words = serve(socket.socket(fileno=number))
     try:
-        run(wanted["words"])
+        run(words)
     except SystemExit as end:
         leave(end.code)
     leave(0)
