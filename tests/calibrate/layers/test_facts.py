@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import PackageNotFoundError
 
 import pytest
+from support.forks import forking
 
 from calibrate.layers.facts import facts, known, traced
 from calibrate.layers.work import FactsError, Product, from_document, to_document
@@ -195,7 +196,8 @@ def test_a_file_of_layers_that_cannot_be_written_is_told_in_one_line(capsys):
 
 
 def test_the_reason_comes_out_of_the_process(own):
-    with pytest.raises(FactsError, match=r"^mine:picky: does not run on an input of 4\. It fails with: needs a GPU\."):
+    says = r"^mine:picky: does not run on an input of 4\. It fails with: needs a GPU\."
+    with forking(), pytest.raises(FactsError, match=says):
         traced("mine:picky", (4,))
 
 

@@ -16,6 +16,7 @@ from calibrate.serving.after_load import RESIDENT_RUNS, SwapTimes, file_name, sw
 from planner.catalog.catalog import load_catalog
 from simulator.world.profile import AfterLoad, WeightSource
 
+pytestmark = pytest.mark.usefixtures("forked")
 sys.path.append(str(Path(__file__).parent))  # its model is imported by name
 OWN = "test_after_load:stack"
 

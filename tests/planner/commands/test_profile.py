@@ -21,7 +21,7 @@ def factory():
 
 
 @pytest.fixture
-def planner(tmp_path, monkeypatch, capsys):
+def planner(forked, tmp_path, monkeypatch, capsys):
     """`planner(...)` in this process: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "140")
