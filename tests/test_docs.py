@@ -117,7 +117,7 @@ def test_every_form_that_is_read_or_written_is_on_its_page(choices: type[StrEnum
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_run_as_shown(page: Path) -> None:
+def test_blocks_run_as_shown(page: Path, forked: None) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     shown = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
     said: list[str] = []

@@ -61,6 +61,7 @@ def in_small(command: str) -> str:
     return command
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_step_ends_well_on_a_gpu_in_imitation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = tmp_path / "held"
     held.mkdir()

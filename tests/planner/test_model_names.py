@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import log
 
 import pytest
+from support.forks import forking
 from support.paths import ROOT
 
 from calibrate.layers.facts import facts, full_name, has_layers, known, named
@@ -95,7 +96,10 @@ def test_commands_say_which_source_was_meant(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="Did you mean `timm:resnet50`"):
         modelling.profile("Timm:resnet50")
-    with pytest.raises(InputError, match=r"Write timm:resnet50, or start where python -c 'import tim' works\.$"):
+    with (
+        forking(),
+        pytest.raises(InputError, match=r"Write timm:resnet50, or start where python -c 'import tim' works\.$"),
+    ):
         modelling.profile("tim:resnet50", input_shape=(3, 8, 8))
 
 

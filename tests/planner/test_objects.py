@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 from support.answers import PLAN
+from support.forks import forking
 from support.paths import SCENARIOS
 
 import planner
@@ -160,7 +161,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_answer_is_shown_and_kept_like_a_plan(name, tmp_path):
-    answer, file = ANSWERS[name](tmp_path), tmp_path / "answer.json"
+    with forking():
+        answer, file = ANSWERS[name](tmp_path), tmp_path / "answer.json"
     assert str(answer).splitlines()[0] in answer._repr_markdown_()
     answer.save(file)
     assert json.loads(file.read_text())["schema"] == answer.schema

@@ -209,7 +209,11 @@ def environment(**knobs):
 
 def activate_on_import():
     """Once torch is imported, it has the GPU."""
-    sys.meta_path.insert(0, _Watch())
+    if "torch" in sys.modules:
+        sys.modules.pop("pynvml", None)  # which torch imported: the one of this GPU is found first now
+        activate()
+    else:
+        sys.meta_path.insert(0, _Watch())
 
 
 class _Watch(importlib.abc.MetaPathFinder):

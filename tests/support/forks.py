@@ -49,17 +49,23 @@ PR_SET_CHILD_SUBREAPER = 36
 class Server:
     """The process that is copied, and the line to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: socket.socket, process: subprocess.Popen[bytes] | None = None) -> None:
+        self.line, self.process = line, process
         self.owner, self.lock, self.early = os.getpid(), threading.Lock(), early(os.environ)
-        self.line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    @classmethod
+    def started(cls) -> "Server":
+        """A new process."""
+        line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             number = theirs.fileno()
-            self.process = PLAIN(
+            process = PLAIN(
                 [PYTHON, "-P", __file__, str(number)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[number],
                 env=os.environ | THREADS | {"PYTHONPATH": str(SITE)},
             )
+        return cls(line, process)
 
     def copy(self, asked: dict[str, object], files: Sequence[int]) -> int:
         """The number of a copy that runs what is asked, with these files as its input, output and errors."""
@@ -78,14 +84,14 @@ class Server:
 
     def fits(self, env: Mapping[str, str]) -> bool:
         """Whether a process of these variables begins as a copy does."""
-        changed = [folder for folder in folders(env) if Path(folder, "sitecustomize.py").exists()]
         begins = early(env) == self.early and env.get("OMP_NUM_THREADS") == "1"
-        return begins and set(changed) <= {str(SITE)} and self.owner == os.getpid()
+        return begins and self.owner == os.getpid()
 
     def end(self) -> None:
         """End it. Its copies live on."""
         self.line.close()
-        self.process.wait()
+        if self.process:
+            self.process.wait()
 
 
 def adopt(does: bool) -> None:
@@ -103,7 +109,7 @@ def server() -> Server:
     """The one of this process; the first call starts it."""
     with starting:
         if not servers:
-            servers.append(Server())
+            servers.append(Server.started())
         return servers[0]
 
 
@@ -159,17 +165,12 @@ def early(env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[name] for name in names}
 
 
-def folders(env: Mapping[str, str]) -> list[str]:
-    """Those that are searched first for modules."""
-    return list(filter(None, env.get("PYTHONPATH", "").split(os.pathsep)))
-
-
 def serve(line: socket.socket) -> list[str]:
     """Make copies until nobody asks any more; in each copy, the words that it is to run."""
     while True:
         raw, files, _, _ = socket.recv_fds(line, BYTES_MAX, 3)
         if not raw:
-            sys.exit()
+            os._exit(0)
         between = os.fork()
         if not between:
             if number := os.fork():
@@ -196,12 +197,33 @@ def become(asked: dict[str, object], files: Sequence[int]) -> None:
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    sys.path[:0] = folders(asked["env"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def attended(words: list[str]) -> list[str]:
+    """The words to run. A whole command has a copy of itself as the server of what it starts; in copies, theirs."""
+    if words[0] != "-m":
+        return words
+    line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork():
+        theirs.close()
+        servers.append(Server(line))
+        subprocess.Popen = Forked
+        return words
+    line.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    os.close(nothing)
+    return serve(theirs)
 
 
 def run(words: list[str]) -> None:
     """As Python runs its command line."""
+    sys.path[:0] = searched_first = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    for begins in filter(Path.is_file, (Path(folder, "sitecustomize.py") for folder in searched_first)):
+        runpy.run_path(str(begins))
     safe = words[0] == "-P"
     how, what, *rest = words[safe:]
     sys.argv[:] = ["-c", *rest]
@@ -236,7 +258,7 @@ if __name__ == "__main__":
     gc.enable()
     gc.freeze()
     sys.argv, number = sys.argv[:1], int(sys.argv[1])
-    words = serve(socket.socket(fileno=number))
+    words = attended(serve(socket.socket(fileno=number)))
     try:
         run(words)
     except SystemExit as end:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import pytest
 import torch
 from support import cuda
+from support.forks import forking
 from torch import nn
 
 from calibrate.assembling.measured import Measured
@@ -556,7 +557,8 @@ def swept(place: Path, *arguments: str, **knobs: Any) -> tuple[int, str]:
     held.mkdir(exist_ok=True)
     env = os.environ | cuda.environment(folder=str(held), **knobs) | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "calibrate", "--device", "cuda:0", "--seconds", "0.05", *arguments]
-    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=300, check=False)
+    with forking():
+        done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stderr
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.forks import forking
 
 from calibrate.devices.device import Cpu, OutOfMemoryError
 from calibrate.io.points import Point, Status, What
@@ -87,5 +88,5 @@ def alive(process: Path) -> bool:
 
 
 def test_a_device_that_is_not_there_is_said_by_the_worker() -> None:
-    with pytest.raises(NoDeviceError, match=r"--device: cuda:99 is not there"):
+    with forking(), pytest.raises(NoDeviceError, match=r"--device: cuda:99 is not there"):
         Worker("cuda:99", lambda: None)
