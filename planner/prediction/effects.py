@@ -51,6 +51,8 @@ networks whose layers are known. Half of the transformers are within 2.3 and 3.0
 MOVED_AGAIN_ELSE = 2.3
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
+WATTS_MAX = 1e-11
+"""Watts for each operation a second, beyond which more make a GPU no faster: below them its power limit lowers clocks."""
 FULL_AT = (-2.0, 0.0)
 """Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
 VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo))|^se(?=res)")
@@ -316,6 +318,9 @@ def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effe
     peak = log(peak_flops(gpu, precision) / 5e13)
     yield Effect(EffectPart.WORK, "slope", "peak", peak)
     yield Effect(EffectPart.WORK, "slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
+    watts = min(gpu.tdp_w / peak_flops(gpu, precision), WATTS_MAX)
+    yield Effect(EffectPart.WORK, "slope", "watts", 2 * log(watts / 6e-12))
+    yield Effect(EffectPart.WORK, "slope", "l2", log((gpu.l2_bytes or 6e6) / 1e7) / 2)
     yield Effect(EffectPart.WORK, "slope", "batch", grown)
     yield Effect(EffectPart.WORK, "slope", "batch by peak", grown * peak)
 
