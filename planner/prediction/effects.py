@@ -52,7 +52,8 @@ MOVED_AGAIN_ELSE = 2.3
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
 WATTS_MAX = 1e-11
-"""Watts for each operation a second, beyond which more make a GPU no faster: below them its power limit lowers clocks."""
+"""Watts for each operation a second, beyond which more make a GPU no faster; with fewer the power limit lowers its
+clock."""
 FULL_AT = (-2.0, 0.0)
 """Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
 VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo))|^se(?=res)")
