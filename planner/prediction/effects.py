@@ -51,9 +51,12 @@ networks whose layers are known. Half of the transformers are within 2.3 and 3.0
 MOVED_AGAIN_ELSE = 2.3
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
-WATTS_MAX = 1e-11
-"""Watts for each operation a second, beyond which more make a GPU no faster; with fewer the power limit lowers its
-clock."""
+FREE_FLOPS_PER_J = 0.1e12
+"""Peak arithmetic for each joule of the power limit from which clocks fall below those of the peak."""
+USUAL_FLOPS_PER_J = 1e12 / 6
+"""That of a kind of GPU whose effect of power is none, and of a device that does not tell its power."""
+L2_BYTES_ELSE = 6e6
+"""Of a GPU whose cache is not known: that of a V100 and an A10."""
 FULL_AT = (-2.0, 0.0)
 """Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
 VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo))|^se(?=res)")
@@ -195,6 +198,11 @@ def peak_flops(gpu: GPU, precision: str) -> float:
     return gpu.peak_flops("int8" if precision == "fp8" else precision)
 
 
+def flops_per_j(gpu: GPU, precision: str) -> float:
+    """Peak arithmetic for each joule of the power limit; no less than what clocks never fall for."""
+    return max(peak_flops(gpu, precision) / gpu.tdp_w, FREE_FLOPS_PER_J) if gpu.tdp_w else USUAL_FLOPS_PER_J
+
+
 @cache
 def family(architecture: str) -> str:
     """`resnet` of `resnet50`."""
@@ -319,9 +327,8 @@ def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effe
     peak = log(peak_flops(gpu, precision) / 5e13)
     yield Effect(EffectPart.WORK, "slope", "peak", peak)
     yield Effect(EffectPart.WORK, "slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
-    watts = min(gpu.tdp_w / peak_flops(gpu, precision), WATTS_MAX)
-    yield Effect(EffectPart.WORK, "slope", "watts", 2 * log(watts / 6e-12))
-    yield Effect(EffectPart.WORK, "slope", "l2", log((gpu.l2_bytes or 6e6) / 1e7) / 2)
+    yield Effect(EffectPart.WORK, "slope", "watts", 2 * log(USUAL_FLOPS_PER_J / flops_per_j(gpu, precision)))
+    yield Effect(EffectPart.WORK, "slope", "l2", log((gpu.l2_bytes or L2_BYTES_ELSE) / 1e7) / 2)
     yield Effect(EffectPart.WORK, "slope", "batch", grown)
     yield Effect(EffectPart.WORK, "slope", "batch by peak", grown * peak)
 

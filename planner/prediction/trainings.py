@@ -17,7 +17,7 @@ from calibrate.layers.work import Facts
 from calibrate.published import names
 from calibrate.published.points import DATA
 from planner.model.plan import Estimate
-from planner.prediction.effects import chip, family
+from planner.prediction.effects import FREE_FLOPS_PER_J, chip, family
 from planner.prediction.rules.bands import around
 from planner.prediction.rules.roofline import under, vendor_ceilings
 from simulator.world.hardware import GPU
@@ -30,9 +30,9 @@ PASSES = 3
 ISSUE_S = 35e-6
 """To issue an operator's share of a pass, before the mean effect of 1.6: for 12 pictures a ResNet-50 of 160 operators
 takes 28 ms on an A100, a DenseNet-121 of 430 takes 76 ms (pytorch-gpu-benchmark)."""
-FREE_FLOPS_PER_J, POWER_SHARE = 0.1e12, 0.4
-"""Peak arithmetic for each joule of the power limit from which clocks fall below those of the peak, and how much of
-what lies beyond is lost: an H100 may spend 1.4 tera-operations a joule and reaches a third of them."""
+POWER_SHARE = 0.4
+"""How much is lost of the arithmetic beyond what clocks never fall for: an H100 may spend 1.4 tera-operations a joule
+and reaches a third of them."""
 DEPTHWISE, PRODUCTS, CONVOLUTIONS = "depthwise", "products", "convolutions"
 DEPTHWISE_SHARE = 0.15
 """Share of a network's convolutions from which it counts as one of depthwise ones: EfficientNet has 0.19, MobileNetV3
@@ -146,7 +146,7 @@ def step_case(facts: Facts, gpu: GPU, precision: str, batch: int, source: str = 
 
 def slowed_by_power(gpu: GPU, flops_per_s: float) -> float:
     """How many times as long arithmetic takes at the clocks that the power limit leaves. An L4 at fp16: 3.1."""
-    return float(max(1.0, flops_per_s / gpu.tdp_w / FREE_FLOPS_PER_J) ** POWER_SHARE)
+    return float(max(1.0, flops_per_s / gpu.tdp_w / FREE_FLOPS_PER_J) ** POWER_SHARE) if gpu.tdp_w else 1.0
 
 
 def kind_of(facts: Facts) -> str:

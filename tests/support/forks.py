@@ -41,7 +41,9 @@ IMPORTED = (
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 SITE = Path(__file__).parent / "site"
 """Lets torchvision be imported, in copies too."""
-BYTES_MAX, READY = 1 << 17, b"ready"
+BYTES_MAX, READY, FAILED = 1 << 17, b"ready", b"failed"
+PATIENCE_S = 120
+"""For a copy, which takes a hundredth of a second; for the first the server imports all."""
 PR_SET_CHILD_SUBREAPER = 36
 """prctl(2): a process whose parent ends becomes a child of this one."""
 
@@ -50,6 +52,7 @@ class Server:
     """The process that is copied, and the line to it."""
 
     def __init__(self, line: socket.socket, process: subprocess.Popen[bytes] | None = None) -> None:
+        line.settimeout(PATIENCE_S)
         self.line, self.process = line, process
         self.owner, self.lock, self.early = os.getpid(), threading.Lock(), early(os.environ)
 
@@ -63,6 +66,7 @@ class Server:
                 [PYTHON, "-P", __file__, str(number)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[number],
+                cwd=SITE.parent,
                 env=os.environ | THREADS | {"PYTHONPATH": str(SITE)},
             )
         return cls(line, process)
@@ -77,6 +81,7 @@ class Server:
                 assert self.line.recv(BYTES_MAX) == READY
             except BaseException:
                 servers.clear()  # the answers would be those to the question before
+                self.end()
                 raise
             finally:
                 adopt(False)
@@ -91,6 +96,9 @@ class Server:
         """End it. Its copies live on."""
         self.line.close()
         if self.process:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(PATIENCE_S)
+            self.process.kill()
             self.process.wait()
 
 
@@ -121,12 +129,13 @@ class Forked(PLAIN):
         env = dict(os.environ if asked["env"] is None else asked["env"])
         words = command(asked["args"])
         cwd = os.path.join(os.getcwd(), asked["cwd"] or "")
-        if not words or not may_fork(asked) or not os.path.isdir(cwd) or not server().fits(env):
+        wanted = {"words": words, "cwd": cwd, "env": env, "session": asked["start_new_session"], "parent": os.getpid()}
+        is_short = len(json.dumps(wanted).encode()) <= BYTES_MAX
+        if not (words and is_short and may_fork(asked) and os.path.isdir(cwd) and server().fits(env)):
             return super()._execute_child(*given)
-        wanted = {"words": words, "cwd": cwd, "env": env, "session": asked["start_new_session"]}
         pipes = ("p2cread", "c2pwrite", "errwrite")
         files = [number if asked[pipe] == -1 else asked[pipe] for number, pipe in enumerate(pipes)]
-        self.pid = server().copy(wanted | {"parent": os.getpid()}, files)
+        self.pid = server().copy(wanted, files)
         self._child_created = True
         self._close_pipe_fds(*(asked[name] for name in NAMES if name[:3] in ("p2c", "c2p", "err")))
         return None
@@ -173,10 +182,15 @@ def serve(line: socket.socket) -> list[str]:
             os._exit(0)
         between = os.fork()
         if not between:
+            between = os.getpid()
             if number := os.fork():
                 line.send(str(number).encode())
                 os._exit(0)
-            become(json.loads(raw), files)
+            try:
+                become(json.loads(raw), files, between)
+            except BaseException:
+                line.send(FAILED)
+                os._exit(1)
             line.send(READY)
             line.close()
             return json.loads(raw)["words"]
@@ -185,10 +199,12 @@ def serve(line: socket.socket) -> list[str]:
             os.close(file)
 
 
-def become(asked: dict[str, object], files: Sequence[int]) -> None:
+def become(asked: dict[str, object], files: Sequence[int], between: int) -> None:
     """Be the process that was asked for, but for what it runs: nobody may meet it before."""
-    while os.getppid() != asked["parent"]:
+    while os.getppid() == between:
         time.sleep(0.001)
+    if os.getppid() != asked["parent"]:
+        os._exit(1)  # nobody asks for it any more
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -222,8 +238,9 @@ def attended(words: list[str]) -> list[str]:
 def run(words: list[str]) -> None:
     """As Python runs its command line."""
     sys.path[:0] = searched_first = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
-    for begins in filter(Path.is_file, (Path(folder, "sitecustomize.py") for folder in searched_first)):
-        runpy.run_path(str(begins))
+    begins = (Path(folder, "sitecustomize.py") for folder in searched_first)
+    if first := next(filter(Path.is_file, begins), None):
+        runpy.run_path(str(first))
     safe = words[0] == "-P"
     how, what, *rest = words[safe:]
     sys.argv[:] = ["-c", *rest]

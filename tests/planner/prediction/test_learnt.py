@@ -297,3 +297,21 @@ def test_what_nobody_has_seen_spreads_as_its_group_does() -> None:
     nothing = Learnt({}, learnt().spreads, learnt().noise)
     assert nothing.nearness(case, CATALOG.gpus["T4"]) is Nearness.NEW_MODEL
     assert nothing.log_time(case, CATALOG.gpus["T4"]).sd > learnt().log_time(case, CATALOG.gpus["T4"]).sd
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_power_slows_no_gpu_that_has_enough_of_it(precision: str) -> None:
+    """Less of it makes a GPU slower; beyond 10 W for each TFLOP/s more changes nothing, and none told is no error."""
+    case, gpu = (
+        PredictedCase(
+            gpu="A new one", architecture="resnet50", input="224", precision=precision, runtime="pytorch", batch=64
+        ),
+        replace(CATALOG.gpus["A10"], name="A new one", chip="New"),
+    )
+    peak = gpu.peak_flops(precision)
+
+    def told_s(watts: float) -> float:
+        return exp(learnt().log_time(case, replace(gpu, tdp_w=watts)).mean)
+
+    assert told_s(1e-12 * peak) > told_s(5e-12 * peak) > told_s(1e-11 * peak) == told_s(3e-11 * peak)
+    assert told_s(1e-12 * peak) > told_s(0) > told_s(1e-11 * peak)
