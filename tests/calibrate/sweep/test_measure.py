@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from support.forks import forking
 from support.timers import BusyTimer, ReplayTimer
 from torch import nn
 
@@ -375,8 +374,7 @@ for what, optimizer in ((What.MEMORY, "sgd"), (What.LATENCY, "")):
 
 @pytest.mark.skipif(process_bytes("VmRSS") is None, reason="memory can be limited on Linux only")
 def test_memory_that_ends_is_recognised_and_smaller_batches_still_fit() -> None:
-    with forking():
-        ran = subprocess.run([sys.executable, "-c", LADDER], capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run([sys.executable, "-c", LADDER], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     for line in ran.stdout.splitlines():
         what, optimizer, batch, message = json.loads(line)
@@ -408,9 +406,7 @@ print(json.dumps(found.details | {"samples": len(found.samples["pageable_s"])}))
 
 def test_loads_are_measured_within_the_limit_where_the_cache_is_nearly_as_large() -> None:
     """480 MB of L3 under 1 GB: less is touched than twice the cache, and it is said."""
-    command = [sys.executable, "-c", LARGE_CACHE]
-    with forking():
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run([sys.executable, "-c", LARGE_CACHE], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["samples"]

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,8 +26,6 @@ from planner.exports.skypilot import comments
 from planner.io.store import write_answer
 from planner.placing.merging.accuracy import read_table
 from planner.placing.merging.layers import MergeError
-
-pytestmark = pytest.mark.usefixtures("forked")
 
 SERVING = """\
 name: small
@@ -54,9 +53,8 @@ def refused(*words: str) -> str:
 
 
 RUN_EACH = """\
-import json, resource, sys
+import json, sys
 from support.commands import planner
-resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
 print(json.dumps([planner(*words) for words in json.loads(sys.argv[1])]))
 """
 
@@ -70,6 +68,7 @@ def refused_soon(*commands: tuple[str, ...]) -> list[str]:
         text=True,
         check=True,
         timeout=300,
+        preexec_fn=small_memory,
     )
     return [the_line(words, *answer) for words, answer in zip(commands, json.loads(done.stdout), strict=True)]
 
@@ -83,6 +82,10 @@ def the_line(words: tuple[str, ...], code: int, out: str, err: str) -> str:
     return line
 
 
+def small_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -92,7 +95,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(forked: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A plan, a study, a training and a recording as commands write them."""
     folder = tmp_path_factory.mktemp("answers")
     for name, text in (("small.yaml", SERVING), ("training.yaml", TRAINING), ("study.yaml", STUDY)):
