@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from support.forks import forking
 
 from calibrate.devices import memory_log
 from calibrate.devices.memory_log import MemoryLog, MemoryLogError, Row, draw, read_log, reader, spans, tree_rss_bytes
@@ -117,7 +116,7 @@ def test_where_it_cannot_be_written(tmp_path: Path, path: str, says: str) -> Non
 
 
 def test_a_device_whose_memory_cannot_be_read() -> None:
-    with forking(), pytest.raises(MemoryLogError, match=r"cuda:99: its memory cannot be read \(.*\)\. Leave"):
+    with pytest.raises(MemoryLogError, match=r"cuda:99: its memory cannot be read \(.*\)\. Leave"):
         reader("cuda:99")
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.forks import PLAIN, forking
 from support.paths import ROOT
 from support.worlds import profile
 
@@ -28,8 +27,6 @@ from planner.questions.validation.speed import speed_of
 from simulator.clock.records import Outcome
 from simulator.world.profile import FitQuality
 
-pytestmark = pytest.mark.usefixtures("forked")
-
 SCENARIO = """
 name: Two of LeNet
 models:
@@ -45,7 +42,7 @@ validate: {load: 5 %, batch_size: 2, delay_scale: 2}
 
 
 @pytest.fixture(scope="module")
-def bench(forked: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the scenario, one run of it kept, and the profiles that it measured."""
     folder = tmp_path_factory.mktemp("bench")
     (folder / "two.yaml").write_text(SCENARIO)
@@ -154,8 +151,7 @@ def test_a_kept_run_is_compared_without_torch(bench: Path) -> None:
         "import sys; from planner.cli import main; sys.modules['torch'] = None\n"
         f"sys.argv = ['planner', 'validate', '--replay', {str(bench / 'run.json.gz')!r}, '--format', 'json']; main()"
     )
-    with forking(PLAIN):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=bench)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=bench)
     assert done.returncode == 0, done.stderr
     raw = json.loads(done.stdout)
     assert raw["schema"] == "planner.validation/v2"
