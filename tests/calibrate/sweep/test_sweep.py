@@ -13,7 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from support.forks import forking
+from support.forks import PLAIN, Forked, forking
 
 from calibrate.cli import main, read
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
@@ -75,10 +75,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def finished(*arguments: str) -> tuple[int, str]:
+def finished(*arguments: str, start: type[subprocess.Popen] = Forked) -> tuple[int, str]:
     """Exit code and standard error of the command in this process; its workers are processes, forked."""
     said = io.StringIO()
-    with redirect_stderr(said), redirect_stdout(io.StringIO()), forking():
+    with redirect_stderr(said), redirect_stdout(io.StringIO()), forking(start):
         code = main([*QUICK, *arguments])
     return code, said.getvalue()
 
@@ -154,8 +154,8 @@ def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(place: Path) ->
     assert said.splitlines()[-1].startswith("Interrupted: ")
     assert said.splitlines()[-1].endswith("left. The same command with --resume continues.")
     assert list(place.glob("profiles/*/device.json"))
-    code, said = finished(*asked, "--resume", "--budget", "0.001")
-    assert (code, said) == (2, "--budget: 0.001 s ended before anything was measured. Allow more.\n")
+    code, said = finished(*asked, "--resume", "--budget", "0.1", start=PLAIN)
+    assert (code, said) == (2, "--budget: 0.1 s ended before anything was measured. Allow more.\n")
     code, said = finished(*asked)
     assert code == 2
     assert "Continue it with --resume, or name another --out" in said
