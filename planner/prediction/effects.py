@@ -184,6 +184,7 @@ def least_s(case: PredictedCase, gpu: GPU) -> float:
     return 2 * macs * case.batch / peak_flops(gpu, case.precision)
 
 
+@cache
 def at_size(facts: names.Architecture, size: str) -> names.Architecture:
     """The architecture at another size of input: operations and activations grow with pixels, and with tokens."""
     grown = names.grown(facts.input, size)
@@ -232,6 +233,12 @@ def chip(gpu: GPU) -> str:
 
 def effects(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """All effects of a case, whoever measures it."""
+    yield from effects_of_any_batch(case, told, gpu)
+    yield from effects_of_batch(case, told, gpu)
+
+
+def effects_of_any_batch(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
+    """Those that are the same for every batch: most, so that they need to be looked up once only."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
     yield Effect(EffectPart.WHOLE, "mean", "", 1.0)
     yield Effect(EffectPart.WHOLE, "full runtime", runtime, float(case.full))
@@ -293,11 +300,8 @@ def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[
 
 def _of_work(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """Shares of the roofline's rates that are reached."""
-    words = _words(case, gpu)
-    for what, key in _keys(OF_WORK, words):
+    for what, key in _keys(OF_WORK, _words(case, gpu)):
         yield Effect(EffectPart.WORK, f"work {_marked(what, told)}", key, 1.0)
-    for what, key in _keys(OF_BOUND, words):
-        yield Effect(EffectPart.WORK, f"bound {what}", key, told.arithmetic)
 
 
 def _marked(what: str, told: CaseRoofline) -> str:
@@ -306,11 +310,27 @@ def _marked(what: str, told: CaseRoofline) -> str:
 
 
 def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
-    """How the reached shares change with the batch, the network's size and the GPU's."""
-    kind, runtime, precision = case.gpu, case.runtime, case.precision
+    """How the reached shares change with the network's size and the GPU's."""
+    runtime, precision = case.runtime, case.precision
     of_style, generation = style(case.architecture), gpu.compute_capability
-    grown = log2(case.batch) / 5
-    for what, key in _keys(OF_BATCH, _words(case, gpu)):
+    for what, size in _sizes(told):
+        yield Effect(EffectPart.WORK, "slope of size", what, size)
+        yield Effect(EffectPart.WORK, "slope of size runtime precision", f"{what} {runtime} {precision}", size)
+        yield Effect(EffectPart.WORK, "slope of size generation", f"{what} {generation}", size)
+        yield Effect(EffectPart.WORK, "slope of size style", f"{what} {of_style}", size)
+    yield Effect(EffectPart.WORK, "slope", "peak", _log_peak(case, gpu))
+    yield Effect(EffectPart.WORK, "slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
+    yield Effect(EffectPart.WORK, "slope", "watts", 2 * log(USUAL_FLOPS_PER_J / flops_per_j(gpu, precision)))
+    yield Effect(EffectPart.WORK, "slope", "l2", log((gpu.l2_bytes or L2_BYTES_ELSE) / 1e7) / 2)
+
+
+def effects_of_batch(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
+    """How the reached shares change with what binds the work and with the batch."""
+    kind, runtime, precision = case.gpu, case.runtime, case.precision
+    words, grown = _words(case, gpu), log2(case.batch) / 5
+    for what, key in _keys(OF_BOUND, words):
+        yield Effect(EffectPart.WORK, f"bound {what}", key, told.arithmetic)
+    for what, key in _keys(OF_BATCH, words):
         yield Effect(EffectPart.WORK, f"batch {what}", key, grown)
     each = log((told.counted.macs or 0.0) * case.batch / (gpu.sm_count or 40) / 1e9) / 2
     for limit in FULL_AT:
@@ -318,19 +338,14 @@ def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effe
         yield Effect(EffectPart.WORK, "fill", f"{limit:g}", lacking)
         yield Effect(EffectPart.WORK, "fill runtime precision", f"{limit:g} {runtime} {precision}", lacking)
         yield Effect(EffectPart.WORK, "fill gpu", f"{limit:g} {kind}", lacking)
-        yield Effect(EffectPart.WORK, "fill style", f"{limit:g} {of_style}", lacking)
-    for what, size in _sizes(told):
-        yield Effect(EffectPart.WORK, "slope of size", what, size)
-        yield Effect(EffectPart.WORK, "slope of size runtime precision", f"{what} {runtime} {precision}", size)
-        yield Effect(EffectPart.WORK, "slope of size generation", f"{what} {generation}", size)
-        yield Effect(EffectPart.WORK, "slope of size style", f"{what} {of_style}", size)
-    peak = log(peak_flops(gpu, precision) / 5e13)
-    yield Effect(EffectPart.WORK, "slope", "peak", peak)
-    yield Effect(EffectPart.WORK, "slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
-    yield Effect(EffectPart.WORK, "slope", "watts", 2 * log(USUAL_FLOPS_PER_J / flops_per_j(gpu, precision)))
-    yield Effect(EffectPart.WORK, "slope", "l2", log((gpu.l2_bytes or L2_BYTES_ELSE) / 1e7) / 2)
+        yield Effect(EffectPart.WORK, "fill style", f"{limit:g} {style(case.architecture)}", lacking)
     yield Effect(EffectPart.WORK, "slope", "batch", grown)
-    yield Effect(EffectPart.WORK, "slope", "batch by peak", grown * peak)
+    yield Effect(EffectPart.WORK, "slope", "batch by peak", grown * _log_peak(case, gpu))
+
+
+def _log_peak(case: PredictedCase, gpu: GPU) -> float:
+    """Logarithm of the highest rate over a usual one."""
+    return log(peak_flops(gpu, case.precision) / 5e13)
 
 
 def _sizes(told: CaseRoofline) -> Iterator[tuple[str, float]]:

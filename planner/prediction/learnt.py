@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -18,10 +18,12 @@ from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
 from planner.prediction.effects import (
     SOURCE_GROUPS,
+    Effect,
     EffectPart,
     PredictedCase,
     chip,
-    effects,
+    effects_of_any_batch,
+    effects_of_batch,
     least_s,
     products_share,
     roofline,
@@ -97,6 +99,10 @@ class Regime(StrEnum):
     WORK = "work"
 
 
+Parts = Mapping[EffectPart, float]
+"""A sum of effects for each part."""
+
+
 class Told(NamedTuple):
     """Logarithm of a time, as the effects tell it."""
 
@@ -136,22 +142,35 @@ class Learnt:
         An effect that nobody has seen is zero, and spreads as its group does.
         """
         told = roofline(case, gpu)
-        means = dict(self._level(case))
-        variances = dict.fromkeys(EffectPart, 0.0)
-        variances[EffectPart.WHOLE] = self.usual_noise**2
-        for part, group, key, weight in effects(case, told, gpu):
-            if not weight:
-                continue
-            known = self.effects.get(group, {}).get(key)
-            effect, variance = known or (0.0, self.spreads.get(group, OTHER_SD) ** 2)
-            means[part] += weight * effect
-            variances[part] += weight**2 * variance
+        of_any_batch = replace(case, batch=1.0), gpu
+        if of_any_batch not in self._of_any_batch:
+            no_spread = dict.fromkeys(EffectPart, 0.0)
+            start = self._level(case), no_spread | {EffectPart.WHOLE: self.usual_noise**2}
+            self._of_any_batch[of_any_batch] = self._summed(*start, effects_of_any_batch(case, told, gpu))
+        means, variances = self._summed(*self._of_any_batch[of_any_batch], effects_of_batch(case, told, gpu))
         whole = case.full
         mean = told.log_time(means[EffectPart.WORK], means[EffectPart.OVERHEAD], whole) + means[EffectPart.WHOLE]
         work = told.share(means[EffectPart.WORK], means[EffectPart.OVERHEAD], whole)
         shared = work**2 * variances[EffectPart.WORK] + (1 - work) ** 2 * variances[EffectPart.OVERHEAD]
         regime = Regime.WORK if work >= MOST else Regime.OVERHEAD
         return Told(mean, sqrt(shared + variances[EffectPart.WHOLE]), regime)
+
+    def _summed(self, before: Parts, before_variances: Parts, more: Iterable[Effect]) -> tuple[Parts, Parts]:
+        """Means and variances with those of more effects."""
+        means, variances = dict(before), dict(before_variances)
+        for part, group, key, weight in more:
+            if not weight:
+                continue
+            known = self.effects.get(group, {}).get(key)
+            effect, variance = known or (0.0, self.spreads.get(group, OTHER_SD) ** 2)
+            means[part] += weight * effect
+            variances[part] += weight**2 * variance
+        return means, variances
+
+    @cached_property
+    def _of_any_batch(self) -> dict[tuple[PredictedCase, GPU], tuple[Parts, Parts]]:
+        """Sums of effects that were asked for before."""
+        return {}
 
     def publishers(self, case: PredictedCase) -> list[str]:
         """Sources that published of the runtime on the GPU, else of it at that precision, else of it, else anything."""

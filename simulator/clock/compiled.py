@@ -18,7 +18,7 @@ from simulator.clock.serving import ServingGpu
 from simulator.machine_code import forget_stale
 from simulator.rules.batching import EPSILON_S
 from simulator.rules.noise import FACTORS
-from simulator.rules.queues import Queue
+from simulator.rules.queues import DELAYS, Delays, Queue
 from simulator.rules.scheduling import RoundRobin
 from simulator.world.deployment import Drop
 
@@ -39,6 +39,19 @@ STEPS_FIRST = 8
 DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}
 NEVER, LATE, NEWEST = 0, 1, 2
 IN_TURN, BY_ARRIVAL, BY_DEADLINE = 0, 1, 2
+WAKE, FOLLOW = 0, 1
+DONE, LACKS_WAKE, LACKS_FOLLOW, AGAIN, BEGINS = -1, -2, -3, -4, -5
+"""Instead of a queue: serving ends, or is interrupted for delays that are used up; nobody's batch may begin yet; or
+serving begins."""
+
+
+class Waits(NamedTuple):
+    """The next of `simulator.rules.queues.Delays`; none where whoever serves takes no time."""
+
+    wake_s: Floats
+    follow_s: Floats
+    used: Ints
+    """How many of each are used up."""
 
 
 class Queues(NamedTuple):
@@ -77,6 +90,7 @@ class Queues(NamedTuple):
     log_count: NDArray[np.int32]
     rows: Ints
     """Rows in the log."""
+    waits: Waits
 
 
 class Layout(NamedTuple):
@@ -120,22 +134,20 @@ class WorldRequests(NamedTuple):
     """When it was answered or dropped; never while it waits or runs."""
 
 
-def serve(gpu: ServingGpu) -> None:
+def serve(gpu: ServingGpu, delays: Delays | None = None) -> None:
     """Serve until the horizon."""
-    queues = begun(gpu)
-    now_s, last, empty = 0.0, len(gpu.queues) - 1, -1
+    queues = begun(gpu, delays)
+    now_s, last, lacking = 0.0, len(gpu.queues) - 1, BEGINS
     rule = rule_of(gpu)
-    while True:
-        now_s, last, empty = _serve(queues, rule, gpu.horizon_s, now_s, last)
-        if empty < 0:
-            break
-        draw_factors(queues, gpu.noise[empty], empty)
+    while lacking != DONE:
+        now_s, last, lacking = _serve(queues, rule, gpu.horizon_s, now_s, last)
+        supply(queues, gpu.noise, delays, lacking)
     keep_logs(gpu, queues)
 
 
-def begun(gpu: ServingGpu) -> Queues:
+def begun(gpu: ServingGpu, delays: Delays | None) -> Queues:
     """The queues of a GPU with all their requests."""
-    queues = columns(gpu.queues, sum(len(queue.times) for queue in gpu.queues))
+    queues = columns(gpu.queues, sum(len(queue.times) for queue in gpu.queues), DELAYS if delays else 0)
     _fill_times(queues, gpu.queues)
     for number in np.flatnonzero(queues.used == 0).tolist():
         draw_factors(queues, gpu.noise[number], number)
@@ -160,8 +172,8 @@ def rule_of(gpu: ServingGpu) -> int:
     return BY_DEADLINE if gpu.by_deadline else BY_ARRIVAL
 
 
-def columns(queues: Sequence[Queue], requests: int) -> Queues:
-    """Queues as columns, with room for so many requests, but without these."""
+def columns(queues: Sequence[Queue], requests: int, delays: int = 0) -> Queues:
+    """Queues as columns, with room for so many requests, but without these, and for so many delays."""
     count, largest = len(queues), max((queue.cap for queue in queues), default=0)
     service_s = np.zeros((count, largest + 1))
     for row, queue in zip(service_s, queues, strict=True):
@@ -188,6 +200,7 @@ def columns(queues: Sequence[Queue], requests: int) -> Queues:
         log_finish_s=np.empty(requests),
         log_count=np.empty(requests, dtype=np.int32),
         rows=np.zeros(count, dtype=np.int64),
+        waits=Waits(np.zeros(delays), np.zeros(delays), np.full(2, delays)),
     )
 
 
@@ -203,6 +216,17 @@ def _fill_times(columns: Queues, queues: Sequence[Queue]) -> None:
 
 def _ints(queues: Sequence[Queue], value: Callable[[Queue], int]) -> Ints:
     return np.array([value(queue) for queue in queues], dtype=np.int64)
+
+
+def supply(queues: Queues, noise: Sequence[Iterator[float]], delays: Delays | None, lacking: int) -> None:
+    """The next factors of a queue, or the next delays, where these are used up."""
+    if lacking >= 0:
+        draw_factors(queues, noise[lacking], lacking)
+    if delays and lacking in (LACKS_WAKE, LACKS_FOLLOW):
+        is_wake = lacking == LACKS_WAKE
+        column, drawn_s = (queues.waits.wake_s, delays.wake) if is_wake else (queues.waits.follow_s, delays.follow)
+        column[:] = np.fromiter(drawn_s, np.float64, DELAYS)
+        queues.waits.used[WAKE if is_wake else FOLLOW] = 0
 
 
 def draw_factors(queues: Queues, noise: Iterator[float], number: int) -> None:
@@ -228,7 +252,7 @@ def serve_all(layout: Layout, queues: Queues, rule: int, horizon_s: float) -> in
 
 def part(queues: Queues, first: int, end: int) -> Queues:
     """As `_some`, which must not be called from outside machine code."""
-    whole = {"times", "log_start_s", "log_finish_s", "log_count"}
+    whole = {"times", "log_start_s", "log_finish_s", "log_count", "waits"}
     parts = {name: column[first:end] for name, column in queues._asdict().items() if name not in whole}
     return queues._replace(**parts)
 
@@ -258,6 +282,7 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
         queues.log_finish_s,
         queues.log_count,
         queues.rows[first:end],
+        queues.waits,
     )
 
 
@@ -343,41 +368,73 @@ def first_from(values: Ints | Floats, value: float) -> int:
 
 @loop
 def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -> tuple[float, int, int]:
-    """Serve until the horizon, or until the factors of a queue are used up: the time, who ran last, and that queue."""
+    """Serve until the horizon, or until delays or the factors of a queue are used up: the time, who ran last, and which
+    of them, or that queue."""
     if not now:
         for number in range(len(queues.head)):
             _book(queues, rule, number)
     while now < horizon_s:
-        number, next_s = _next(queues, rule, now, last)
-        if next_s >= horizon_s:
-            break
-        now = next_s
-        if number < 0:
+        number, at_s = _choose(queues, rule, horizon_s, now, last)
+        if number < 0 and number != AGAIN:
+            return at_s, last, number
+        now = at_s
+        if number == AGAIN:
             continue
-        last = number
         _discard(queues, number, now, now)
         size = _batch_size(queues, number, now)
+        if size and lacks(queues.waits, FOLLOW):
+            return now, last, LACKS_FOLLOW
+        last = number
         if not size:
             _book(queues, rule, number)
             continue
-        service_s = queues.service_s[number, size]
-        if queues.used[number] >= 0:
-            service_s *= queues.factors[number, queues.used[number]]
-            queues.used[number] += 1
-        finish_s = now + service_s
-        _leave(queues, number, now, finish_s, size)
-        _book(queues, rule, number)
-        if finish_s >= horizon_s:
-            break
-        now = finish_s
-        if queues.used[number] == queues.stock[number]:
+        now = _run(queues, rule, number, now, size)
+        if now < horizon_s and queues.used[number] == queues.stock[number]:
             return now, last, number
-    return horizon_s, last, -1
+    return horizon_s, last, DONE
+
+
+@inlined
+def _choose(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -> tuple[int, float]:
+    """The queue that runs next, and when; instead of one that serving ends, or when to look again."""
+    number, next_s = _next(queues, rule, now, last)
+    if next_s > now and len(queues.waits.wake_s):
+        if lacks(queues.waits, WAKE):
+            return LACKS_WAKE, now
+        return AGAIN, next_s + next_delay_s(queues.waits, WAKE)
+    return (number, next_s) if next_s < horizon_s else (DONE, horizon_s)
+
+
+@inlined
+def _run(queues: Queues, rule: int, number: int, now: float, size: int) -> float:
+    """Run a batch; when the next may begin."""
+    service_s = queues.service_s[number, size]
+    if queues.used[number] >= 0:
+        service_s *= queues.factors[number, queues.used[number]]
+        queues.used[number] += 1
+    _leave(queues, number, now, now + service_s, size)
+    _book(queues, rule, number)
+    return now + (service_s + next_delay_s(queues.waits, FOLLOW))
+
+
+@inlined
+def lacks(waits: Waits, kind: int) -> bool:
+    """Whether whoever serves takes time, and those of this kind are used up."""
+    return len(waits.wake_s) > 0 and waits.used[kind] == len(waits.wake_s)
+
+
+@inlined
+def next_delay_s(waits: Waits, kind: int) -> float:
+    """How long whoever serves takes next."""
+    if not len(waits.wake_s):
+        return 0.0
+    waits.used[kind] += 1
+    return (waits.wake_s if kind == WAKE else waits.follow_s)[waits.used[kind] - 1]
 
 
 @inlined
 def _next(queues: Queues, rule: int, now: float, last: int) -> tuple[int, float]:
-    """The queue that runs next, and when; -1 where it is to be chosen among those that are ready then."""
+    """The queue that runs next, and when; AGAIN where it is to be chosen among those that are ready then."""
     count = len(queues.head)
     best, first, next_s = -1, -1, inf
     number = last
@@ -393,7 +450,7 @@ def _next(queues: Queues, rule: int, now: float, last: int) -> tuple[int, float]
             best = number
     if best >= 0:
         return best, now
-    return (first if rule == IN_TURN else -1), next_s
+    return (first if rule == IN_TURN else AGAIN), next_s
 
 
 @inlined

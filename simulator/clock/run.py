@@ -74,9 +74,8 @@ class Compiled:
     def serve(cls, gpu: ServingGpu, link_bytes_per_s: float, delays: Delays | None) -> bool:
         """Let a GPU that nobody disturbs serve until the horizon; False where its rules are not compiled."""
         if not gpu.swaps:
-            if delays is None:
-                import_module("simulator.clock.compiled").serve(gpu)
-            return delays is None
+            import_module("simulator.clock.compiled").serve(gpu, delays)
+            return True
         if not TURNS.pays:
             return False
         swapping = import_module("simulator.clock.swapping")

@@ -126,10 +126,6 @@ class ServingGpu:
         self.agenda = self._agenda(scheduling)
         self.ordered = scheduling is not Scheduling.ROUND_ROBIN
         self.by_deadline = scheduling in (Scheduling.EDF, Scheduling.SWAP_AWARE)
-        self.users: dict[str, list[Queue]] = {}
-        """By layer: the queues that need it."""
-        self.keys = [frozenset(layer.key for layer in queue.stage.layers) for queue in queues]
-        """By queue: its layers."""
         self.served = [0] * len(queues)
         """Batches that each queue ran."""
         self.last = len(queues) - 1
@@ -156,8 +152,20 @@ class ServingGpu:
         for number, queue in enumerate(queues):
             queue.number = number
             queue.wake = partial(self.expect, queue)
+
+    @cached_property
+    def users(self) -> dict[str, list[Queue]]:
+        """By layer: the queues that need it."""
+        found: dict[str, list[Queue]] = {}
+        for queue in self.queues:
             for layer in queue.stage.layers:
-                self.users.setdefault(layer.key, []).append(queue)
+                found.setdefault(layer.key, []).append(queue)
+        return found
+
+    @cached_property
+    def keys(self) -> list[frozenset[str]]:
+        """By queue: its layers."""
+        return [frozenset(layer.key for layer in queue.stage.layers) for queue in self.queues]
 
     def _too_much(self) -> bool:
         weights = {layer.key: layer.weight_bytes for queue in self.queues for layer in queue.stage.layers}
@@ -166,7 +174,8 @@ class ServingGpu:
 
     def _fill(self) -> None:
         for queue in self.queues:
-            self._add(self.memory.missing(queue.stage.layers))
+            self.memory.add(self.memory.missing(queue.stage.layers))
+        self.missing_bytes[:] = [0] * len(self.queues)
         self.memory.workspace_bytes = max((queue.stage.workspace_bytes for queue in self.queues), default=0)
 
     def _agenda(self, scheduling: Scheduling) -> Agenda:

@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 
 from simulator.clock import compiled
 from simulator.clock.compiled import (
+    AGAIN,
+    BEGINS,
     BY_DEADLINE,
+    DONE,
+    FOLLOW,
     IN_TURN,
+    LACKS_FOLLOW,
+    LACKS_WAKE,
+    WAKE,
     Floats,
     Ints,
     Queues,
@@ -26,16 +33,18 @@ from simulator.clock.compiled import (
     _leave,
     _ready_at,
     begun,
-    draw_factors,
     inlined,
     keep_logs,
+    lacks,
     loop,
+    next_delay_s,
     rule_of,
+    supply,
 )
 from simulator.clock.records import Load, Stall
 from simulator.clock.serving import Number, ServingGpu
 from simulator.machine_code import forget_stale
-from simulator.rules.queues import DELAYS, Delays, Stage
+from simulator.rules.queues import Delays, Stage
 from simulator.rules.scheduling import SwapAware
 from simulator.world.deployment import Eviction
 
@@ -54,14 +63,11 @@ NOW, STEP, FINISH, STALLED, BATCH, BATCH_K, LOAD, LOAD_K, ARRIVED, OWED, LOAD_BE
 """Times: now; when what goes on beside goes on; when its batch ends; since when the GPU stands still; those of
 `simulator.rules.overlap.Overlap`; when a load before a batch and one beside it began."""
 TURN, LAST, STAGE, COMING, RUNNING, COMING_BYTES, LOADING, LEAVING, WEIGHTS, WORKSPACE, NOTED, LOADED, STOOD = range(13)
-CHOSEN, WAKES, FOLLOWS = 13, 14, 15
+CHOSEN = 13
 """Numbers: who had the last turn, and ran last; how far what goes on beside is, for whom, and beside whom; layers under
-way and to leave; bytes in use; rows of the logs; whose weights are in for a batch that waits for delays, or -1; how
-many delays are used up."""
+way and to leave; bytes in use; rows of the logs; whose weights are in for a batch that waits for delays, or -1."""
 IDLE, BEGINNING, EXPECTING, LOADING_BESIDE, HELD_UP = range(5)
 """How far what goes on beside a batch is."""
-DONE, LACKS_WAKE, LACKS_FOLLOW, AGAIN = -1, -2, -3, -4
-"""Instead of a queue: serving ends, or is interrupted for delays that are used up; or nobody's batch may begin yet."""
 
 
 class Turns(NamedTuple):
@@ -115,9 +121,6 @@ class Turns(NamedTuple):
     load_of: Ints
     """Three columns: queue, bytes, and whether it was beside a batch."""
     stall_s: Floats
-    wake_s: Floats
-    """The next of `simulator.rules.queues.Delays`; none where whoever serves takes no time."""
-    follow_s: Floats
 
 
 def compiles(gpu: ServingGpu) -> bool:
@@ -131,26 +134,15 @@ def compiles(gpu: ServingGpu) -> bool:
 
 def serve(gpu: ServingGpu, link_bytes_per_s: float, delays: Delays | None = None) -> None:
     """Serve until the horizon."""
-    queues = begun(gpu)
-    requests = sum(len(queue.times) for queue in gpu.queues)
-    turns = turns_of(gpu, link_bytes_per_s, requests, DELAYS if delays else 0)
-    rule = rule_in_turns(gpu)
+    queues = begun(gpu, delays)
+    turns = turns_of(gpu, link_bytes_per_s, sum(len(queue.times) for queue in gpu.queues))
+    rule, lacking = rule_in_turns(gpu), BEGINS
     begin(queues, turns, rule)
-    while (lacking := serve_on(queues, turns, rule, gpu.horizon_s)) != DONE:
-        if lacking >= 0:
-            draw_factors(queues, gpu.noise[lacking], lacking)
-        elif delays:
-            _draw_delays(turns, delays, lacking)
+    while lacking != DONE:
+        lacking = serve_on(queues, turns, rule, gpu.horizon_s)
+        supply(queues, gpu.noise, delays, lacking)
     keep_logs(gpu, queues)
     _keep_turns(gpu, turns)
-
-
-def _draw_delays(turns: Turns, delays: Delays, lacking: int) -> None:
-    """The next of those that are used up."""
-    is_wake = lacking == LACKS_WAKE
-    column, drawn_s = (turns.wake_s, delays.wake) if is_wake else (turns.follow_s, delays.follow)
-    column[:] = np.fromiter(drawn_s, np.float64, DELAYS)
-    turns.counts[WAKES if is_wake else FOLLOWS] = 0
 
 
 def rule_in_turns(gpu: ServingGpu) -> int:
@@ -158,8 +150,8 @@ def rule_in_turns(gpu: ServingGpu) -> int:
     return RESIDENT_FIRST if isinstance(gpu.agenda, SwapAware) else rule_of(gpu)
 
 
-def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int, delays: int = 0) -> Turns:
-    """A GPU with nothing in its memory yet, and room for what so many requests bring about, and for so many delays."""
+def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int) -> Turns:
+    """A GPU with nothing in its memory yet, and room for what so many requests bring about."""
     stages = [queue.stage for queue in gpu.queues]
     layers = {layer.key: layer.weight_bytes for stage in stages for layer in stage.layers}
     numbers = {key: number for number, key in enumerate(layers)}
@@ -173,7 +165,7 @@ def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int, delays: in
     times_s = np.zeros(12)
     times_s[[STEP, STALLED, BATCH, LOAD, ARRIVED]] = inf
     times_s[[BATCH_K, LOAD_K]] = 1.0
-    counts = np.zeros(16, dtype=np.int64)
+    counts = np.zeros(14, dtype=np.int64)
     counts[[TURN, LAST]] = len(stages) - 1
     return Turns(
         limit_bytes=gpu.memory.limit_bytes,
@@ -206,8 +198,6 @@ def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int, delays: in
         next_turns=np.zeros(len(layers), dtype=np.int64),
         times_s=times_s,
         counts=counts,
-        wake_s=np.zeros(delays),
-        follow_s=np.zeros(delays),
         **logs_for(requests),
     )
 
@@ -272,7 +262,6 @@ def begin(queues: Queues, turns: Turns, rule: int) -> None:
     counts[:] = 0
     counts[TURN] = counts[LAST] = len(queues.head) - 1
     counts[CHOSEN] = -1
-    counts[WAKES], counts[FOLLOWS] = len(turns.wake_s), len(turns.follow_s)
 
 
 @loop
@@ -306,12 +295,12 @@ def serve_on(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
         if not size:
             _book(queues, min(rule, BY_DEADLINE), number)
             continue
-        if len(turns.follow_s) and counts[FOLLOWS] == len(turns.follow_s):
+        if lacks(queues.waits, FOLLOW):
             counts[CHOSEN] = number
             return LACKS_FOLLOW
         takes_s = _takes_s(queues, turns, number, size)
         finish_s = now + takes_s
-        until_s = now + (takes_s + _next_delay_s(turns.follow_s, counts, FOLLOWS))
+        until_s = now + (takes_s + next_delay_s(queues.waits, FOLLOW))
         _leave(queues, number, now, finish_s, size)
         _book(queues, min(rule, BY_DEADLINE), number)
         _occupy(queues, turns, rule, number, finish_s)
@@ -340,20 +329,11 @@ def _choose(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
 @inlined
 def _idle(queues: Queues, turns: Turns, horizon_s: float) -> int:
     """Wait until a queue is ready, and for whoever serves to wake."""
-    now, counts = turns.times_s[NOW], turns.counts
-    if len(turns.wake_s) and counts[WAKES] == len(turns.wake_s):
+    now = turns.times_s[NOW]
+    if lacks(queues.waits, WAKE):
         return LACKS_WAKE
-    until_s = _next_ready_s(queues) + _next_delay_s(turns.wake_s, counts, WAKES)
+    until_s = _next_ready_s(queues) + next_delay_s(queues.waits, WAKE)
     return AGAIN if _wait(queues, turns, horizon_s, now + (until_s - now)) else DONE
-
-
-@inlined
-def _next_delay_s(delays_s: Floats, counts: Ints, used: int) -> float:
-    """How long whoever serves takes next."""
-    if not len(delays_s):
-        return 0.0
-    counts[used] += 1
-    return delays_s[counts[used] - 1]
 
 
 @inlined

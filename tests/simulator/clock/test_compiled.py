@@ -46,6 +46,7 @@ def delays(deployment: Deployment, seed: int) -> dict[str, Delays] | None:
 def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
     monkeypatch.setattr(run.TURNS, "worth", 0)
+    monkeypatch.setattr("simulator.clock.compiled.DELAYS", 8)  # so that delays are used up again and again
     loading = 0
     for seed in range(WORLDS):
         deployment, workload = kind(seed)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -140,10 +141,13 @@ def test_what_is_missing_goes_beside_a_folder_of_other_settings(bench: Path) -> 
 
 
 def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
+    """To four standard deviations of the number of requests, which come at random and on a slow processor are few."""
     found = read_recording(bench / "run.json.gz")
-    rates = {m: len(r.arrival_s) / found.result.duration_s for m, r in found.result.requests.items()}
+    counts = {m: len(requests.arrival_s) for m, requests in found.result.requests.items()}
+    rates = {m: count / found.result.duration_s for m, count in counts.items()}
     pace = Pace(run=speed_of(found.rehearsals[:1]).run)
-    assert offered_work(found.result.deployment, rates, pace) == pytest.approx(0.05, rel=0.3)
+    near = pytest.approx(0.05, rel=4 / sqrt(sum(counts.values())))
+    assert offered_work(found.result.deployment, rates, pace) == near
 
 
 def test_a_kept_run_is_compared_without_torch(bench: Path) -> None:
