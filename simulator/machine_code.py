@@ -1,12 +1,18 @@
-"""Machine code that Numba keeps on disk: forgotten where its source has changed."""
+"""Machine code that Numba keeps on disk: made by one process, forgotten where its source has changed."""
 
 import atexit
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from functools import cached_property, wraps
 from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+"""Locks; not on Windows, where each process makes its own code."""
 
 HERE = Path(__file__).parent
 CONSTANTS = (
@@ -48,6 +54,36 @@ def is_kept(source: Path, *used: Path, function: str = "*") -> bool:
         return False
     stamp = _stamp(source)
     return stamp.is_file() and stamp.read_text(encoding="ascii") == _digest(source, *used)
+
+
+def by_one(function: Any) -> Callable[..., Any]:
+    """A function of Numba's that takes long to make: of processes that need it at once, one makes it, while the others
+    wait for what is kept then. For Python to call; other machine code takes the function itself."""
+
+    @wraps(function)
+    def call(*given: Any) -> Any:
+        if function.signatures:
+            return function(*given)
+        with _alone(Path(function.py_func.__code__.co_filename)):
+            return function(*given)
+
+    return call
+
+
+@contextmanager
+def _alone(source: Path) -> Iterator[None]:
+    """No other process is here with the same source; any where its folder cannot be written."""
+    path = _stamp(source).with_suffix(".lock")
+    try:
+        lock = path.open("ab") if fcntl else None
+    except OSError:
+        lock = None
+    if lock is None:
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class KeptCount:

@@ -26,7 +26,7 @@ from simulator.clock.metrics import IN_TIME_S, STRETCHES
 from simulator.clock.replays import latencies
 from simulator.clock.replays.latencies import Scratch, add_latencies, scratch
 from simulator.clock.stability import SHRINKS
-from simulator.machine_code import forget_stale
+from simulator.machine_code import by_one, forget_stale
 from simulator.rules.latencies import EDGES_S, QUANTILES
 
 forget_stale(Path(__file__), Path(str(compiled.__file__)), Path(str(latencies.__file__)))
@@ -99,6 +99,7 @@ def emptied(given: Sums, watts: Floats) -> Sums:
     )
 
 
+@by_one
 @loop
 def replay(
     layout: Layout,

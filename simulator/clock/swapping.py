@@ -43,7 +43,7 @@ from simulator.clock.compiled import (
 )
 from simulator.clock.records import Load, Stall
 from simulator.clock.serving import Number, ServingGpu
-from simulator.machine_code import forget_stale
+from simulator.machine_code import by_one, forget_stale
 from simulator.rules.queues import Delays, Stage
 from simulator.rules.scheduling import SwapAware
 from simulator.world.deployment import Eviction
@@ -278,6 +278,7 @@ def figures(turns: Turns, horizon_s: float) -> tuple[float, int, int]:
     return stalled_s, turns.counts[LOADED], most_bytes
 
 
+@by_one
 @loop
 def serve_on(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
     """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""

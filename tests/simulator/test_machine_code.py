@@ -1,10 +1,31 @@
 """Machine code of an older source is forgotten, that of today's is kept."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
+from support.paths import ROOT
 
 from simulator import machine_code
 from simulator.machine_code import KeptCount, MadeOnce, forget_stale, is_kept
 from simulator.rules import batching
+
+COUNTING = """
+from numba import njit
+from simulator.machine_code import by_one
+
+@njit(cache=True)
+def count(most):
+    total = 0
+    for number in range(most):
+        total += number % 7
+    return total
+
+assert by_one(count)(10) == by_one(count)(10) == 24
+print(sum(count.stats.cache_hits.values()), sum(count.stats.cache_misses.values()))
+"""
 
 
 def test_code_is_kept_as_long_as_its_source(tmp_path):
@@ -101,3 +122,14 @@ def test_a_count_is_kept_from_run_to_run(tmp_path):
     path.write_text("half a num")
     assert KeptCount(path).earlier == 0
     KeptCount(tmp_path / "none" / "at" / "all").keep(1)  # a folder that cannot be made holds no count
+
+
+def test_of_processes_that_need_code_at_once_one_makes_it(tmp_path):
+    """Each says how often it took the code from disk, and how often it made it."""
+    pytest.importorskip("numba")
+    (tmp_path / "counting.py").write_text(COUNTING, encoding="utf-8")
+    (tmp_path / "__pycache__").mkdir()
+    begin, environment = [sys.executable, "counting.py"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    processes = [subprocess.Popen(begin, stdout=subprocess.PIPE, cwd=tmp_path, env=environment) for _ in range(3)]
+    said = sorted(process.communicate()[0] for process in processes)
+    assert said == [b"0 1\n", b"1 0\n", b"1 0\n"]

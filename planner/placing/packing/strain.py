@@ -20,7 +20,7 @@ from planner.placing.packing.exchanges import WAYS, Fill, Gpus, Names, Room
 from planner.placing.rounds import Cycle, Demanded, Models, Needed, Numbers, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
 from simulator.clock.run import Compiled
-from simulator.machine_code import KeptCount, forget_stale, is_kept
+from simulator.machine_code import KeptCount, by_one, forget_stale, is_kept
 
 Filled = Sequence[tuple[int, float]]
 """Models on a GPU by their numbers, in the order of their names, and the share of each."""
@@ -43,7 +43,7 @@ def machine_code() -> SimpleNamespace:
     wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve, exchanges.lay)
     # None of them makes an array, so references to arrays need not be counted, which takes longer than all else.
     compile_it = numba.njit(cache=True, _nrt=False)
-    return SimpleNamespace(**{function.__name__: compile_it(function) for function in wanted})
+    return SimpleNamespace(**{function.__name__: by_one(compile_it(function)) for function in wanted})
 
 
 @cache

@@ -24,7 +24,7 @@ from simulator.flow.compiled.events import (
     schedule,
 )
 from simulator.flow.compiled.turns import expect, follow, ring, serve
-from simulator.machine_code import forget_stale
+from simulator.machine_code import by_one, forget_stale
 
 forget_stale(Path(__file__), *(Path(__file__).with_name(name) for name in ("columns.py", "events.py", "turns.py")))
 DONE, SHORT = 0, 1
@@ -41,6 +41,7 @@ def _start(w: Columns) -> None:
         _arrive(w, source, False)
 
 
+@by_one
 @loop
 def go_on(w: Columns, begins: bool) -> int:
     """Let all happen until the horizon, from the beginning or from where it stopped: DONE. SHORT where factors, or room
