@@ -5,6 +5,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import chain
@@ -21,8 +22,9 @@ KEPT_MAX = 100
 PROGRAM = tuple(Path(__file__).parents[2] / room for room in ("simulator", "calibrate", "planner"))
 
 
+@cache
 def versions() -> dict[str, str]:
-    """Of the program and of what its figures depend on."""
+    """Of the program and of what its figures depend on; each is looked for among all packages."""
     packages = {"planner": "gpu-capacity-planner", "numpy": "numpy", "scipy": "scipy", "simpy": "simpy"}
     return {"python": platform.python_version()} | {name: version(package) for name, package in packages.items()}
 

@@ -7,7 +7,7 @@ slower than one that it is as good as in everything: of one chip, and of any whe
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, inf, log
+from math import exp, fsum, inf, log
 from typing import NamedTuple
 
 from calibrate.layers.work import Facts
@@ -167,7 +167,7 @@ def in_order(told: Mapping[str, Estimate], as_good: Mapping[str, Set[str]]) -> d
     own = {name: Weighed(log(estimate.value), _weight(estimate)) for name, estimate in told.items()}
     groups = {name: frozenset([name]) for name in told}
     means = {name: time.log_s for name, time in own.items()}
-    pairs = [(better, worse) for better in told for worse in as_good[better] if worse in told]
+    pairs = [(better, worse) for better in told for worse in told if worse in as_good[better]]
     while pairs:
         better, worse = max(pairs, key=lambda pair: means[pair[0]] - means[pair[1]])
         if means[better] - means[worse] < SAME:
@@ -184,8 +184,8 @@ def _weight(estimate: Estimate) -> float:
 
 
 def _mean(times: list[Weighed]) -> float:
-    """By certainty."""
-    return sum(time.log_s * time.weight for time in times) / sum(time.weight for time in times)
+    """By certainty; the same to the last bit in whichever order they come, which that of a set is not."""
+    return fsum(time.log_s * time.weight for time in times) / fsum(time.weight for time in times)
 
 
 def _moved(estimate: Estimate, factor: float) -> Estimate:

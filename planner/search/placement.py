@@ -58,8 +58,8 @@ ROOM = 1.04
 then strained from 96 % of its time on, where queues still drain, and not only where they grow for good."""
 FREE_MAX, FREE_STEP = 0.8, 0.03
 """Part of each GPU that is kept free at most, and how well the most is known."""
-FREE_PARTS = (1.0, 0.67, 0.33)
-"""Of what may be kept free beside the headroom."""
+FREE_PARTS = (0.67, 0.33)
+"""Of what may be kept free beside the headroom, after all of it."""
 LARGE_GPUS = 64
 """GPUs of a large fleet: one more is under 1.6 % of them, so that it costs less than what else could be tried here."""
 GPUS_DRAWN_MAX = 3
@@ -289,12 +289,15 @@ class OnFleet:
         """
         kept = self.question.scenario.headroom
         at_most = 1 - self._packer({}, None).busy_at_least(self.devices) + 1e-9
-        most, too_much = kept, FREE_MAX
+        most, too_much, freest = kept, FREE_MAX, None
         while too_much - most > FREE_STEP:
             more = (most + too_much) / 2
-            goes = more <= at_most and self._with_free(more)
-            most, too_much = (more, too_much) if goes else (most, more)
-        if most > kept:
+            if more <= at_most and (packing := self._with_free(more)):
+                most, freest = more, packing
+            else:
+                too_much = more
+        if freest:
+            yield freest
             yield from filter(None, (self._with_free(kept + part * (most - kept)) for part in FREE_PARTS))
 
     def _with_free(self, free: float) -> Packing | None:

@@ -1,5 +1,8 @@
 """Answers that agree with data sheets and with each other: floors, kinds of one chip, one network under two names."""
 
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from dataclasses import replace
 from itertools import permutations
@@ -7,6 +10,7 @@ from math import exp, log
 from statistics import fmean
 
 import pytest
+from support.paths import ROOT
 from support.planning import CATALOG
 
 from benchmarks.making.fitting import Figure, figures
@@ -122,6 +126,26 @@ def test_what_is_told_of_a_kind_does_not_depend_on_which_were_asked_of_before() 
     one, other = Ordered(learnt(), GPUS), Ordered(learnt(), GPUS)
     first = {gpu: one.predict(replace(case, gpu=gpu)) for gpu in kinds}
     assert first == {gpu: other.predict(replace(case, gpu=gpu)) for gpu in reversed(kinds)}
+
+
+def test_what_is_told_is_the_same_to_the_last_bit_in_every_process() -> None:
+    """In processes that hash texts differently, so that sets come in other orders."""
+    lines = (
+        "from support.planning import CATALOG as catalog",
+        "from calibrate.library.lookup import find_profiles",
+        "from planner.prediction.predict import Predictor",
+        "plans = Predictor(find_profiles((), catalog.gpus), catalog.gpus)",
+        "for model in ('resnet50_v2', 'resnext50_32x4d'):",
+        "    for gpu in ('T4', 'A10G', 'L4', 'A30'):",
+        "        print(*map(float.hex, plans.get(model, gpu, 'fp32').latency.y))",
+    )
+    told = set()
+    for hash_seed in "035":
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+        begin = [sys.executable, "-c", "\n".join(lines)]
+        told.add(subprocess.run(begin, capture_output=True, text=True, check=True, env=environment).stdout)
+    assert len(told) == 1
+    assert told.pop().count("0x1.") > 30
 
 
 def test_kinds_that_contradict_each_other_meet_at_their_mean_by_certainty() -> None:

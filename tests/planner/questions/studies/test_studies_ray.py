@@ -138,6 +138,7 @@ def cluster() -> Iterator[OwnCluster]:
         cluster = OwnCluster(folder, environment, machines)
         cluster.add(
             *("--head", "--port=0", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}"),
+            "--include-log-monitor=false",
             f"--ray-client-server-port={free_port()}",
         )
         yield cluster
@@ -188,7 +189,7 @@ def until(holds: object, what: str) -> None:
     give_up_s = time.monotonic() + SOON_S
     while not holds():
         assert time.monotonic() < give_up_s, what
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def lines(out: Path) -> int:
