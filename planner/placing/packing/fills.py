@@ -12,10 +12,11 @@ from planner.placing.packing.strain import Exchanges, Filled, Strains
 from planner.placing.rounds import HARD, score
 from planner.placing.sizing import Kind, SizedModels
 
-KNOWN_MAX = 100_000
-"""Scores and exchanges that are kept for the next fleet: some 50 MB."""
-SEARCHES_MAX = 4
-"""Models and rules of which these are kept: those of one search, and of what it asks beside."""
+KNOWN_MAX = 400_000
+"""Scores and exchanges that are kept for the next fleets: some 200 MB."""
+RULES_MAX = 12
+"""Models and rules of which these are kept: those of one search, with parts of each GPU kept free, and of what it asks
+beside."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,10 @@ class KnownFills:
     contents: dict[tuple[Slot, tuple[int, ...]], list[Content]] = field(default_factory=dict)
     """All sets of models that one GPU can hold, by the parts that each model comes in."""
 
-    def without_much(self) -> "KnownFills":
-        """The same, forgotten where it has become too much."""
-        if len(self.best_changes) + sum(map(len, self.scores.values())) > KNOWN_MAX:
-            self.scores.clear()
-            self.best_changes.clear()
-        return self
+    @property
+    def size(self) -> int:
+        """Scores and exchanges."""
+        return len(self.best_changes) + sum(map(len, self.scores.values()))
 
 
 _KNOWN: dict[tuple[object, ...], KnownFills] = {}
@@ -48,8 +47,8 @@ def known_of(models: Sequence[str], sized: SizedModels, rules: Rules) -> KnownFi
     key = (*models, id(sized), *of_rules, *sorted(rules.tightness.items()))
     # What is known holds `sized`, whose id stays its own.
     known = _KNOWN.pop(key, None) or KnownFills(sized, Strains(models, sized, rules))
-    _KNOWN[key] = known.without_much()
-    if len(_KNOWN) > SEARCHES_MAX:
+    _KNOWN[key] = known
+    while len(_KNOWN) > RULES_MAX or sum(one.size for one in _KNOWN.values()) > KNOWN_MAX:
         del _KNOWN[next(iter(_KNOWN))]
     return known
 
