@@ -3,7 +3,7 @@
 import atexit
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property, wraps
 from hashlib import sha256
 from importlib import import_module
@@ -59,31 +59,35 @@ def is_kept(source: Path, *used: Path, function: str = "*") -> bool:
 def by_one(function: Any) -> Callable[..., Any]:
     """A function of Numba's that takes long to make: of processes that need it at once, one makes it, while the others
     wait for what is kept then. For Python to call; other machine code takes the function itself."""
+    if not hasattr(function, "signatures"):  # NUMBA_DISABLE_JIT leaves it as it is
+        return function  # type: ignore[no-any-return]
+    source = Path(function.py_func.__code__.co_filename)
 
     @wraps(function)
     def call(*given: Any) -> Any:
-        if function.signatures:
-            return function(*given)
-        with _alone(Path(function.py_func.__code__.co_filename)):
-            return function(*given)
+        if not function.signatures:
+            with _alone(_stamp(source).with_suffix(f".{function.__name__}.lock")):
+                function.compile(tuple(map(function.typeof_pyval, given)))
+        return function(*given)
 
     return call
 
 
 @contextmanager
-def _alone(source: Path) -> Iterator[None]:
-    """No other process is here with the same source; any where its folder cannot be written."""
-    path = _stamp(source).with_suffix(".lock")
-    try:
-        lock = path.open("ab") if fcntl else None
-    except OSError:
+def _alone(path: Path) -> Iterator[None]:
+    """No other process is here with the same path; nothing is locked where it cannot be written, or has no locks."""
+    with ExitStack() as opened:
         lock = None
-    if lock is None:
-        yield
-        return
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        with suppress(OSError):
+            lock = opened.enter_context(path.open("ab")) if fcntl else None
+            if lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if lock:  # a copy of this process that began meanwhile would hold it on
+                with suppress(OSError):
+                    fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 class KeptCount:

@@ -1,8 +1,9 @@
 """GPUs that serve, as machine code: for GPUs that nobody disturbs and whose models all stay in their memory.
 
 One GPU at a time for `simulator.clock.run`, or all GPUs of a world for `simulator.clock.worlds`. The same batches at
-the same times, to the last bit, as `simulator.clock.serving` gives, which stays the reference. Importing this takes a
-fifth of a second, and a few seconds more the first time on a machine.
+the same times, to the last bit, as `simulator.clock.serving` gives on the drivers `Ahead` and `DelayedAhead` of
+`simulator.clock.drivers`: these stay the reference. Importing this takes a fifth of a second, and a few seconds more
+the first time on a machine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -419,7 +420,7 @@ def _run(queues: Queues, rule: int, number: int, now: float, size: int) -> float
 
 @inlined
 def lacks(waits: Waits, kind: int) -> bool:
-    """Whether whoever serves takes time, and those of this kind are used up."""
+    """Delays of this kind are used up, where whoever serves takes time."""
     return len(waits.wake_s) > 0 and waits.used[kind] == len(waits.wake_s)
 
 

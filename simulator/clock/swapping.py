@@ -1,7 +1,7 @@
 """A GPU whose models take turns in its memory, as machine code: where nobody disturbs it.
 
-The same batches, loads and stalls at the same times, to the last bit, as `simulator.clock.serving` gives on the driver
-`simulator.clock.drivers.Ahead`: these stay the reference. Names of functions are theirs.
+The same batches, loads and stalls at the same times, to the last bit, as `simulator.clock.serving` gives on the drivers
+`Ahead` and `DelayedAhead` of `simulator.clock.drivers`: these stay the reference. Names of functions are theirs.
 """
 
 from collections.abc import Iterable

@@ -13,7 +13,7 @@ from planner.placing.rounds import HARD, score
 from planner.placing.sizing import Kind, SizedModels
 
 KNOWN_MAX = 400_000
-"""Scores and exchanges that are kept for the next fleets: some 200 MB."""
+"""Scores, exchanges and contents that are kept for the next fleets: some 200 MB."""
 RULES_MAX = 12
 """Models and rules of which these are kept: those of one search, with parts of each GPU kept free, and of what it asks
 beside."""
@@ -33,8 +33,13 @@ class KnownFills:
 
     @property
     def size(self) -> int:
-        """Scores and exchanges."""
-        return len(self.best_changes) + sum(map(len, self.scores.values()))
+        """Scores, exchanges and contents."""
+        return len(self.best_changes) + sum(map(len, [*self.scores.values(), *self.contents.values()]))
+
+    def forget(self) -> None:
+        """All of these."""
+        for known in (self.scores, self.best_changes, self.contents):
+            known.clear()
 
 
 _KNOWN: dict[tuple[object, ...], KnownFills] = {}
@@ -48,6 +53,8 @@ def known_of(models: Sequence[str], sized: SizedModels, rules: Rules) -> KnownFi
     # What is known holds `sized`, whose id stays its own.
     known = _KNOWN.pop(key, None) or KnownFills(sized, Strains(models, sized, rules))
     _KNOWN[key] = known
+    if known.size > KNOWN_MAX:
+        known.forget()
     while len(_KNOWN) > RULES_MAX or sum(one.size for one in _KNOWN.values()) > KNOWN_MAX:
         del _KNOWN[next(iter(_KNOWN))]
     return known

@@ -10,6 +10,7 @@ from support.planning import T4, V100, model, offer, profile, question, scenario
 
 from planner.model.plan import Bottleneck
 from planner.placing.duty import Portion, caps_with_slack, duty_cycle, least_load
+from planner.placing.packing import fills
 from planner.placing.packing.packed import Misfit, Packing
 from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind
@@ -209,3 +210,30 @@ def test_host_memory_must_hold_all_its_weights() -> None:
     found = pack(q, 1, swap=True)
     assert isinstance(found, Misfit)
     assert (found.bottleneck, found.observed, found.limit) == (Bottleneck.HOST_MEMORY, 10_000_000_000, 8_000_000_000)
+
+
+@pytest.mark.parametrize(("rules_max", "known_max"), [(2, 10**6), (12, 5)])
+def test_what_is_known_of_fills_is_bounded_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, rules_max: int, known_max: int
+) -> None:
+    """Packed under four rules in turn, twice: with what is forgotten between them as with all that is known."""
+    asked_of = asked(dict.fromkeys("abcd", (0.004, 0.002, 60, 0.1)))
+    devices = devices_of((offer(V100, 3.06),), (2,))
+
+    def packed() -> list[Packing | Misfit]:
+        rules = [replace(asked_of.rules(False, {}), headroom=headroom) for headroom in (0.0, 0.1, 0.2, 0.3)]
+        return [Packer(list(asked_of.needs), asked_of.sized, one).pack(devices) for one in 2 * rules]
+
+    monkeypatch.setattr(fills, "_KNOWN", {})
+    whole = packed()
+    assert len(fills._KNOWN) == 4
+    monkeypatch.setattr(fills, "_KNOWN", {})
+    monkeypatch.setattr(fills, "RULES_MAX", rules_max)
+    monkeypatch.setattr(fills, "KNOWN_MAX", known_max)
+    for one, expected in zip(packed(), whole, strict=True):
+        assert isinstance(one, Packing)
+        assert one.placed == expected.placed
+        assert one.strain == expected.strain
+    assert len(fills._KNOWN) <= rules_max
+    fills.known_of(list(asked_of.needs), asked_of.sized, asked_of.rules(False, {}))
+    assert sum(known.size for known in fills._KNOWN.values()) <= known_max

@@ -16,7 +16,7 @@ from benchmarks.making.fitting import DesignMatrices, Figure, Spreads, figures, 
 from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
 from calibrate.published.points import points
 from planner.api import modelling
-from planner.prediction.effects import PredictedCase
+from planner.prediction.effects import PredictedCase, effects_of_any_batch, roofline
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Software, learnt, traits
 from planner.prediction.queries import answers
 from planner.prediction.rules.bands import SPREAD_80
@@ -52,6 +52,16 @@ def test_the_shipped_effects_solve_the_equations_of_the_mixed_model() -> None:
     for group in STATIONARY:
         expected = told.spreads[group] ** 2 * (linear.matrices[group].T @ left)
         assert np.quantile(np.abs(means[group] - expected), 0.95) < 0.02, group
+
+
+def test_what_is_summed_once_for_all_batches_is_the_same_for_each() -> None:
+    """Of one figure in fifty."""
+    for figure in figures(CATALOG.gpus)[::50]:
+        one, many = (replace(figure.case, batch=batch) for batch in (1.0, 64.0))
+        of_one, of_many = (
+            list(effects_of_any_batch(case, roofline(case, figure.gpu), figure.gpu)) for case in (one, many)
+        )
+        assert of_one == of_many
 
 
 def test_what_one_source_alone_published_is_told_at_its_level() -> None:

@@ -141,7 +141,11 @@ def test_what_is_told_is_the_same_to_the_last_bit_in_every_process() -> None:
     )
     told = set()
     for hash_seed in "035":
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
+        }
         begin = [sys.executable, "-c", "\n".join(lines)]
         told.add(subprocess.run(begin, capture_output=True, text=True, check=True, env=environment).stdout)
     assert len(told) == 1

@@ -10,7 +10,7 @@ from support.random_worlds import in_turns, world
 
 from simulator.clock import run
 from simulator.clock.records import SimulationResult
-from simulator.rules.queues import DELAYS, Delays
+from simulator.rules.queues import Delays
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Workload, draw
 
@@ -18,6 +18,8 @@ pytest.importorskip("numba")
 
 WORLDS = 1_000
 DURATION_S = 0.75
+DELAYS = 8
+"""That are drawn at once: fewer than usual, so that they are used up again and again."""
 
 Kind = Callable[[int], tuple[Deployment, Workload]]
 
@@ -46,7 +48,7 @@ def delays(deployment: Deployment, seed: int) -> dict[str, Delays] | None:
 def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
     monkeypatch.setattr(run.TURNS, "worth", 0)
-    monkeypatch.setattr("simulator.clock.compiled.DELAYS", 8)  # so that delays are used up again and again
+    monkeypatch.setattr("simulator.clock.compiled.DELAYS", DELAYS)
     loading = 0
     for seed in range(WORLDS):
         deployment, workload = kind(seed)
