@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +48,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "two.yaml").write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(validation_bench, "SECONDS_PER_POINT", 0.05)
-        code, _, _ = planner(patch, "validate", folder / "two.yaml", "--record", folder / "run.json.gz", *on(folder))
+        code, _, _ = planner(patch, "validate", folder / "two.yaml", "--record", folder / "run.json.gz", *on(folder, 3))
     assert code == 0
     return folder
 
@@ -141,13 +140,14 @@ def test_what_is_missing_goes_beside_a_folder_of_other_settings(bench: Path) -> 
 
 
 def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
-    """To four standard deviations of the number of requests, which come at random and on a slow processor are few."""
+    """Frames of two cameras come in turn, each at a steady pace, and requests at random twice as often: of these there
+    may be any number. Within 1 %, for times are kept to a microsecond, and batches take some hundred of them."""
     found = read_recording(bench / "run.json.gz")
-    counts = {m: len(requests.arrival_s) for m, requests in found.result.requests.items()}
-    rates = {m: count / found.result.duration_s for m, count in counts.items()}
+    frames_s = found.result.requests["two"].arrival_s
+    rate_rps = 2 / np.median(frames_s[2:] - frames_s[:-2])
     pace = Pace(run=speed_of(found.rehearsals[:1]).run)
-    near = pytest.approx(0.05, rel=min(0.9, 4 / sqrt(sum(counts.values()))))
-    assert offered_work(found.result.deployment, rates, pace) == near
+    offered = offered_work(found.result.deployment, {"one": 2 * rate_rps, "two": rate_rps}, pace)
+    assert offered == pytest.approx(0.05, rel=0.01)
 
 
 def test_a_kept_run_is_compared_without_torch(bench: Path) -> None:
