@@ -327,7 +327,7 @@ class ScenarioReader:
         scenario = self.validated(Scenario, ("models", "streams"), structure)
         if scenario:
             self.check_times(scenario)
-            if scenario.horizon is not None:
+            if scenario.horizon is not None and scenario.models:
                 self.check_horizon(scenario, scenario.horizon)
         return scenario
 

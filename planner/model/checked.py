@@ -119,7 +119,8 @@ def quantities(cls: Any) -> dict[str, Quantity]:
     """Of the fields that hold one, the quantity."""
     kinds = [(field.name, kind) for field in fields(cls) for kind in (field.type, *get_args(field.type))]
     notes = [(name, note) for name, kind in kinds for note in getattr(kind, "__metadata__", ())]
-    return {name: note.func for name, note in notes if isinstance(getattr(note, "func", None), Quantity)}
+    read = [(name, getattr(note, "func", None)) for name, note in notes]
+    return {name: one for name, func in read if isinstance(one := getattr(func, "__self__", func), Quantity)}
 
 
 def values_of(made: Any) -> dict[str, Any]:

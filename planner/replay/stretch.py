@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from math import ceil, gcd, lcm
+from math import ceil, gcd, inf, lcm
 
 from planner.model.replications import REQUESTS_MAX, judged_s, longest_slo_s, looks_at, warmup_s
 from planner.model.scenario import Scenario
@@ -94,6 +94,8 @@ def short_stretch(
         return None
     slo_s = max(need.slo.latency_s for need in asked)
     rounds_s = _common_s({s.arrivals.rate_rps for s in workload.streams if isinstance(s.arrivals, FixedRate)})
+    if rounds_s == inf:
+        return None
     settles_s = settling_s(deployment, needs, CALM_LOAD)
     lasts_s = max(CLEAR_MISSES / missed_rps, SETTLES * max(settles_s, rounds_s), CLEAR_SLOS * slo_s)
     warm_s = stretch(scenario, workload, needs, deployment, CALM_LOAD).warmup_s
@@ -130,9 +132,11 @@ def repeat_s(workload: Workload) -> float | None:
 
 
 def _common_s(rates_rps: Set[float]) -> float:
-    """Time after which cameras of all these rates come round; 0 without any."""
-    periods = [1 / Fraction(rate_rps).limit_denominator(1000) for rate_rps in sorted(rates_rps)]
-    return float(reduce(_least_common, periods)) if periods else 0.0
+    """Time after which cameras of all these rates come round; 0 without any, infinite with one that hardly sends."""
+    small = [Fraction(rate_rps).limit_denominator(1000) for rate_rps in sorted(rates_rps)]
+    if not all(small):
+        return inf
+    return float(reduce(_least_common, (1 / rate for rate in small))) if small else 0.0
 
 
 def _least_common(a: Fraction, b: Fraction) -> Fraction:

@@ -312,7 +312,8 @@ def is_divided(o: TrainingOption) -> bool:
 
 def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     """How to judge the figures."""
-    detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or next(iter(nearest(plan).values()))]
+    named = [one for one in (plan.cheapest, plan.fastest, *nearest(plan).values()) if one]
+    detailed = shown if len(shown) <= FEW else named[:1]
     lines = [memory_line(o) for o in detailed]
     lines += speed_lines(shown)
     lines += [
