@@ -42,7 +42,7 @@ WHY_MAX = 1000
 """Characters of what a model's own code says of its failure."""
 TIME_LIMIT_S = 300.0
 """For tracing one model."""
-TRACING = 1
+TRACING = 2
 """Of the cache's contents: another where tracing counts otherwise."""
 
 

@@ -6,6 +6,7 @@
 import argparse
 import json
 import sys
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -86,7 +87,30 @@ def _with_twice(built: Built, facts: Facts) -> Facts:
     scaled = {layer.name: {key: getattr(layer, key) for key in SCALED} for layer in large.layers}
     if scaled.keys() != {layer.name for layer in facts.layers}:
         return replace(facts, fixed="at another resolution its layers are others")
-    return replace(facts, twice=tuple(scaled[layer.name] for layer in facts.layers))
+    twice = tuple(scaled[layer.name] for layer in facts.layers)
+    return replace(facts, twice=twice, pixels_min=pixels_min(built))
+
+
+def pixels_min(built: Built) -> int:
+    """Side of the smallest picture that a model takes: between the first power of 2 that it takes and the one before.
+
+    For a network may take multiples of a power of 2 only.
+    """
+    own = built.shape[-1]
+    powers = (2**power for power in range(own.bit_length()))
+    taken = next((side for side in powers if _takes(built, side)), own)
+    return bisect_left(range(taken), True, lo=taken // 2 + 1, key=lambda side: _takes(built, side))
+
+
+def _takes(built: Built, side: int) -> bool:
+    """Whether a model runs on a picture of that side; it may raise anything where it does not."""
+    device = next((weight.device for weight in built.module.parameters()), torch.device("cpu"))
+    try:
+        with torch.no_grad():
+            built.forward(built.module, built.make_input(1, str(device), Settings(resolution=side)))
+    except Exception:
+        return False
+    return True
 
 
 def _pass(built: Built, settings: Settings) -> Facts:

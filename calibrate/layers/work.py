@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import sqrt
 from typing import Any
 
 from simulator.errors import InputError
 from simulator.world.model import LayerFacts
+from simulator.world.precision import FACT_BYTES
 from simulator.world.signature import Signature, WeightShape, read_signature
 
 SCHEMA = "planner.layers/v1"
@@ -120,6 +122,8 @@ class Facts:
     """The most that lay in memory at once, inference; inputs are part of it."""
     twice: tuple[Mapping[str, int], ...] = ()
     """`SCALED` of each layer at twice the resolution; empty where that cannot be chosen."""
+    pixels_min: int = 1
+    """Side of the smallest picture that it takes, where its resolution can be chosen."""
     made_with: Mapping[str, str] = field(default_factory=dict)
     """Versions of the packages that the model was traced with."""
 
@@ -169,10 +173,10 @@ class Facts:
         return sum(layer.bytes_of(batch) for layer in self.layers)
 
     def at(self, pixels: int) -> "Facts":
-        """The same model for pictures of `pixels` x `pixels`; FactsError where it reads no other.
+        """The same model for pictures of `pixels` x `pixels`; FactsError where it reads no other, or none so small.
 
-        Each figure is `a + b x pixels^2`, through its own and that at twice the resolution: exact but for the rounding
-        of sizes that a stride does not divide.
+        Each figure is `a + b x pixels^2`, through its own and that at twice the resolution, or `(a + b x pixels)^2`
+        where pictures lose their borders: exact but for the rounding of sizes that a stride does not divide.
         """
         own = self.input_shape[-1]
         if pixels == own:
@@ -180,12 +184,9 @@ class Facts:
         if not self.twice:
             remedy = f"Leave it as it is, or name a model made for {pixels} pixels, e.g. one of `timm:`."
             raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. {remedy}", "pixels")
-        grown = ((pixels / own) ** 2 - 1) / 3
-
-        def scaled(before: int, after: int) -> int:
-            return round(before + (after - before) * grown)
-
-        layers = tuple(_scaled(layer, at, scaled) for layer, at in zip(self.layers, self.twice, strict=True))
+        if pixels < self.pixels_min:
+            raise FactsError(f"{self.model} {too_small(self.pixels_min, pixels)}.", "pixels")
+        layers = tuple(_scaled(layer, at, pixels / own) for layer, at in zip(self.layers, self.twice, strict=True))
         area = (pixels / own) ** 2
         return replace(
             self,
@@ -220,6 +221,11 @@ class Facts:
         return next((layer for layer in self.layers if layer.products), None)
 
 
+def too_small(pixels_min: int, pixels: int) -> str:
+    """What is wrong with a picture of so few pixels, and the remedy; after the name of the model."""
+    return f"takes no picture of {pixels} pixels a side, the smallest has {pixels_min}. Write {pixels_min} or more"
+
+
 def _thinner(layer: LayerWork, share: float) -> LayerWork:
     """A layer that reads a share of its channels. Its bias reads none, but has fewer operations than rounding."""
     products = tuple(replace(product, inner=max(1, round(product.inner * share))) for product in layer.products)
@@ -250,11 +256,28 @@ def _with_inputs(weight: WeightShape, share: float) -> WeightShape:
     return replace(weight, shape=(outputs, max(1, round(inputs * share)), *kernel))
 
 
-def _scaled(layer: LayerWork, twice: Mapping[str, int], scaled: Any) -> LayerWork:
-    changed = {key: max(0, scaled(getattr(layer, key), value)) for key, value in twice.items()}
+def _scaled(layer: LayerWork, twice: Mapping[str, int], times: float) -> LayerWork:
+    """A layer at so many times the resolution: it computes one position at least, and keeps one number."""
+    least = dict.fromkeys(SCALED, FACT_BYTES) | {"flops": sum(2 * p.macs // p.rows for p in layer.products)}
+    figures = {key: (getattr(layer, key), value) for key, value in twice.items()}
+    changed = {
+        key: max(_figure_at(times, own, doubled), min(own, least[key])) for key, (own, doubled) in figures.items()
+    }
     more = changed.get("flops", layer.flops) / layer.flops if layer.flops else 1.0
     products = tuple(replace(p, rows=max(1, round(p.rows * more))) for p in layer.products)
     return replace(layer, products=products, **changed)
+
+
+def _figure_at(times: float, own: int, doubled: int) -> int:
+    """A figure at so many times the resolution, by that at its own and at twice its own.
+
+    More than four times as much at twice the sides is of a picture that loses its borders: 9 (3 x 3) and 64 (8 x 8)
+    are 30 (5.5 x 5.5) at 1.5 times.
+    """
+    if doubled <= 4 * own:
+        return round(own + (doubled - own) * (times**2 - 1) / 3)
+    side = sqrt(own) + (sqrt(doubled) - sqrt(own)) * (times - 1)
+    return round(max(0.0, side) ** 2)
 
 
 def from_document(document: Mapping[str, Any]) -> Facts:
@@ -271,6 +294,7 @@ def from_document(document: Mapping[str, Any]) -> Facts:
         fixed=fixed,
         layers=tuple(_layer(row, signatures[row["signature"]]) for row in rows),
         twice=() if fixed else tuple(map(_twice, rows)),
+        pixels_min=document.get("pixels_min", 1),
         made_with=document.get("made_with", {}),
         **totals,
     )
@@ -297,6 +321,7 @@ def to_document(facts: Facts) -> dict[str, Any]:
         "model": facts.model,
         "input_shape": list(facts.input_shape),
         "fixed": facts.fixed,
+        **({"pixels_min": facts.pixels_min} if facts.pixels_min > 1 else {}),
         **({"made_with": dict(facts.made_with)} if facts.made_with else {}),
         **{key: getattr(facts, key) for key in TOTALS},
         "signatures": list(map(str, signatures)),

@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 from calibrate.io.files import FileError, read_text
 from calibrate.layers.facts import facts, full_name, has_layers, named
 from calibrate.layers.facts import known as models_with_layers
-from calibrate.layers.work import Facts, FactsError
+from calibrate.layers.work import Facts, FactsError, too_small
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.library.memory import Room, room_in
@@ -154,7 +154,9 @@ class QueryKnowledge:
         )
         if unserved := runtimes.runtime(case.runtime).unserved(architecture, precision, self.gpus[gpu]):
             raise UnansweredError(f"{unserved}. {ways_to_run(architecture, precision, self.gpus[gpu])}")
-        if wrong := wrong_input(architecture, size, row.get("input", "")):
+        if wrong := wrong_input(architecture, size, row.get("input", "")) or _too_small(
+            row["model"], architecture, size
+        ):
             raise UnansweredError(wrong)
         return case
 
@@ -302,9 +304,14 @@ def _runtime(written: str, precision: str, gpu: GPU) -> str:
     return runtime
 
 
+def _full_name(model: str, architecture: str) -> str:
+    """By which a network's own layers are known, of either name; empty: none. FactsError where several may be meant."""
+    return next((full_name(name) for name in (model, architecture) if has_layers(name) or is_sourced(name)), "")
+
+
 def _layers_by_name(model: str, architecture: str) -> Facts | None:
-    """A network's own layers, by either name; None where none are shipped. FactsError where several may be meant."""
-    full = next((full_name(name) for name in (model, architecture) if has_layers(name) or is_sourced(name)), "")
+    """Layers of a package's network, by either name; None where none are shipped."""
+    full = _full_name(model, architecture)
     return facts(full) if full in named() else None
 
 
@@ -330,7 +337,7 @@ def wrong_input(architecture: str, size: str, written: str) -> str:
     shown = written[:SHOWN_MAX]
     if not INPUT.fullmatch(size):
         return f"input {shown} is not known. Write pixels such as 224 or 640x480, a shape such as 3x224x224, or seq128"
-    if _longest_side(size) > SIDE_MAX:
+    if max(_sides(size), default=0) > SIDE_MAX:
         return f"input {shown} is too large: a side has at most {SIDE_MAX:,}"
     usual = next(iter(known), "")
     if usual and bool(names.tokens(size)) != bool(names.tokens(usual)):
@@ -338,8 +345,20 @@ def wrong_input(architecture: str, size: str, written: str) -> str:
     return ""
 
 
-def _longest_side(size: str) -> int:
-    return max((int(side[:DIGITS]) for side in re.findall(r"\d+", size)), default=0)
+def _too_small(model: str, architecture: str, size: str) -> str:
+    """Why a network takes no picture of that size; empty where it does, or where its layers are not known."""
+    try:
+        full = _full_name(model, architecture)
+    except FactsError:  # may be several
+        return ""
+    if names.tokens(size) or full not in (*models_with_layers(), *named()):
+        return ""
+    side, least = min(_sides(size), default=0), facts(full).pixels_min
+    return f"{architecture} {too_small(least, side)}" if 0 < side < least else ""
+
+
+def _sides(size: str) -> list[int]:
+    return [int(side[:DIGITS]) for side in re.findall(r"\d+", size)]
 
 
 def _sample(written: str) -> tuple[int, ...] | None:

@@ -398,6 +398,23 @@ def test_what_is_too_slow_is_not_called_unmeasured(tmp_path: Path) -> None:
     assert not any(cell.measured for cell in Comparison(CATALOG, LIBRARY).cells(alone))
 
 
+@pytest.mark.parametrize(("model", "least"), [("inceptionv3", 75), ("alexnet", 63)])
+def test_a_picture_that_is_too_small_is_refused_alike(model: str, least: int, tmp_path: Path) -> None:
+    wanted = f"takes no picture of {least - 1} pixels a side, the smallest has {least}. Write {least} or more"
+    looked = ("profile", model, "--gpu", "T4", "--resolution")
+    assert commands.planner(*looked, least - 1) == (2, "", f"{model} {wanted}.\n")
+    assert commands.planner(*looked, least)[0] == 0
+    row = {"gpu": "T4", "model": model}
+    assert TABLES.answer(row | {"input": str(least - 1)}).reason == f"{model} {wanted}"
+    assert TABLES.answer(row | {"input": f"900x{least - 1}"}).reason == f"{model} {wanted}"
+    assert TABLES.answer(row | {"input": str(least)}).latency_s
+    path = tmp_path / "training.yaml"
+    trained = TRAINED.format(model=model, profile=model, precision="fp32", instance="g4dn.xlarge")
+    path.write_text(trained.replace(f"zoo: {model}", f"zoo: {model}, pixels: {least - 1}"), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=rf"model\.pixels: {model} {wanted}\."):
+        train(load_training(path), CATALOG, LIBRARY)
+
+
 # Names
 
 

@@ -5,11 +5,12 @@ import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
+from itertools import pairwise
 
 import pytest
 from support.forks import forking
 
-from calibrate.layers.facts import facts, known, traced
+from calibrate.layers.facts import facts, known, named, traced
 from calibrate.layers.work import FactsError, Product, from_document, to_document
 from calibrate.zoo import sources
 from calibrate.zoo.zoo import MODELS
@@ -144,6 +145,43 @@ def test_another_resolution_scales_what_depends_on_pixels():
     assert between.weight_bytes == real.weight_bytes
     with pytest.raises(FactsError, match=r"lenet: resolution 56: its linear layers fit 28 pixels only\."):
         facts("lenet").at(56)
+
+
+@pytest.mark.parametrize("name", ["tiny_yolov3", "resnet18"])
+def test_the_smallest_picture_is_the_smallest_that_runs(name):
+    pytest.importorskip("torch")
+    from calibrate.layers.tracing import META, pixels_min
+    from calibrate.zoo import zoo
+
+    built = zoo.build(name, None, META)
+    built.module.to(META)
+    assert pixels_min(built) == facts(name).pixels_min
+
+
+def test_the_smallest_pictures_are_those_of_torchvision():
+    """Its own errors: `Kernel size can't be greater than actual input size` and `Output size is too small` below."""
+    smallest = {"inceptionv3": 75, "alexnet": 63, "vgg16": 32, "convnext_tiny": 32, "resnet50": 1}
+    assert {name: facts(name).pixels_min for name in smallest} == smallest
+
+
+@pytest.mark.parametrize("name", [name for name in (*known(), *named()) if facts(name).twice])
+def test_every_layer_computes_one_position_at_least_and_more_on_more_pixels(name):
+    own = facts(name)
+    for layer in (layer for layer in own.at(own.pixels_min).layers if layer.products):
+        assert layer.flops >= min(2 * p.inner * p.columns * p.times for p in layer.products), layer.name
+    sizes = [own.at(pixels) for pixels in range(own.pixels_min, own.input_shape[-1], 13)]
+    for smaller, larger in pairwise(sizes):
+        assert all(one.flops <= other.flops for one, other in zip(smaller.layers, larger.layers, strict=True))
+        assert smaller.moved_bytes(1) <= larger.moved_bytes(1)
+    if own.pixels_min > 1:
+        with pytest.raises(FactsError, match=rf"takes no picture of .* Write {own.pixels_min} or more"):
+            own.at(own.pixels_min - 1)
+
+
+def test_pictures_lose_their_borders():
+    """Inception's first layers pad nothing: of 75 pixels the second is left 35, of 299 it is left 147."""
+    (layer,) = (layer for layer in facts("inceptionv3").at(75).layers if layer.name == "Conv2d_2a_3x3.conv")
+    assert sum(product.rows for product in layer.products) ** 0.5 == pytest.approx(35, abs=1)
 
 
 def test_what_kernels_do_worked_by_hand(own):
