@@ -122,6 +122,8 @@ class Facts:
     """The most that lay in memory at once, inference; inputs are part of it."""
     twice: tuple[Mapping[str, int], ...] = ()
     """`SCALED` of each layer at twice the resolution; empty where that cannot be chosen."""
+    own: "Facts | None" = None
+    """The same at its own resolution, where this one was chosen."""
     pixels_min: int = 1
     """Side of the smallest picture that it takes, where its resolution can be chosen."""
     made_with: Mapping[str, str] = field(default_factory=dict)
@@ -193,6 +195,7 @@ class Facts:
             input_shape=(self.input_shape[0], pixels, pixels),
             layers=layers,
             twice=(),
+            own=self,
             fixed=f"it was scaled to {pixels} pixels already",
             **{key: round(getattr(self, key) * area) for key in TOTALS if key != "output_bytes_per_sample"},
         )
@@ -208,6 +211,7 @@ class Facts:
         share = channels / self.input_shape[0]
         return replace(
             self,
+            own=self.own and self.own.with_channels(channels),
             layers=tuple(_thinner(layer, share) if layer is first else layer for layer in self.layers),
             input_shape=(channels, *self.input_shape[1:]),
             input_bytes_per_sample=round(self.input_bytes_per_sample * share),

@@ -179,12 +179,12 @@ def tokens(size: str) -> int | None:
 
 def grown(known: str, asked: str) -> float:
     """How many times as much of an input there is: 448 over 224 pixels is 4, seq256 over seq128 is 2."""
-    before, after = (_extent(size) for size in (known, asked))
+    before, after = (extent(size) for size in (known, asked))
     return after / before if before and after else 1.0
 
 
-def _extent(size: str) -> float:
-    """Pixels or tokens; 0 where they are not known."""
+def extent(size: str) -> float:
+    """Pixels or tokens of an input; 0 where they are not known."""
     if found := tokens(size):
         return float(found)
     sides = size.split("x")

@@ -1,6 +1,7 @@
 """Ordered: what was learnt, told so that no answer contradicts another one or the data sheets.
 
-No batch takes less than its operators need, nor less than one sample or more than as many of them. No kind of GPU is
+No batch takes less than its operators need, nor less than one sample or more than as many of them; no larger input
+takes less than a smaller one. No kind of GPU is
 slower than one that it is as good as in everything: of one chip, and of any where operators run one by one.
 """
 
@@ -16,6 +17,7 @@ from planner.prediction.effects import ONE_BY_ONE, PredictedCase
 from planner.prediction.learnt import Learnt, seen, series_of
 from planner.prediction.rules.bands import SPREAD_80, at_least, beside_one
 from planner.prediction.rules.floors import floor_of, passed_by
+from planner.prediction.rules.inputs import at_input, in_order_of_size, is_usual, layers_at, usual_input
 from planner.prediction.rules.roofline import lacks
 from simulator.world.hardware import GPU
 
@@ -50,8 +52,25 @@ class Ordered:
     learnt: Learnt
     gpus: Mapping[str, GPU]
 
-    def predict(self, case: PredictedCase, layers: Facts | None = None) -> Estimate:
-        """Seconds of a batch with their 80 % band; `layers` are those of the model at its input, if they are known."""
+    def predict(self, case: PredictedCase, layers: Facts | None = None, at_usual: Estimate | None = None) -> Estimate:
+        """Seconds of a batch with their 80 % band; `layers` are those of the model at its input, if they are known.
+
+        `at_usual` is what is said of the usual input, where that is not only learnt.
+        """
+        if is_usual(case.architecture, case.input):
+            return self._of_input(case, layers)
+
+        def told(size: str) -> Estimate:
+            if at_usual and size == usual_input(case.architecture):
+                return at_usual
+            there = layers_at(layers, size)
+            return self._of_input(at_input(case, size, there), there)
+
+        ordered = in_order_of_size(case.architecture, case.input, told)
+        return at_least(ordered, self._least_s(case, layers))
+
+    def _of_input(self, case: PredictedCase, layers: Facts | None) -> Estimate:
+        """The batch at its input, whatever others take."""
         asked = replace(case, batch=1.0), layers.model if layers else ""
         if asked not in self._of_one:
             self._of_one[asked] = self._by_itself(asked[0], layers)

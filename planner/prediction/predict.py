@@ -178,14 +178,35 @@ class Predictor:
         self, model: str, gpu: str, precision: str | None = None, batch: float | None = None
     ) -> Prediction | None:
         """Time, memory and loading of a pair, measured or not; None where nothing can be said."""
-        if (measured := self.library.get(model, gpu, precision)) is not None:
+        measured = None if self._is_resized(model) else self.library.get(model, gpu, precision)
+        if measured is not None:
             at = measured.largest_batch if batch is None else batch
             return interpolated(measured, at, self.gpus.get(gpu), self.grounds.held_numbers(model))
         pair = self.predicted_pair(model, gpu, precision)
         return None if pair is None else pair.prediction(batch)
 
+    def _is_resized(self, model: str) -> bool:
+        """Whether its layers are of another resolution than its own, of which its profiles are."""
+        layers = self.grounds.facts(model)
+        return layers is not None and layers.own is not None
+
+    @cached_property
+    def _at_own(self) -> "Predictor":
+        """The same of models at their own resolution."""
+
+        def own(model: str) -> Facts:
+            layers = self.facts_of(model)
+            return layers.own or layers
+
+        return replace(self, facts_of=own)
+
+    def _at_usual(self, model: str, gpu: GPU, precision: str | None, batch: float) -> Estimate | None:
+        """The time at a model's own resolution, where it is asked for at another; None where it is not."""
+        told = self._at_own.predict(model, gpu.name, precision, batch) if self._is_resized(model) else None
+        return told.latency_s if told else None
+
     def _rules(self, model: str, gpu: GPU, precision: str | None) -> Iterator[PredictedPair]:
-        sources = self._sources(model, gpu, precision)
+        sources = [] if self._is_resized(model) else self._sources(model, gpu, precision)
         carrying = self.carrying
         ratios = [(source, carrying.measured_ratio(source, gpu)) for source in sources]
         by_ratio = [carrying.carried(source, gpu, ratio) for source, ratio in ratios if ratio]
@@ -265,12 +286,13 @@ class Predictor:
         counts = counted(facts, architecture) if facts else None
         ran_at = self.learnt.precision(gpu, precision, architecture, counts)
         is_published = not own or (counts is not None and names.is_counted(architecture, counts.input))
+        resized = counts.input if counts and facts and facts.own else ""
         if is_published and ran_at != "torch":
             counts = None
         return PredictedCase(
             gpu=gpu.name,
             architecture=architecture,
-            input=counts.input if counts else self._likeliest_input(model, architecture) or size,
+            input=resized or (counts.input if counts else self._likeliest_input(model, architecture) or size),
             precision=ran_at,
             runtime=runtime,
             batch=1.0,
@@ -286,7 +308,8 @@ class Predictor:
         layers = self._layers_at(model, one)
 
         def time_s(batch: float) -> Estimate:
-            return self.ordered.predict(replace(one, batch=batch), layers)
+            at_usual = self._at_usual(model, gpu, precision, batch)
+            return self.ordered.predict(replace(one, batch=batch), layers, at_usual)
 
         return [
             PredictedPair(

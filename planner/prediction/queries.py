@@ -32,6 +32,7 @@ from planner.prediction.predict import is_alike
 from planner.prediction.rules.bands import around
 from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.grounds import Grounds
+from planner.prediction.rules.inputs import at_input, is_usual, layers_at, usual_input
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import perhaps
@@ -219,11 +220,22 @@ class QueryKnowledge:
         if same:
             estimate, rule = of_publications(same), "published"
         else:
-            estimate = self.ordered.predict(case, shipped_layers(case.architecture, case.input))
+            layers = shipped_layers(case.architecture, case.input)
+            estimate = self.ordered.predict(case, layers, self._at_usual(case, layers, precision))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         evidence, named = "published" if same else "predicted", publications(case, same or series)
         memory = memory_of(case, profile) if profile else self._memory(case, precision or case.precision)
         return answered(estimate, memory, rule, evidence, named)
+
+    def _at_usual(self, case: PredictedCase, layers: Facts | None, precision: str) -> Estimate | None:
+        """What is said of the usual input, with which others are in order; None where this is it."""
+        if is_usual(case.architecture, case.input):
+            return None
+        usual = usual_input(case.architecture)
+        told = self.of_case(at_input(case, usual, layers_at(layers, usual)), precision)
+        if told.latency_s is None or told.latency_low_s is None or told.latency_high_s is None:
+            return None
+        return Estimate(value=told.latency_s, low=told.latency_low_s, high=told.latency_high_s)
 
     def _of_profile(
         self, case: PredictedCase, profile: Profile, rule: str, published: Sequence[PublishedPoint]
@@ -384,7 +396,9 @@ def _counts(case: PredictedCase) -> names.Architecture | None:
     if case.counted:
         return case.counted
     known = names.facts_of(case.architecture, case.input)
-    return known and replace(at_size(known, case.input), held=held_numbers(case.architecture, case.input))
+    return known and replace(
+        at_size(known, case.input), input=case.input, held=held_numbers(case.architecture, case.input)
+    )
 
 
 def batch_of(written: str) -> int | None:

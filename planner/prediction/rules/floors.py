@@ -51,4 +51,9 @@ def shipped_layers(architecture: str, size: str) -> Facts | None:
         layers = facts(full_name(architecture)) if has_layers(architecture) else None
     except FactsError:
         return None
-    return layers if layers and counted(layers, architecture).input == size else None
+    if layers is None or counted(layers, architecture).input == size:
+        return layers
+    try:
+        return layers.at(int(size)) if size.isdecimal() else None
+    except FactsError:
+        return None

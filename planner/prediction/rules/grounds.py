@@ -7,9 +7,11 @@ from functools import cached_property
 from calibrate.layers.work import Facts, FactsError
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library
-from calibrate.library.memory import memory_source, nearest, room_of
+from calibrate.library.memory import Room, memory_source, nearest, room_in, room_of
 from calibrate.library.reading import PRECISIONS
 from calibrate.published import names
+from planner.prediction.effects import at_size
+from planner.prediction.rules.inputs import is_usual, room_in_order, usual_input
 from planner.prediction.rules.pairs import Footprint
 from simulator.world.curves import LoadTime
 from simulator.world.hardware import GPU
@@ -55,6 +57,8 @@ class Grounds:
         of a profile at the precision where one was measured. `counts` are of another input, or of a named table.
         """
         known = counts or self._counts(model)
+        if not is_usual(known.name, known.input):
+            return self._in_order(model, gpu, precision, known)
         flops = 2 * known.macs if known.macs else None
         source = self._memory_source(model, gpu, precision, flops, known.held)
         workspace = room_of(source, known.held, precision)
@@ -71,6 +75,21 @@ class Grounds:
         link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
         load = LoadTime(source.load.t0_s, self._load_rate(gpu, link_share))
         return Footprint(layers, workspace, load, context_bytes)
+
+    def _in_order(self, model: str, gpu: GPU, precision: str, known: names.Architecture) -> Footprint:
+        """At another input than the usual one: the same weights, and memory in order with its, a profile's among it."""
+        size = usual_input(known.name)
+        held = known.held and known.held * names.grown(known.input, size)
+        usual = replace(at_size(known, size), input=size, held=held, params=known.params)
+        footprint = self.footprint(model, gpu, precision, usual)
+        profile = self.library.get(model, gpu.name, precision)
+        own = footprint.workspace if known.held is None else room_of(None, known.held, precision)
+
+        def workspace(batch: float) -> Room:
+            measured = [room_in(profile, held, batch)] if profile else []
+            return room_in_order(known.input, size, [own(batch), footprint.workspace(batch), *measured])
+
+        return replace(footprint, workspace=workspace, layers=profile.layers if profile else footprint.layers)
 
     def held_numbers(self, model: str) -> float | None:
         """What its layers hold at once for a sample; None where they are not known."""

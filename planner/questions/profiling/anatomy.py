@@ -182,7 +182,7 @@ def _predicted(
     resolution = "" if layers is own else f".{layers.input_shape[-1]}px"
     name = profile_name(layers.model, wish.input_shape or (), resolution)
     is_shipped = names.architecture(layers.model) in models_with_layers()
-    if layers is own and is_shipped and not wish.input_shape and name not in library.models():
+    if is_shipped and not wish.input_shape and name not in library.models():
         name = layers.model  # as plans ask for it: whatever is known of its architecture counts
 
     def layers_of(model: str) -> Facts:

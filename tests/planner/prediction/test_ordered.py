@@ -5,11 +5,13 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 from math import exp, log
 from statistics import fmean
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.paths import ROOT
 from support.planning import CATALOG
 
@@ -17,6 +19,7 @@ from benchmarks.making.fitting import Figure, figures
 from calibrate.layers.facts import facts
 from calibrate.library.held import counted
 from calibrate.library.lookup import find_profiles
+from planner.api.modelling import profile
 from planner.model.plan import Estimate
 from planner.prediction.effects import PredictedCase
 from planner.prediction.learnt import learnt
@@ -25,6 +28,7 @@ from planner.prediction.predict import Predictor
 from planner.prediction.queries import QueryKnowledge
 from planner.prediction.rules.bands import beside_one
 from planner.prediction.rules.floors import floor_of, shipped_layers
+from planner.prediction.rules.inputs import in_order_of_size
 from planner.prediction.rules.roofline import under, vendor_ceilings
 
 GPUS = CATALOG.gpus
@@ -237,3 +241,49 @@ def test_the_input_of_a_network_is_that_of_its_operations() -> None:
     assert counted(facts("yolov3"), "yolov3").input == "416"
     assert KNOWN.case({"gpu": "L4", "model": "yolov3"}).input == "416"  # type: ignore[union-attr]
     assert KNOWN.case({"gpu": "L4", "model": "resnet50_448"}).input == "448"  # type: ignore[union-attr]
+
+
+SIZES = {"": (32, 48, 64, 90, 112, 160, 223, 224, 225, 256, 320, 384, 640), "seq": (16, 100, 127, 128, 129, 384, 512)}
+
+
+@pytest.mark.parametrize("gpu", ["V100", "T4", "RTX3090"])
+@pytest.mark.parametrize("model", ["resnet18", "resnet50", "vgg16", "yolov3", "bert_base"])
+@pytest.mark.parametrize(("precision", "batch"), [("amp", 1), ("fp32", 32)])
+def test_a_larger_input_takes_no_less_time_and_memory(gpu: str, model: str, precision: str, batch: int) -> None:
+    known = QueryKnowledge(learnt(), GPUS)
+    start = "seq" if model == "bert_base" else ""
+    row = {"gpu": gpu, "model": model, "precision": precision, "batch": str(batch)}
+    told = [known.answer(row | {"input": f"{start}{size}"}) for size in SIZES[start]]
+    for name in ("latency_s", "latency_low_s", "latency_high_s", "memory_bytes", "reserved_bytes"):
+        for smaller, larger in pairwise(getattr(one, name) for one in told):
+            assert smaller <= larger * (1 + 1e-9), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-3, 3), min_size=30, max_size=30), st.lists(st.integers(8, 4000), min_size=2, max_size=6))
+def test_times_at_any_sizes_are_made_to_rise(drawn: list[float], sizes: list[int]) -> None:
+    """Whatever is said of each alone; that of the usual one stays, to the last bit."""
+
+    def told(size: str) -> Estimate:
+        value = exp(drawn[sum(map(ord, size)) % len(drawn)])
+        return Estimate(value=value, low=value / 2, high=value * 2)
+
+    others = sorted(set(sizes) - {224})
+    values = {size: in_order_of_size("resnet50", str(size), told).value for size in others}
+    values[224] = told("224").value
+    for smaller, larger in pairwise(sorted(values)):
+        assert values[smaller] <= values[larger] * (1 + 1e-12), (smaller, larger)
+
+
+@pytest.mark.parametrize("pixels", [64, 160, 225, 448])
+@pytest.mark.parametrize(("gpu", "model", "precision"), [("T4", "resnet50", "fp32"), ("V100", "resnet18", "amp")])
+def test_profile_and_a_row_of_a_table_say_the_same_at_another_resolution(
+    gpu: str, model: str, precision: str, pixels: int
+) -> None:
+    row = {"gpu": gpu, "model": model, "precision": precision, "batch": "8", "input": str(pixels)}
+    told = QueryKnowledge(learnt(), GPUS).answer(row)
+    shown = profile(model, gpu, batch=8, precision=precision, resolution=pixels).prediction
+    assert shown is not None
+    assert shown.latency_s.value == pytest.approx(told.latency_s, rel=1e-9)
+    assert shown.memory_bytes == pytest.approx(told.memory_bytes, rel=0.001)
+    assert shown.reserved_bytes == pytest.approx(told.reserved_bytes, rel=0.001)
