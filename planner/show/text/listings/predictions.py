@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from calibrate.published import names, runtimes
 from planner.prediction.queries import QueryAnswer
 from planner.show.document import Document, Items, Rows, Section, Table
 from planner.show.terminal import terminal
 from planner.units.writing import Screen, counted, gigabytes, seconds
 
-USUAL = {"precision": "fp32", "runtime": "pytorch", "batch": "1"}
-"""What an empty cell means; of the input it depends on the model."""
+USUAL = {"precision": "fp32", "batch": "1"}
+"""What an empty cell means; of the input it depends on the model, of the runtime on the precision."""
 
 
 def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[QueryAnswer], screen: Screen) -> str:
@@ -19,7 +20,7 @@ def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[Qu
         table.words("GPU", lambda row: row[0]["gpu"]),
         table.words("model", lambda row: row[0]["model"]),
         table.words("precision", lambda row: cell(row[0], "precision"), once="at {}"),
-        table.words("runtime", lambda row: cell(row[0], "runtime"), once="in {}"),
+        table.words("runtime", lambda row: runtime_cell(row[0]), once="in {}"),
         table.figures("batch", lambda row: cell(row[0], "batch")),
         table.figures("time", lambda row: seconds(row[1].latency_s or 0)),
         table.figures("80 % band", lambda row: band(row[1])),
@@ -47,6 +48,13 @@ def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[Qu
 def cell(asked: Mapping[str, str], name: str) -> str:
     """What was written, or the usual."""
     return asked.get(name) or USUAL[name]
+
+
+def runtime_cell(asked: Mapping[str, str]) -> str:
+    """What was written, or the runtime that is meant: PyTorch computes nothing in int8 on a GPU."""
+    is_processor = names.gpu(asked["gpu"]) in names.processors()
+    usual = runtimes.usual(None if is_processor else names.precision(asked.get("precision", "")))
+    return asked.get("runtime") or usual
 
 
 def band(answer: QueryAnswer) -> str:

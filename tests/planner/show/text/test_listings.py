@@ -274,6 +274,26 @@ def test_predictions_stand_beside_what_was_asked_and_refusals_have_their_row():
     assert "row 2: GPU T9 is not known." in text
 
 
+def test_an_empty_runtime_is_shown_as_the_one_that_is_meant():
+    known = QueryKnowledge(learnt(), CATALOG.gpus)
+    asked = [{"gpu": "A10G", "model": "resnet50", "precision": precision} for precision in ("int8", "amp")]
+    text = predictions_table(asked, list(map(known.answer, asked)), WIDE)
+    assert [line.split()[2:4] for line in text.splitlines() if "A10G" in line] == [
+        ["int8", "tensorrt"],
+        ["amp", "pytorch"],
+    ]
+    assert known.answer(asked[0]) == known.answer(asked[0] | {"runtime": "tensorrt"})
+
+
+@pytest.mark.parametrize(("name", "written"), [("amp-bf16", "AMP-BF16"), ("torch", "TORCH"), ("fp16", "Fp16")])
+def test_precisions_of_a_table_are_known_in_any_case(name, written):
+    known = QueryKnowledge(learnt(), CATALOG.gpus)
+    row = {"gpu": "A10G", "model": "resnet50", "runtime": "PyTorch"}
+    told = known.answer(row | {"precision": written})
+    assert told.latency_s
+    assert told == known.answer(row | {"precision": name, "runtime": "pytorch"})
+
+
 def test_a_batch_that_the_gpu_does_not_hold_has_its_time_and_says_so():
     known = QueryKnowledge(learnt(), CATALOG.gpus)
     asked = [{"gpu": "T4", "model": "resnet50", "batch": batch} for batch in ("8", "4096")]
