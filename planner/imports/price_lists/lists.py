@@ -82,6 +82,8 @@ class PriceImport:
     unknown: tuple[str, ...]
     """GPUs or instances that the catalog does not have."""
     doubtful: tuple[PriceDoubt, ...] = ()
+    free: int = 0
+    """How many prices of 0 were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +146,13 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     rows: dict[Key, tuple[str, ...]] = dict(kept)
     found: dict[Key, ListedPrice] = {}
     unknown: dict[str, None] = {}
+    free = 0
     for source in sources:
         file, rows_read = _read(source, catalog)
         prices = joined(one for one in rows_read if isinstance(one, ListedPrice))
         _demand_named(file, prices.values())
         unknown |= dict.fromkeys(one for one in rows_read if isinstance(one, str))
+        free += len(file.free)
         rows |= _as_rows(prices, source, file)
         found |= prices
     if not found:
@@ -157,7 +161,9 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     text = csv_text(COLUMNS, sorted(rows.values()))
     put(target, text.encode(), InputError, "Name another folder with --out")
     doubtful = tuple(_doubtful(found, catalog))
-    return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown), doubtful=doubtful)
+    return PriceImport(
+        path=target, prices=len(found), changes=changes, unknown=tuple(unknown), doubtful=doubtful, free=free
+    )
 
 
 def _nothing_found(source: SourceFile, unknown: Sequence[str]) -> InputError:

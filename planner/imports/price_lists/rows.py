@@ -86,6 +86,8 @@ class ListFile(TextFile):
     """Of the catalog, for lists that name instances and not GPUs."""
     as_of: str = ""
     """The day that the list itself states; empty: none."""
+    free: list[int] = field(default_factory=list, compare=False)
+    """Lines with a price of 0, which is left out; 0 where there are no lines."""
     seen_on: str = ""
     """The day that holds for rows without their own: as an option says, else when the file was written."""
 
@@ -105,6 +107,7 @@ class ListFile(TextFile):
         except ValueError:
             price = -1.0
         if price == 0:  # lists have it for what is not sold so
+            self.free.append(line)
             return None
         if not 0 < price < DEAREST_USD:
             wrong = f"a price must be a number above 0, got {quoted(str(value))}"

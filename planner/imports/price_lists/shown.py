@@ -20,6 +20,8 @@ def changes_text(made: PriceImport, screen: Screen) -> str:
     if made.unknown:
         listed = names(sorted(made.unknown), UNKNOWN_SHOWN)
         notes.append(f"Left out, for the catalog has no such GPU or instance: {listed}.")
+    if made.free:
+        notes.append(f"Left out, for lists have it where nothing is sold so: {counted(made.free, 'price')} of $0.")
     notes.append(f"Plan with them: --catalog {made.path.parent}")
     sections = [Section("Changed", [Changes(shown)]), Section("", [Items(notes)])]
     return terminal(Document(name="prices", headline=headline, sections=sections), screen) + "\n"

@@ -146,6 +146,16 @@ def test_a_price_far_from_all_others_of_its_kind_is_taken_and_doubted_in_a_line(
     assert err.count("\n") == doubted
 
 
+@pytest.mark.parametrize(("second", "said"), [("0", "1 price of $0."), ("$0.00", "1 price of $0."), ("0.6", "")])
+def test_a_price_of_0_is_left_out_and_said(tmp_path: Path, second: str, said: str) -> None:
+    file = tmp_path / "here.csv"
+    file.write_text(f"instance,gpu,gpu_count,usd_per_hour\none,T4,1,0.5\nother,T4,1,{second}\n")
+    code, shown, _ = planner("prices", "import", file, "--out", tmp_path / "catalog")
+    assert code == 0
+    assert ("Left out, for lists have it where nothing is sold so" in shown) is bool(said)
+    assert said in shown
+
+
 @pytest.mark.parametrize("days", [("2026-01-01", "2026-01-02"), ("2026-01-02", "2026-01-01")])
 def test_of_several_days_the_newest_price_counts_with_its_date(tmp_path: Path, days: tuple[str, str]) -> None:
     """The first row says 0.5, the second 0.9; a history in the plain form likewise."""
