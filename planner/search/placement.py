@@ -58,8 +58,9 @@ ROOM = 1.04
 then strained from 96 % of its time on, where queues still drain, and not only where they grow for good."""
 FREE_MAX, FREE_STEP = 0.8, 0.03
 """Part of each GPU that is kept free at most, and how well the most is known."""
-FREE_PARTS = (0.67, 0.33)
-"""Of what may be kept free beside the headroom, after all of it."""
+HEADROOMS = (0.1, 0.2, 0.3)
+"""Headrooms under which a fleet is also packed where less is asked and what that packed has missed: what stands under
+more headroom stands under less, and should never cost more."""
 LARGE_GPUS = 64
 """GPUs of a large fleet: one more is under 1.6 % of them, so that it costs less than what else could be tried here."""
 GPUS_DRAWN_MAX = 3
@@ -142,6 +143,24 @@ class OnFleet:
             trial = self._cut_anew() or self._near_misses()
         return trial or self._miss()
 
+    def find_with_more_headroom(self) -> Trial | None:
+        """The first placement that would be found under more headroom; None where none was, or speeds are drawn: then
+        such packings are among the usual ones."""
+        if self.is_large or self.too_few or self.doubted:
+            return None
+        for headroom in self._more_headrooms():
+            scenario = replace(self.question.scenario, headroom=headroom)
+            stricter = replace(self, question=replace(self.question, scenario=scenario), missed=[], unreplayed=[])
+            found = stricter.find()
+            if isinstance(found, Trial):
+                return replace(found, limit=1 - self.question.scenario.headroom)
+        return None
+
+    def _more_headrooms(self) -> list[float]:
+        """Those of `HEADROOMS` that are more than is asked, and that this fleet may leave."""
+        at_most = 1 - self._packer({}, None).busy_at_least(self.devices) + 1e-9
+        return [headroom for headroom in HEADROOMS if self.question.scenario.headroom < headroom <= at_most]
+
     def glance(self) -> Trial | None:
         """The usual packing, or one with replicas on all GPUs, if a screening speaks for it, or leaves it in doubt that
         a confirmation removes."""
@@ -161,6 +180,11 @@ class OnFleet:
                 return trial
             self.missed.append(trial)
         return None
+
+    @property
+    def doubted(self) -> bool:
+        """Whether any speed is predicted."""
+        return any(sized.profile.doubt for sized in self.question.sized.values())
 
     @property
     def short_of_memory(self) -> bool:
@@ -206,8 +230,7 @@ class OnFleet:
 
         Where even replicas on all GPUs miss, models that always missed get GPUs of their own.
         """
-        doubted = any(sized.profile.doubt for sized in self.question.sized.values())
-        if self.is_large and not doubted:
+        if self.is_large and not self.doubted:
             yield from self._in_large()
             return
         first = self._replayed_if_new(self._packer({}, None).pack(self.devices))
@@ -285,20 +308,23 @@ class OnFleet:
 
     def _spread(self) -> Iterator[Packing]:
         """Packed with more of each GPU kept free: so a fleet is put to use whole, and what is slower than predicted
-        finds room. First with as much as it allows, to a few percent; then with parts of that, which mix models less.
+        finds room. First with as much as it allows, to a few percent, whatever headroom is asked; then with less, which
+        mixes models less.
         """
         kept = self.question.scenario.headroom
         at_most = 1 - self._packer({}, None).busy_at_least(self.devices) + 1e-9
-        most, too_much, freest = kept, FREE_MAX, None
+        most, too_much, freest = 0.0, FREE_MAX, None
         while too_much - most > FREE_STEP:
             more = (most + too_much) / 2
-            if more <= at_most and (packing := self._with_free(more)):
+            if more <= kept:
+                most = more
+            elif more <= at_most and (packing := self._with_free(more)):
                 most, freest = more, packing
             else:
                 too_much = more
         if freest:
             yield freest
-            yield from filter(None, (self._with_free(kept + part * (most - kept)) for part in FREE_PARTS))
+            yield from filter(None, (self._with_free(free) for free in reversed(self._more_headrooms()) if free < most))
 
     def _with_free(self, free: float) -> Packing | None:
         """Packed with such a part of each GPU kept free; None where it was not found to go."""

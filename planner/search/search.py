@@ -320,6 +320,8 @@ class FleetSearch:
                     return trial
                 case Miss() as miss:
                     misses.append(miss)
+            if trial_with_more := one.find_with_more_headroom():
+                return trial_with_more
         near = [(miss.nearest.nearness, miss) for miss in misses if miss.nearest]
         if near and (found := self._find_at_random(offered, fleet, swap)):
             return found

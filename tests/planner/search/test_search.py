@@ -27,8 +27,10 @@ from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing import fleets as cost
 from planner.placing.fleets import Fleet, cost_usd_per_hour, dominates, gpu_count, machines_of
+from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind
 from planner.replay.run import seed_of
+from planner.replay.trial import Trial
 from planner.replay.warnings import warnings_of
 from planner.search.even import evaluate
 from planner.search.placement import LARGE_GPUS, Miss, OnFleet
@@ -622,6 +624,45 @@ def test_a_huge_fleet_is_found_in_few_tries(monkeypatch: pytest.MonkeyPatch) -> 
     assert tried <= 1 + 3 + PROOF.halvings, "the first, steps up to half more work, and halves of the last"
     assert not search.others(found, search.alone(found))
     assert len(search.tried) == tried
+
+
+def test_what_is_found_under_more_headroom_is_found_under_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no packing under less did: a packing moves with headroom, and is no better where less is asked."""
+    q, find = tight_beside_three(), OnFleet.find
+    miss = OnFleet(q, q.offers, (4,), False, lambda _: silent).find()
+
+    def find_under_much(here: OnFleet) -> Trial | Miss:
+        asked = here.question.scenario.headroom
+        return find(here) if asked >= 0.3 else miss
+
+    much = replace(q, scenario=replace(q.scenario, headroom=0.3))
+    strictest = FleetSearch(much, silent).try_fleet(q.offers, (8,))
+    assert strictest
+    assert strictest.met
+    monkeypatch.setattr(OnFleet, "find", find_under_much)
+    for headroom in (0.0, 0.05, 0.2):
+        little = replace(q, scenario=replace(q.scenario, headroom=headroom))
+        found = FleetSearch(little, silent).try_fleet(q.offers, (8,))
+        assert found
+        assert found.packing.placed == strictest.packing.placed
+        assert found.limit == 1 - headroom
+    work = Packer(list(q.needs), q.sized, q.rules(False, {})).busy_at_least(strictest.devices[:2])
+    assert work > 0.7, "two GPUs cannot leave so much"
+    assert FleetSearch(q, silent).try_fleet(q.offers, (2,)) is None
+
+
+@settings(max_examples=4)
+@given(st.integers(4, 8), st.floats(0.0, 0.09))
+def test_packings_with_more_kept_free_do_not_move_with_the_headroom(gpus: int, headroom: float) -> None:
+    q = tight_beside_three()
+
+    def kept_free(asked: float) -> list[Any]:
+        scenario = replace(q.scenario, headroom=asked)
+        here = OnFleet(replace(q, scenario=scenario), q.offers, (gpus,), False, lambda _: silent)
+        return [packing.placed for packing in (*here._spread(), here._with_free(asked)) if packing]
+
+    looser, stricter = kept_free(headroom), kept_free(0.1)
+    assert all(placed in looser for placed in stricter)
 
 
 def test_more_room_goes_to_what_broke_its_slo_in_a_draw() -> None:
