@@ -129,5 +129,17 @@ def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
             "Models that share a GPU run in processes of their own: batches overlap, and each process holds a context, "
             "where the plan counts one context a GPU and runs one batch at a time."
         )
+    sentences += _larger_batches(fleet)
     sentences.append(f"Nothing is dropped; the plan's rule is `{plan.policies.drop}`.")
     return sentences
+
+
+def _larger_batches(fleet: Sequence[Machine]) -> Iterator[str]:
+    """A sentence for each model whose replicas have batches of several sizes in the plan: Ray has one of a model."""
+    batches: dict[str, set[int]] = {}
+    for served in (served for machine in fleet for served in machine.served):
+        batches.setdefault(served.model.name, set()).add(served.batch_size)
+    for model, sizes in batches.items():
+        if len(sizes) > 1:
+            planned = " and ".join(map(str, sorted(sizes)))
+            yield f"All replicas of {model} take batches of up to {max(sizes)}; the plan has {planned}."

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingSettings, distinct_names, source_of
@@ -45,7 +46,7 @@ def read(documents: Sequence[Part]) -> Found:
         models=tuple(_model(name, app, one) for name, (app, one) in zip(names, served, strict=True)),
         streams=tuple(FoundStream(model=name) for name in names),
         left_out=left_out,
-        warnings=tuple(filter(None, (_unread(app, one) for app, one in served))),
+        warnings=tuple(_counted(filter(None, (_unread(app, one) for app, one in served)))),
     )
 
 
@@ -112,6 +113,12 @@ def _unread(application: Part, deployment: Part) -> str:
     """What it is told and no scenario holds; empty where that is nothing."""
     unread = _settings(application, deployment).unread(*READ)
     return f"{deployment.at('name').word()} is told what is not read: {unread}" if unread else ""
+
+
+def _counted(texts: Iterable[str]) -> Iterator[str]:
+    """Each once, with how often it is said."""
+    for text, times in Counter(texts).items():
+        yield f"{text} ({times} times)" if times > 1 else text
 
 
 def _shape(application: Part) -> tuple[int, ...]:

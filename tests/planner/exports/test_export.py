@@ -27,7 +27,7 @@ from planner.exports import triton
 from planner.exports.fleet import ExportError, machines
 from planner.exports.folder import MARK, write_folder
 from planner.exports.names import dns_names, file_names
-from planner.exports.ray_serve import FILL_IN, TORCHVISION
+from planner.exports.ray_serve import FILL_IN, TORCHVISION, what_differs
 from planner.exports.targets import files_of
 from planner.io.demand import sources_of
 from planner.io.load import load_scenario
@@ -276,6 +276,15 @@ def test_ray_serve_accepts_the_configuration(plan: Plan) -> None:
     odd = yaml.safe_load(files_of(spread(plan), Target.RAY_SERVE)["serve_config.yaml"])["applications"]
     assert [a["args"]["factory"] for a in odd] == [FILL_IN, FILL_IN]
     assert len({a["route_prefix"] for a in odd}) == 2
+
+
+def test_ray_serve_says_where_replicas_get_larger_batches(plan: Plan) -> None:
+    first = machines(plan.recommendation)[0]
+    smaller = replace(first, served=tuple(replace(served, batch_size=1) for served in first.served))
+    (served, *_) = (one for one in first.served if one.batch_size > 1)
+    said = f"All replicas of {served.model.name} take batches of up to {served.batch_size}; the plan has 1 and "
+    assert any(sentence.startswith(said) for sentence in what_differs(plan, [first, smaller]))
+    assert not any(sentence.startswith("All replicas") for sentence in what_differs(plan, [first, first]))
 
 
 def test_models_of_torchvision_are_those_of_the_zoo() -> None:

@@ -398,6 +398,9 @@ def test_what_ray_serve_tells_a_deployment(tmp_path: Path, told: str, source: st
     alone = found(tmp_path, f"applications: [{app.replace('model: other, ', '') % told}]")
     assert alone.models[0].source == source
     assert "warm true" in alone.warnings[0]
+    both = ", ".join(app.replace("name: a", f"name: {name}") % told for name in "ac")
+    twice = found(tmp_path, f"applications: [{both}]")
+    assert [warning.endswith("(2 times)") for warning in twice.warnings] == [True]
 
 
 def scenario_of_hub(folder: Path, model: str) -> tuple[Path, str]:
