@@ -152,7 +152,8 @@ class StepTimes:
         taken_s = {Limit.NETWORK: time_s.mid - step_s.mid, Limit.OVERHEAD: launching_s}
         step = self._with_limit(doubted(time_s, PAST_BAND), taken_s, step_s.mid - launching_s)
         source = f"carried from {spec.gpu_count} GPUs that the scenario states"
-        return replace(step, rule=SpeedRule.STATED, evidence=Evidence.ASSUMED, source=source, sources=())
+        of_run = spec.run is not None
+        return replace(step, rule=SpeedRule.STATED, evidence=Evidence.ASSUMED, source=source, sources=(), of_run=of_run)
 
     def _as_stated(self, spec: SpeedSpec, measured_s: float) -> Step:
         of_run = spec.run is not None

@@ -1356,3 +1356,19 @@ def test_what_the_scenario_states_has_a_doubt(change: str) -> None:
     (late,) = answer("gpt3", *asked, f"deadline={option.time_s.mid + 1:.0f} s").options
     assert late.deadline_probability == pytest.approx(0.5, abs=0.01)
     assert late.within_deadline is False
+
+
+def test_a_stated_run_has_its_evaluation_and_stalls_in_it_on_fewer_gpus_too(tmp_path: Path) -> None:
+    """A whole run on 8 GPUs takes at most so many times as long on fewer: at that, all of it would scale."""
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "model: {zoo: resnet50}\ndata: {samples: 1281167}\n"
+        "train: {epochs: 90, global_batch: 1024, precision: amp, evaluation: 50000}\n"
+        "speed: [{gpu: A100-80GB, gpu_count: 8, run: 10 h}]\nbuy: {gpus: [A100-80GB]}\ncounts: [1, 4, 8]\n"
+    )
+    options = train(load_training(file), CATALOG, LIBRARY).options
+    hours = {option.gpu_count: option.time_s.mid / 3600 for option in options}
+    assert set(hours) == {1, 4, 8}
+    assert hours[8] == pytest.approx(10)
+    for gpu_count, taken in hours.items():
+        assert 10 <= taken <= 80 / gpu_count * (1 + 1e-9)
