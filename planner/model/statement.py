@@ -52,6 +52,7 @@ class Code(StrEnum):
     # What would help
     LOWER_PRICE = "lower-price"
     OTHER_PRICE = "other-price"
+    OTHER_PRICE_COMPARED = "other-price-compared"
     ALLOW_RETIRED = "allow-retired"
     ALLOW_RETIRED_PURCHASE = "allow-retired-purchase"
     NAME_PROVIDERS = "name-providers"

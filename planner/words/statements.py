@@ -120,8 +120,11 @@ def more_gpus(needed: Statement) -> str:
 def other_price(prices: Statement) -> str:
     """The kinds of price that are known."""
     wanted, *known = prices.subjects
-    another = f"set buy.price to {' or '.join(known)}, or " if known else ""
-    return f"{another}put its {wanted} price into prices.yaml of a --catalog directory"
+    named = " or ".join(known)
+    compared = prices.code is Code.OTHER_PRICE_COMPARED
+    another = f"add {named} to prices" if compared else f"set buy.price to {named}"
+    stated = f"put its {wanted} price into prices.yaml of a --catalog directory"
+    return f"{another}, or {stated}" if known else stated
 
 
 def others_miss_too(miss: Statement) -> str:
@@ -265,6 +268,7 @@ REASONS = sentences("reasons") | {
 }
 REMEDIES = sentences("remedies") | {
     Code.OTHER_PRICE: other_price,
+    Code.OTHER_PRICE_COMPARED: other_price,
     Code.MORE_GPUS: more_gpus,
     Code.WIDEN_BUY: widen_buy,
     Code.OTHER_CODEC: other_codec,

@@ -11,6 +11,7 @@ from planner.catalog.sold import Purchase
 from planner.model.choices import PriceKind
 from planner.model.plan import Rejection
 from planner.model.ranges import Range, exactly, ranged
+from planner.model.statement import Code, Statement
 from planner.questions.training.scenario import PurchaseSpec, TrainingScenario
 from simulator.world.hardware import GPU
 
@@ -75,12 +76,28 @@ def sources(scenario: TrainingScenario, catalog: Catalog) -> tuple[list[MachineS
         at_price, rejected = offers(catalog, replace(scenario.buy, price=kind))
         # One's own machines come with every kind of price, and count once.
         found += [_rented(o) for o in at_price if not o.gpu.cores and (o.price_kind or i == 0)]
-        rejections += rejected
+        rejections += [among_compared(no, scenario) for no in rejected]
     if scenario.purchase:
         machines, rejected = purchases(catalog, scenario.buy)
         found += [_bought(machine, catalog.gpus[machine.gpu], scenario.purchase) for machine in machines]
         rejections += rejected
     return found, rejections
+
+
+def among_compared(no: Rejection, scenario: TrainingScenario) -> Rejection:
+    """Another `buy.price` is no remedy beside `prices`; those that it does not list yet are."""
+    if not scenario.prices:
+        return no
+    return replace(no, remedies=tuple(listed(remedy, scenario) for remedy in no.remedies))
+
+
+def listed(remedy: Statement, scenario: TrainingScenario) -> Statement:
+    """`add on-demand to prices` for `set buy.price to on-demand`."""
+    if remedy.code is not Code.OTHER_PRICE:
+        return remedy
+    wanted, *known = remedy.subjects
+    others = [kind for kind in known if kind not in scenario.prices]
+    return Statement(code=Code.OTHER_PRICE_COMPARED, subjects=(wanted, *others))
 
 
 def _rented(offer: Offer) -> MachineSource:

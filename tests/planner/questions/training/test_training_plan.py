@@ -29,6 +29,8 @@ from planner.catalog.hosts import host_network
 from planner.catalog.sold import usual_days
 from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
+from planner.model.choices import PriceKind
+from planner.model.parts.machines import BuySpec
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
 from planner.questions.training.answer.choosing import Nearest, fastest_of, is_allowed, rival_of, unbeaten
@@ -40,6 +42,7 @@ from planner.questions.training.plan import facts_of, train, worker_rate
 from planner.questions.training.reading import load_training
 from planner.questions.training.scenario import TrainingScenario
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S as ASSUMED
+from planner.questions.training.sources import sources
 from planner.questions.training.speed import Limit, OnePass, PassSpeed, SpeedRule, measured_steps
 from planner.show.documents.training import brief, document, in_brief
 from planner.show.kept import render
@@ -47,6 +50,7 @@ from planner.show.terminal import terminal
 from planner.show.text.explained.training import document as explained
 from planner.show.text.training import answers, doubts, in_short, length, nearest, nothing_fits, who
 from planner.units.writing import Format, Screen
+from planner.words.statements import rejection_line
 from simulator.world.profile import Evidence
 
 SCENARIOS = SCENARIOS / "training"
@@ -724,6 +728,25 @@ def test_commitments_are_paid_whole() -> None:
     assert afforded.cheapest is not None
     assert afforded.cheapest.price_kind == "on-demand"
     assert answer("resnet50", *asked, "budget=null").cheapest == replace(rented, pareto=True)
+
+
+@pytest.mark.parametrize(
+    ("prices", "remedy"),
+    [
+        ("[]", "set buy.price to on-demand or spot, or put its reserved-1y price into"),
+        ("[reserved-1y]", "add on-demand or spot to prices, or put its reserved-1y price into"),
+        ("[reserved-1y, on-demand]", "add spot to prices, or put its reserved-1y price into"),
+        ("[reserved-1y, on-demand, spot]", "put its reserved-1y price into"),
+    ],
+)
+def test_another_price_is_named_where_it_is_read(prices: str, remedy: str) -> None:
+    """`prices` win over `buy.price`; what they list already is no remedy."""
+    asked = replace(
+        load_training(SCENARIOS / "resnet50.yaml", (f"prices={prices}",)).scenario,
+        buy=BuySpec(instances=("g2-standard-4",), price=PriceKind.RESERVED_1Y),
+    )
+    (no,) = sources(asked, CATALOG)[1]
+    assert rejection_line(no).partition("Remedy: ")[2].startswith(remedy)
 
 
 def test_asynchronous_gradients_are_late() -> None:
