@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.asking import File, choice, now
+from planner.api.asking import File, choice, kept_plan, now, path_of
 
 if TYPE_CHECKING:
     import planner.model.plan
@@ -15,11 +15,19 @@ if TYPE_CHECKING:
 
 
 def explain(answer: Any) -> str:
-    """Why an answer is what it is: a plan, simulation, training, study, horizon, or what a plan would do."""
+    """Why an answer, or the file that keeps one, is what it is: a plan, simulation, training, study, horizon, or what a
+    plan would do."""
     from planner.show.kept import explained
     from planner.units.writing import Screen
 
-    return explained(answer, Screen())
+    return explained(found(answer), Screen())
+
+
+def found(answer: Any) -> Any:
+    """The answer, read where its file is named."""
+    from planner.show.kept import read_kept
+
+    return read_kept(Path(answer)) if isinstance(answer, File) else answer
 
 
 def read_plan(file: File) -> "Plan":
@@ -27,25 +35,24 @@ def read_plan(file: File) -> "Plan":
     from planner.io.store import read_plan as read
     from planner.objects import Plan
 
-    return Plan.of(read(Path(file)))
+    return Plan.of(read(path_of("file", file)))
 
 
 def write_plan(plan: "planner.model.plan.Plan", file: File) -> None:
     """Keep a plan; commands go on from there. InputError where the file holds something else."""
     from planner.objects import Plan
 
-    Plan.of(plan).save(file)
+    Plan.of(kept_plan(plan)).save(file)
 
 
 def report(answer: Any, out: File) -> None:
     """An answer, or the file that keeps one as JSON, as one HTML page that opens offline."""
     from planner.io.store import write_text
-    from planner.show.kept import document_of, read_kept
+    from planner.show.kept import document_of
     from planner.show.page.render import check_page, page
 
-    check_page(Path(out))
-    found = read_kept(Path(answer)) if isinstance(answer, str | Path) else answer
-    write_text(page(document_of(found)), Path(out))
+    check_page(path_of("out", out))
+    write_text(page(document_of(found(answer))), Path(out))
 
 
 def diff(old: File, new: File) -> "Diff":
@@ -53,7 +60,7 @@ def diff(old: File, new: File) -> "Diff":
     from planner.compare.answers import read_answer
     from planner.compare.diff import compare
 
-    return compare(read_answer(Path(old)), read_answer(Path(new)))
+    return compare(read_answer(path_of("old", old)), read_answer(path_of("new", new)))
 
 
 def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | None = None) -> "tuple[Plan, Repriced]":
@@ -64,8 +71,8 @@ def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | No
     from planner.objects import Plan
 
     wanted = None if kind is None else choice(PriceKind, "kind", kind)
-    known = read_prices(Path(prices), wanted)
-    old = read_plan(plan) if isinstance(plan, File) else plan
+    known = read_prices(path_of("prices", prices), wanted)
+    old = kept_plan(plan)
     name = str(plan) if isinstance(plan, File) else plan.scenario
     new, changes = at_prices(old, name, known, now())
     return Plan.of(new), changes
@@ -78,6 +85,5 @@ def export(plan: "planner.model.plan.Plan | File", to: str, out: File, *, force:
     """
     from planner.exports.targets import export as written
 
-    if isinstance(plan, File):
-        return written(read_plan(plan), to, Path(out), force, str(plan))
-    return written(plan, to, Path(out), force)
+    named = [str(plan)] if isinstance(plan, File) else []
+    return written(kept_plan(plan), to, path_of("out", out), force, *named)

@@ -10,6 +10,7 @@ from planner.console.shipped import shipped
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
+    import planner.model.plan
     import planner.model.scenario
     from planner.io.load import Loaded
 
@@ -42,6 +43,26 @@ def load(scenario: Question, overrides: Texts, seed: int | None = None) -> "Load
         case Scenario():
             return load_data(stated(Scenario, values_of(scenario)), changes)
     raise InputError(f"scenario: must be a file, a mapping or a Scenario, got a {type(scenario).__name__}.")
+
+
+def path_of(name: str, file: File) -> Path:
+    """The path of a file; InputError where something else is given."""
+    if isinstance(file, File):
+        return Path(file)
+    raise InputError(f"{name}: must be a file, got {type(file).__name__}.")
+
+
+def kept_plan(plan: "planner.model.plan.Plan | File") -> "planner.model.plan.Plan":
+    """A plan, or the one that a file keeps; InputError where something else is given."""
+    from planner.io.store import read_plan
+    from planner.model.plan import Plan
+
+    match plan:
+        case str() | Path():
+            return read_plan(Path(plan))
+        case Plan():
+            return plan
+    raise InputError(f"plan: must be a plan, or the file that keeps one, got {type(plan).__name__}.")
 
 
 def texts(overrides: Texts) -> list[str]:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.asking import File, Question, Texts, choice, load, now, seeded, within
+from planner.api.asking import File, Question, Texts, choice, kept_plan, load, now, seeded, within
 from planner.catalog.knowledge import Files, knowledge, paths
 from planner.model.progress import Progress, silent
 from simulator.errors import InputError
@@ -52,7 +52,7 @@ def simulate(
     gpu: str | None = None,
     count: int | None = None,
     *,
-    plan: "planner.model.plan.Plan | None" = None,
+    plan: "planner.model.plan.Plan | File | None" = None,
     overrides: Texts = (),
     catalog: Files = (),
     profiles: Files = (),
@@ -72,7 +72,7 @@ def simulate(
     loaded = load(scenario, overrides, seed)
     today = datetime.now(UTC).date()
     if plan is not None:
-        return Simulation.of(simulate_plan(loaded, known, library, plan, today, progress))
+        return Simulation.of(simulate_plan(loaded, known, library, kept_plan(plan), today, progress))
     assert gpu is not None
     assert count is not None
     return Simulation.of(simulate_named(loaded, known, library, gpu, count, today, progress))
@@ -104,7 +104,7 @@ def horizon(
 
 
 def whatif(
-    plan: "planner.model.plan.Plan",
+    plan: "planner.model.plan.Plan | File",
     *,
     lose: int = 0,
     load: float = 1.0,
@@ -123,18 +123,19 @@ def whatif(
     from planner.io.load import MADE, load_text
     from planner.questions.readiness.whatif import whatif as answered
 
-    if not plan.scenario_text:
+    kept = kept_plan(plan)
+    if not kept.scenario_text:
         raise InputError("plan: does not hold its scenario. Run `planner plan` again.")
     changes = seeded(overrides, seed)
     path = MADE if scenario is None else Path(scenario)
-    loaded = load_text(plan.scenario_text, path, [*plan.scenario_overrides, *changes])
+    loaded = load_text(kept.scenario_text, path, [*kept.scenario_overrides, *changes])
     known, library = knowledge(catalog, profiles)
     return WhatIfAnswer.of(
         answered(
             loaded,
             known,
             library,
-            plan,
+            kept,
             lose=lose,
             load=load,
             overrides=changes,

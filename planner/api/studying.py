@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.asking import File, Texts, choice, texts
+from planner.api.asking import File, Texts, choice, path_of, texts
 from planner.catalog.knowledge import Files, knowledge
 from planner.console.shipped import shipped
 from simulator.errors import InputError
@@ -61,6 +61,6 @@ def run_study(
     from planner.questions.studies.run import run_study as run
 
     name = choice(EngineName, "engine", engine)
-    study = load_study(shipped(Path(file)), texts(overrides), seed)
+    study = load_study(shipped(path_of("file", file)), texts(overrides), seed)
     context = Context(*knowledge(catalog, profiles))
     return run(study, context, opened(name, context, workers, address), Path(out), resume=resume, tell=progress)

@@ -1,10 +1,9 @@
 """Calls about training: options, and a short training here."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.asking import File, Texts, texts
+from planner.api.asking import File, Texts, path_of, texts
 from planner.catalog.knowledge import Files, knowledge
 from planner.console.shipped import shipped
 
@@ -21,7 +20,7 @@ def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profile
 
     return TrainingAnswer.of(
         answer(
-            load_training(shipped(Path(scenario)), texts(overrides)),
+            load_training(shipped(path_of("scenario", scenario)), texts(overrides)),
             *knowledge(catalog, profiles),
             datetime.now(UTC).date(),
         )
@@ -40,4 +39,4 @@ def train_measured(
     from planner.questions.training.check import check
     from planner.questions.training.reading import load_training
 
-    return check(load_training(shipped(Path(scenario)), texts(overrides)), device, batch, samples)
+    return check(load_training(shipped(path_of("scenario", scenario)), texts(overrides)), device, batch, samples)

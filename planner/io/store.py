@@ -15,7 +15,7 @@ from calibrate.io.files import FileError, named, quoted, replacing_named, unwrit
 from planner.io.schemas import document_of, kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
 from planner.io.strict_yaml import parse, read_text
-from planner.model.plan import SCHEMA, ModelAnswer, Plan, PlanWarning, Recommendation
+from planner.model.plan import SCHEMA, GpuAnswer, ModelAnswer, Plan, PlanWarning, Recommendation
 from planner.model.simulation import Simulation
 from planner.model.timeline import LatencyHistogram, Timeline
 from planner.words.statements import assumption_line, measurement, rejection_line, warning_line
@@ -221,6 +221,9 @@ def of_latency(plan: Plan) -> Iterator[str]:
 
 def of_simulation(run: Simulation) -> Iterator[str]:
     """What cannot be in any simulation."""
+    if not run.models:
+        yield "models: must not be empty"
+    yield from of_fleet("", run.gpus, run.models)
     yield from unsaid("warnings", run.warnings, warning_line)
     yield from unsaid("assumptions", run.assumptions, assumption_line)
 
@@ -246,14 +249,21 @@ def of_recommendation(place: str, one: Recommendation) -> Iterator[str]:
     """Models that run on GPUs which are there, at figures that every plan has."""
     if one.models and not 0 < one.cost_usd_per_hour < math.inf:
         yield f"{place}.cost_usd_per_hour: must be above 0, got {one.cost_usd_per_hour:g}"
-    gpus = [gpu.id for gpu in one.gpus]
-    yield from repeated(f"{place}.gpus", gpus)
     if lost := [gpu for gpu in one.gpus if not 0 <= gpu.machines < max(1, len(one.instances))]:
         yield f"{place}.gpus[{lost[0].id}].machines: must be a place in `instances`, got {lost[0].machines}"
-    yield from repeated(f"{place}.models", [model.name for model in one.models])
-    for model in one.models:
-        where = f"{place}.models[{model.name}]"
-        yield from of_replicas(where, model, set(gpus))
+    yield from of_fleet(f"{place}.", one.gpus, one.models)
+
+
+def of_fleet(place: str, gpus: Sequence[GpuAnswer], models: Sequence[ModelAnswer]) -> Iterator[str]:
+    """GPUs that have memory, and the models that run on them."""
+    ids = [gpu.id for gpu in gpus]
+    yield from repeated(f"{place}gpus", ids)
+    if without := [gpu for gpu in gpus if gpu.memory_bytes <= 0]:
+        yield f"{place}gpus[{without[0].id}].memory_bytes: must be above 0, got {without[0].memory_bytes}"
+    yield from repeated(f"{place}models", [model.name for model in models])
+    for model in models:
+        where = f"{place}models[{model.name}]"
+        yield from of_replicas(where, model, set(ids))
         yield from of_figures(where, model)
         yield from of_stages(where, model)
 

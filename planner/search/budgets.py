@@ -261,7 +261,7 @@ class Asked(NamedTuple):
     rate_rps: float
     resource: str
     gpus: float
-    """GPUs of the kind that does it best whose resource is then full, headroom kept."""
+    """GPUs of the kind that does it best whose resource is then full, without any headroom: a replay keeps none."""
 
 
 def check_load(loaded: Loaded, question: Question, gpus: int) -> None:
@@ -286,20 +286,19 @@ def too_much(worst: Asked, gpus: int) -> str:
 
 def _asked(question: Question) -> Iterator[Asked]:
     """What all ask of GPUs, and of each kind of station beside them."""
-    limit = 1 - question.scenario.headroom
     works: dict[str, float] = {}
     for (model, _), one in question.sized.items():
         each_s = min(run_s / size for size, run_s in enumerate(one.latency_s, start=1))
         works[model] = min(one.need.needed_rps * each_s, works.get(model, inf))
     if works:
         name = max(works, key=lambda model: works[model])
-        yield Asked(name, question.needs[name].rate_rps, "arithmetic", sum(works.values()) / limit)
+        yield Asked(name, question.needs[name].rate_rps, "arithmetic", sum(works.values()))
     for resource in question.program().resources:
         able = [offer for offer in question.offers if offer.gpu.name in resource.work and resource.servers(offer)]
         gpus = [resource.work[o.gpu.name] * o.gpu_count / resource.servers(o) for o in able]
         if able:
             name, rate_rps = _busiest(question, resource.kind, able[0].gpu)
-            yield Asked(name, rate_rps, RESOURCES[resource.kind], min(gpus) / limit)
+            yield Asked(name, rate_rps, RESOURCES[resource.kind], min(gpus))
 
 
 def _busiest(question: Question, kind: str, gpu: GPU) -> tuple[str, float]:

@@ -21,6 +21,7 @@ from planner.show.forms import written
 from planner.show.spreadsheet import to_csv
 from planner.show.terminal import terminal
 from planner.units.writing import Format, Screen
+from simulator.errors import InputError
 
 AGAIN = "Make it again"
 
@@ -29,8 +30,10 @@ def readers() -> Mapping[str, Callable[[Any, Path], Any]]:
     """By schema: the answer that a file's JSON is."""
     from planner.questions.horizons.answer import SCHEMA as HORIZON
     from planner.questions.horizons.answer import Horizon
+    from planner.questions.horizons.answer import contradictions as of_horizon
     from planner.questions.readiness.answer import SCHEMA as WHATIF
     from planner.questions.readiness.answer import WhatIf
+    from planner.questions.readiness.answer import contradictions as of_whatif
     from planner.questions.studies.results import SCHEMA as STUDY
     from planner.questions.studies.results import read_study
     from planner.questions.training.answer.option import SCHEMA as TRAINING
@@ -41,8 +44,8 @@ def readers() -> Mapping[str, Callable[[Any, Path], Any]]:
         SIMULATION: partial(answer_of, kind=Simulation, remedy=AGAIN, contradictions=of_simulation),
         TRAINING: partial(answer_of, kind=TrainingPlan, remedy=AGAIN),
         STUDY: read_study,
-        HORIZON: partial(answer_of, kind=Horizon, remedy=AGAIN),
-        WHATIF: partial(answer_of, kind=WhatIf, remedy=AGAIN),
+        HORIZON: partial(answer_of, kind=Horizon, remedy=AGAIN, contradictions=of_horizon),
+        WHATIF: partial(answer_of, kind=WhatIf, remedy=AGAIN, contradictions=of_whatif),
     }
 
 
@@ -80,7 +83,11 @@ def document_of(answer: Any) -> Document:
 
 
 def _kind(answer: Any) -> str:
-    return str(kind_of({"schema": answer.schema}))
+    kind = str(kind_of({"schema": getattr(answer, "schema", None)}))
+    if kind not in MODULES:
+        got = type(answer).__name__
+        raise InputError(f"answer: must be one of {', '.join(MODULES)}, or the file that keeps one, got {got}.")
+    return kind
 
 
 def _made(module: str, answer: Any) -> Document:

@@ -75,6 +75,35 @@ def test_words_and_numbers_that_are_none_of_those_known(said, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
+OTHERS = {
+    r"absent\.json: no such file": planner.explain,
+    r"absent\.json: no such file.": lambda absent: planner.whatif(str(absent)),
+    "answer: must be one of plan, .* got int": lambda _: planner.explain(5),
+    "answer: must be one of plan, .* got NoneType": lambda absent: planner.report(None, absent.with_suffix(".html")),
+    "plan: must be a plan, .* got int": lambda _: planner.whatif(5),
+    "plan: must be a plan, .* got dict": lambda absent: planner.export({}, "triton", absent),
+    "plan: must be a plan, .* got list": lambda _: planner.simulate(WEEK, plan=[]),
+    "scenario: must be a file, got dict": lambda _: planner.train({"model": {"zoo": "resnet50"}}),
+    "scenario: must be a file, got NoneType": lambda _: planner.train(None),
+    "scenario: must be a file, got int": lambda _: planner.train_measured(5),
+    "file: must be a file, got dict": lambda absent: planner.study({}, absent),
+    "old: must be a file, got int": lambda absent: planner.diff(1, absent),
+}
+
+
+@pytest.mark.parametrize("said", OTHERS)
+def test_what_is_neither_a_file_nor_an_answer_is_refused_in_one_line(said, tmp_path):
+    with pytest.raises(InputError, match=said) as refused:
+        OTHERS[said](tmp_path / "absent.json")
+    assert "\n" not in str(refused.value)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_an_answer_is_explained_from_its_file(tmp_path):
+    planner.write_plan(PLAN, tmp_path / "plan.json")
+    assert planner.explain(tmp_path / "plan.json") == planner.explain(PLAN)
+
+
 WRITES = {
     "write_plan": lambda file: planner.write_plan(PLAN, file),
     "report": lambda file: planner.report(file, file),

@@ -1,5 +1,6 @@
 """The answer about a long horizon, as data. The report, the picture and the JSON read only this."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -176,3 +177,18 @@ class Horizon:
     speed_draws: int = 0
     """Draws of predicted speeds at each level, on whose mean SLOs are judged; 0 where no speed is predicted."""
     schema: str = SCHEMA
+
+
+def contradictions(horizon: Horizon) -> Iterator[str]:
+    """Statements that no answer has, so that whoever reads one may rely on it."""
+    if horizon.days < 1:
+        yield f"days: must be at least 1, got {horizon.days}"
+    if not horizon.requests_by_hour:
+        yield "requests_by_hour: must not be empty"
+    if not horizon.strategies:
+        yield "strategies: must not be empty"
+    if horizon.best not in ("", *(s.way for s in horizon.strategies)):
+        yield f"best: must be the way of one of `strategies`, got {horizon.best}"
+    models = {tuple(one.model for one in s.slos) for s in horizon.strategies}
+    if len(models) > 1 or () in models:
+        yield "strategies: must each have `slos` of the same models"

@@ -1,5 +1,6 @@
 """What a plan would do as it stands, as data. The terminal, the page and the JSON read only this."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -123,3 +124,9 @@ class WhatIf:
     mends: tuple[Mend, ...]
     """Changes that help, the cheapest first; none where every SLO is met, or nothing was found."""
     schema: str = field(default=SCHEMA)
+
+
+def contradictions(answer: WhatIf) -> Iterator[str]:
+    """Statements that no answer has."""
+    if not answer.cases:
+        yield "cases: must not be empty"

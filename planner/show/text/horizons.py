@@ -45,7 +45,7 @@ def mean_of_draws(horizon: Horizon) -> list[str]:
 def cheapest(best: Strategy, horizon: Horizon) -> str:
     """The best way, and what it saves against a fixed number of machines."""
     fixed = next((s for s in horizon.strategies if s.way is HorizonWay.FIXED and s.met), best)
-    saved = 1 - best.cost_usd / fixed.cost_usd
+    saved = 1 - best.cost_usd / fixed.cost_usd if fixed.cost_usd else 0.0
     less = f", {share(saved)} less than {HorizonWay.FIXED}" if saved >= 0.005 else ""
     month = f"{dollars(best.cost_usd_per_month)} a month"
     return f"Cheapest that meets every SLO: {best.label}: {usd(best)}, {month}{less}."

@@ -36,6 +36,7 @@ from planner.show.kept import document_of, explained, read_kept
 from planner.show.page.render import code, pieces, whole
 from planner.show.page.render import page as page_of
 from planner.units.writing import Screen
+from simulator.errors import InputError
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&"
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "days": 86400.0, "GB": 1e9, "%": 0.01}
@@ -88,6 +89,36 @@ def folder(tmp_path_factory, edge_box):
     for answer in home.glob("*.json"):
         answer.with_suffix(".html").write_text(report_page(answer), encoding="utf-8")
     return home
+
+
+IMPOSSIBLE = {
+    "days": ("horizon", lambda kept: kept | {"days": 0}),
+    "requests_by_hour": ("horizon", lambda kept: kept | {"requests_by_hour": []}),
+    "strategies: must not": ("horizon", lambda kept: kept | {"strategies": []}),
+    "strategies: must each": (
+        "horizon",
+        lambda kept: kept | {"strategies": [s | {"slos": []} for s in kept["strategies"]]},
+    ),
+    "strategies: .* same models": (
+        "horizon",
+        lambda kept: kept | {"strategies": [kept["strategies"][0] | {"slos": []}, *kept["strategies"][1:]]},
+    ),
+    "best": ("horizon", lambda kept: kept | {"best": "x"}),
+    "cases": ("whatif", lambda kept: kept | {"cases": []}),
+    "models: must not": ("simulation", lambda kept: kept | {"models": []}),
+    "models.*: runs on": ("simulation", lambda kept: kept | {"gpus": []}),
+    "gpus.*memory_bytes": ("simulation", lambda kept: kept | {"gpus": [g | {"memory_bytes": 0} for g in kept["gpus"]]}),
+    "models.*slo_s": ("simulation", lambda kept: kept | {"models": [m | {"slo_s": 0} for m in kept["models"]]}),
+}
+
+
+@pytest.mark.parametrize("said", IMPOSSIBLE)
+def test_an_answer_that_no_command_can_have_written_is_refused_in_one_line(folder, tmp_path, said):
+    name, change = IMPOSSIBLE[said]
+    file = tmp_path / "kept.json"
+    file.write_text(json.dumps(change(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))))
+    with pytest.raises(InputError, match=rf"kept\.json: {said}.*Make it again\.$"):
+        read_kept(file)
 
 
 @pytest.fixture(scope="session")
