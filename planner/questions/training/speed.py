@@ -170,21 +170,25 @@ class OnePass:
         )
 
     def from_training_curve(self) -> PassSpeed | None:
-        """Steps that were measured on this kind of GPU, their optimizer included."""
+        """Steps that were measured on this kind of GPU, their optimizer included; with SGD where none were with it."""
         profile = self.profile
-        optimizer = MEASURED_OPTIMIZER.get(self.scenario.train.optimizer)
-        if profile is None or optimizer is None:
+        if profile is None:
             return None
-        steps = measured_steps(self.predictor.library.measured(profile), optimizer)
+        measured = self.predictor.library.measured(profile)
+        optimizer = steps_optimizer(measured, self.scenario.train.optimizer)
+        steps = measured_steps(measured, optimizer)
         if not steps or self.batch > PAST_MOST * max(steps):
             return None
+        asked = self.scenario.train.optimizer
+        same = optimizer == MEASURED_OPTIMIZER.get(asked)
         series = Series(
             curve=Interpolated(tuple(steps), tuple(steps.values())),
             factor=exactly(1.0),
             rule=SpeedRule.TRAINING_STEPS,
-            evidence=Evidence.MEASURED,
-            source="training steps measured on it",
+            evidence=Evidence.MEASURED if same else Evidence.EXTRAPOLATED,
+            source="training steps measured on it" + ("" if same else f" with {optimizer}, for {asked}"),
             sources=(profile.source,),
+            band=MEASURED_BAND if same else PAST_BAND,
         )
         return self.from_series(series)
 
@@ -245,7 +249,7 @@ class OnePass:
         bound = self.roofline().bound
         measured_batch = min(max(self.batch, series.curve.x[0]), series.curve.x[-1])
         extrapolated = measured_batch != self.batch
-        away = PAST_BAND if extrapolated else MEASURED_BAND
+        away = PAST_BAND if extrapolated else series.band
         evidence, source = series.evidence, series.source
         scale = self.subject.flops_over_own
         if scale != 1:
@@ -344,6 +348,8 @@ class Series:
     evidence: Evidence
     source: str
     sources: tuple[str, ...]
+    band: float = MEASURED_BAND
+    """Share by which a step may differ from it at a measured batch."""
 
     def growth(self, batch: float) -> Range:
         """Past the last batch over the line through the last two: at most the last batch's time a sample.
@@ -383,6 +389,15 @@ def both(one: PassSpeed, other: PassSpeed) -> PassSpeed:
 def achieved(speeds: Iterable[SpeedSpec], gpu: GPU) -> SpeedSpec | None:
     """The rate of operations that the scenario states of a kind of GPU."""
     return next((speed for speed in speeds if speed.gpu == gpu.name and speed.achieved is not None), None)
+
+
+def steps_optimizer(measured: Mapping[str, Any], asked: str) -> str:
+    """The optimizer whose measured steps count for the one that is asked: SGD's where none were measured with it.
+
+    Passes are the same with each; what an update takes more is added apart.
+    """
+    own = MEASURED_OPTIMIZER.get(asked, "sgd")
+    return own if measured.get("training", {}).get(own) else "sgd"
 
 
 def measured_steps(measured: Mapping[str, Any], optimizer: str) -> dict[float, float]:

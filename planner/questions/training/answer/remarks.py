@@ -16,7 +16,7 @@ from planner.questions.training.layout import Subject
 from planner.questions.training.reading import LoadedTraining
 from planner.questions.training.scenario import SHOWN_COUNTS, ParallelSpec, TrainingScenario, batch_of
 from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S, MachineSource, counts
-from planner.questions.training.speed import MEASURED_OPTIMIZER
+from planner.questions.training.speed import steps_optimizer
 from planner.units.writing import counted, names, ranges
 from planner.words.statements import rejection_line
 from simulator.grouping import grouped
@@ -112,11 +112,11 @@ def measured_doubts(
     scenario: TrainingScenario, subject: Subject, options: Sequence[TrainingOption], library: Library
 ) -> Iterator[str]:
     """How much speaks against training steps that were measured, and where it stands."""
-    optimizer = MEASURED_OPTIMIZER.get(scenario.train.optimizer)
     for gpu in dict.fromkeys(option.gpu for option in options):
         profile = library.get(subject.profile, gpu, scenario.train.precision) if subject.profile else None
-        doubts = library.measured(profile).get("training_doubts", {}) if profile else {}
-        if doubts_of_steps := doubts.get(optimizer, []):
+        measured = library.measured(profile) if profile else {}
+        optimizer = steps_optimizer(measured, scenario.train.optimizer)
+        if doubts_of_steps := measured.get("training_doubts", {}).get(optimizer, []):
             how_many = counted(len(doubts_of_steps), "doubt")
             yield f"Steps measured on {gpu} leave {how_many}: `planner profiles show {subject.profile} --gpu {gpu}`."
 

@@ -814,6 +814,29 @@ def test_measured_steps_never_fall() -> None:
     assert measured_steps(measured, "adam") == {}
 
 
+@pytest.mark.parametrize("batch", [32, 256])
+def test_no_optimizer_is_faster_than_sgd_whose_steps_were_measured(batch: int) -> None:
+    """Of ResNet-50 at amp SGD's steps alone were measured: they count for the others, whose updates move more."""
+    data = "data={samples: 1281167}"
+    asked = ("train.precision=amp", data, f"train.global_batch={batch}", "buy.gpus=[H100, H200]", "counts=[1, 8]")
+    found = {
+        optimizer: answer("resnet50", *asked, f"train.optimizer={optimizer}").options
+        for optimizer in ("sgd", "momentum", "adam", "adamw", "adagrad")
+    }
+    steps_s = {
+        optimizer: {(o.instance, o.gpu_count, o.price_kind): o.step_s for o in options}
+        for optimizer, options in found.items()
+    }
+    for optimizer in ("momentum", "adam", "adamw", "adagrad"):
+        assert steps_s[optimizer].keys() == steps_s["sgd"].keys()
+        assert all(step_s > steps_s["sgd"][way] for way, step_s in steps_s[optimizer].items())
+    ours, others = found["sgd"][0], found["adam"][0]
+    assert (ours.rule, others.rule) == (SpeedRule.TRAINING_STEPS, SpeedRule.TRAINING_STEPS)
+    assert others.evidence is Evidence.EXTRAPOLATED
+    assert "measured on it with sgd, for adam" in others.source
+    assert "with sgd" not in ours.source
+
+
 def test_measured_memory_and_steps_go_before_all(tmp_path: Path) -> None:
     """A profile as calibration writes it: 30 MB a sample, of which a tenth more is reserved; a step of 0.4 s for 64."""
     raw = json.loads((SHIPPED / "V100" / "nvidia_resnet50.json").read_text()) | {"model": "mine"}
