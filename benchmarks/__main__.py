@@ -26,8 +26,8 @@ from benchmarks.scale import LARGE, SIZES, scaled
 from benchmarks.speed import Series, measure
 from benchmarks.studies import costs, machine_speed_up
 from benchmarks.truths import shares, truths_table
-from benchmarks.unlearnt import judged as judged_elsewhere
-from benchmarks.unlearnt import unlearnt_table
+from benchmarks.unlearnt import judged as untaught
+from benchmarks.unlearnt import repositories_judged, unlearnt_table
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.io.load import load_scenario
@@ -221,8 +221,8 @@ def predictions() -> None:
     """How far predictions err on models and devices that others measured."""
     print("\nErrors of predictions\n")
     print("\n".join(predicted_table(all_cases())))
-    print("\nErrors beside publications that taught nothing\n")
-    print("\n".join(unlearnt_table(judged_elsewhere())))
+    print("\nErrors beside networks that taught nothing\n")
+    print("\n".join(unlearnt_table(untaught())))
 
 
 def learnt() -> None:
@@ -230,6 +230,8 @@ def learnt() -> None:
     print("\nErrors of what was learnt from published points\n")
     fitted = whole_fit()
     print("\n".join(learnt_table(fitted)))
+    print("\nErrors beside repositories that were left out\n")
+    print("\n".join(unlearnt_table(repositories_judged(fitted))))
     print("\nTimes of MLPerf's full batches at int8 in TensorRT over those of an A100 PCIe\n")
     print("\n".join(ratios_table(fitted)))
     print("\nGPUs that nobody published, and with five models measured\n")

@@ -1,12 +1,19 @@
-"""Predictions beside figures of publications that taught nothing: they stand in `unlearnt.csv` to judge alone."""
+"""Predictions beside figures that taught nothing.
+
+Networks that this project measured stand in `unlearnt.csv` to judge alone. Of repositories (`repositories.csv`) each is
+left out in turn.
+"""
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.learnt import HEAD, line
+from benchmarks.making.fitting import Fit, repository, repository_figures
 from calibrate.published.names import gpu_among
 from planner.catalog.catalog import load_catalog
 from planner.prediction.learnt import SMALL_MAX, learnt
@@ -15,6 +22,8 @@ from planner.prediction.queries import QueryKnowledge, read_queries
 FILE = Path(__file__).with_suffix(".csv")
 GROUP_MIN = 20
 """Figures of a group that has a row of its own."""
+FOLDS = 10
+"""Parts of all repositories, each left out in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +42,25 @@ class Judged:
 
 
 def judged(path: Path = FILE) -> list[Judged]:
-    """All figures, each as `planner predict` answers it where no profile of this project does."""
+    """Figures of a file, each as `planner predict` answers it where no profile of this project does."""
     known = QueryKnowledge(learnt(), load_catalog().gpus, measured=False)
     return [_judged(known, row) for row in read_queries(path)]
+
+
+def repositories_judged(fitted: Fit) -> list[Judged]:
+    """Figures of repositories, each as it is answered by what all but a tenth of the repositories taught, its own among
+    that tenth. Widths of bands are those that are shipped."""
+    gpus = load_catalog().gpus
+    rows = list(repository_figures(gpus))
+    of_figures = [figure.source for figure in fitted.figures]
+    owners = np.random.default_rng(0).permutation(sorted({figure.source for figure, _ in rows}))
+    found = []
+    for part in np.array_split(owners, FOLDS):
+        left = np.flatnonzero(np.isin(of_figures, part))
+        told = fitted.without(left, np.arange(len(of_figures)))
+        known = QueryKnowledge(replace(told, widening=learnt().widening), gpus, measured=False)
+        found += [_judged(known, row) for figure, row in rows if figure.source in part]
+    return found
 
 
 def _judged(known: QueryKnowledge, row: dict[str, str]) -> Judged:
@@ -44,7 +69,7 @@ def _judged(known: QueryKnowledge, row: dict[str, str]) -> Judged:
     if answer.latency_s is None or answer.latency_low_s is None or answer.latency_high_s is None:
         raise ValueError(f"{row}: {answer.reason}")
     return Judged(
-        repository=row["source"].partition("@")[0],
+        repository=repository(row),
         gpu=gpu,
         runtime=row["runtime"],
         small=int(row["batch"]) <= SMALL_MAX,

@@ -29,10 +29,12 @@ from planner.prediction.effects import (
     EffectPart,
     PredictedCase,
     effects,
+    is_repository,
     roofline,
     source_effects,
 )
-from planner.prediction.learnt import OTHER_SD, Learnt
+from planner.prediction.learnt import OTHER_SD, Learnt, learnt
+from planner.prediction.queries import QueryKnowledge, read_queries
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
 
@@ -42,6 +44,8 @@ OWN = "this project"
 """Source of what this project measured."""
 JUDGING = Path(__file__).parent.parent / "unlearnt.csv"
 """Figures that teach nothing."""
+REPOSITORIES = Path(__file__).parent.parent / "repositories.csv"
+"""Figures that documents of repositories give, each with its place."""
 BATCH_MAX = 4096
 """Larger ones are lists of items, not batches of pictures."""
 FULL_BATCH = 64
@@ -79,6 +83,8 @@ PRIOR = {
 """Where the search for spreads begins; `OTHER_SD` elsewhere."""
 PRIOR_NOISE, NOISE_MIN = 0.08, 0.04
 """Where that of a source begins, and the least: figures that fit better hide what they would be off by elsewhere."""
+REPOSITORY_NOISE = 0.15
+"""Of figures that a repository gives: of few of them it is told how they were measured."""
 PRIOR_WEIGHT = 2.0
 """Of one figure's worth of evidence for where spreads begin: a group of few effects says little of its spread."""
 SEARCHES, STEPS = 3, 12
@@ -113,10 +119,29 @@ class Figure:
 
 
 def figures(gpus: Mapping[str, GPU]) -> list[Figure]:
-    """All published points on kinds of GPU that the catalog knows, and what this project measured; no processors."""
+    """All published points on kinds of GPU that the catalog knows, what repositories give, and what this project
+    measured; no processors."""
     usable = (p for p in points() if p.gpu in gpus and not gpus[p.gpu].cores and (p.batch or 1) <= BATCH_MAX)
     published = [Figure(case_of(p), gpus[p.gpu], p.source, log(p.sample_s * (p.batch or FULL_BATCH))) for p in usable]
-    return [*published, *measured_figures(gpus)]
+    return [*published, *(figure for figure, _ in repository_figures(gpus)), *measured_figures(gpus)]
+
+
+def repository_figures(gpus: Mapping[str, GPU]) -> Iterator[tuple[Figure, dict[str, str]]]:
+    """Those of models whose operations or times are published, each with its row; the source is the repository.
+
+    A model that only these tell of would be predicted from its layers before it is learnt, and without them after.
+    """
+    known = QueryKnowledge(learnt(), gpus)
+    for row in read_queries(REPOSITORIES):
+        case = known.named({**row, "gpu": names.gpu_among(row["gpu"], gpus)})
+        published = names.facts_of(case.architecture, case.input)
+        if (published and published.macs is not None) or any(points(case.architecture)):
+            yield Figure(case, gpus[case.gpu], repository(row), log(float(row["latency_s"]))), row
+
+
+def repository(row: Mapping[str, str]) -> str:
+    """Owner and name."""
+    return row["source"].partition("@")[0]
 
 
 def measured_figures(gpus: Mapping[str, GPU]) -> list[Figure]:
@@ -303,7 +328,11 @@ class Spreads:
 
     def of_figures(self, some: Sequence[Figure]) -> Floats:
         """Noise of each."""
-        return np.array([max(NOISE_MIN, self.noise.get(figure.source, PRIOR_NOISE)) for figure in some])
+        return np.array([self._of_source(figure.source) for figure in some])
+
+    def _of_source(self, source: str) -> float:
+        usual = REPOSITORY_NOISE if is_repository(source) else PRIOR_NOISE
+        return max(NOISE_MIN, self.noise.get(source, usual))
 
 
 @dataclass(frozen=True)
@@ -450,10 +479,10 @@ def likeliest(some: Sequence[Figure]) -> Spreads:
     """Spreads at which the figures are likeliest, by a linear model around its own answer, found anew a few times."""
     names = sorted({figure.source for figure in some})
     row = np.array([names.index(figure.source) for figure in some])
-    spreads, learnt = Spreads({}, {}), None
+    spreads, told = Spreads({}, {}), None
     for _ in range(SEARCHES):
-        fitted = fit(some, spreads, learnt)
-        learnt = fitted.learnt()
+        fitted = fit(some, spreads, told)
+        told = fitted.learnt()
         linear = fitted.linear
         groups = list(linear.matrices)
         begin = np.log(

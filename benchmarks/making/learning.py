@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from benchmarks.making.fitting import (
+    REPOSITORIES,
     DesignMatrices,
     Figure,
     Fit,
@@ -184,8 +185,9 @@ def _pinball(
 
 
 def digest() -> str:
-    """SHA-256 of the points that are learnt from, unpacked, and of what this project measured."""
-    text = gzip.decompress((POINTS / "points.csv.gz").read_bytes())
+    """SHA-256 of what is learnt from: published points, unpacked, figures of repositories, and what this project
+    measured."""
+    text = gzip.decompress((POINTS / "points.csv.gz").read_bytes()) + REPOSITORIES.read_bytes()
     own = "".join(f"{series_name(f)} {f.case.batch:g} {f.log_s:.5f}\n" for f in measured_figures(load_catalog().gpus))
     return hashlib.sha256(text + own.encode()).hexdigest()
 

@@ -258,6 +258,11 @@ def source_effects(case: PredictedCase, source: str) -> Iterator[Effect]:
     yield Effect(EffectPart.OVERHEAD, "overhead source gpu", f"{source} {runtime} {kind}", 1.0)
 
 
+def is_repository(source: str) -> bool:
+    """Whether a source is a repository, `owner/name`, of whose times it is seldom said how they were measured."""
+    return "/" in source
+
+
 def _words(case: PredictedCase, gpu: GPU) -> dict[str, str]:
     """What an effect can be of, by the words that name it."""
     model = case.architecture

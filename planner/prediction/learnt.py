@@ -24,6 +24,7 @@ from planner.prediction.effects import (
     chip,
     effects_of_any_batch,
     effects_of_batch,
+    is_repository,
     least_s,
     products_share,
     roofline,
@@ -173,10 +174,12 @@ class Learnt:
         return {}
 
     def publishers(self, case: PredictedCase) -> list[str]:
-        """Sources that published of the runtime on the GPU, else of it at that precision, else of it, else anything."""
+        """Sources that published of the runtime on the GPU, else of it at that precision, else of it, else anything;
+        repositories only where none else did."""
         own = {source: _publisher_keys(case, source) for source in self.effects.get("source", ())}
         alike = ([source for source in own if self.knows(group, own[source][group])] for group in SOURCE_GROUPS)
-        return next(filter(None, alike), [])
+        some = next(filter(None, alike), [])
+        return [source for source in some if not is_repository(source)] or some
 
     def software(self, case: PredictedCase) -> Software:
         """Where somebody published of the runtime."""

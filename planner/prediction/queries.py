@@ -126,12 +126,14 @@ class QueryKnowledge:
     def case(self, row: Mapping[str, str]) -> PredictedCase | str:
         """The case by canonical names, or why nothing can be said of it."""
         try:
-            case = self._named(row)
+            case = self.named(row)
             return case if self._is_known(case) else self._with_layers(case, row)
         except UnansweredError as why:
             return str(why)
 
-    def _named(self, row: Mapping[str, str]) -> PredictedCase:
+    def named(self, row: Mapping[str, str]) -> PredictedCase:
+        """The case by canonical names, whether or not anything is known of its model; UnansweredError where it cannot
+        run."""
         if empty := [name for name in NEEDED if not row[name]]:
             raise UnansweredError(f"{empty[0]} is empty. Name it")
         batch = batch_of(row.get("batch", ""))

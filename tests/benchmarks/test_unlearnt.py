@@ -1,25 +1,63 @@
-"""Publications that taught nothing: predictions are judged by them, so none may have a part in what was learnt."""
+"""Predictions are judged by what taught nothing: networks of this project, and each repository by all others."""
 
+from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import pytest
+from support.planning import CATALOG
 
-from benchmarks.making.fitting import OWN, measured_figures
-from benchmarks.unlearnt import FILE, GROUP_MIN, Judged, judged, unlearnt_table
+from benchmarks import unlearnt
+from benchmarks.making.fitting import (
+    OWN,
+    REPOSITORIES,
+    Figure,
+    Spreads,
+    figures,
+    fit,
+    measured_figures,
+    repository,
+    repository_figures,
+)
+from benchmarks.unlearnt import FILE, GROUP_MIN, Judged, judged, repositories_judged, unlearnt_table
 from calibrate.published.names import architecture
 from calibrate.published.points import points, sources
 from planner.catalog.catalog import load_catalog
+from planner.prediction.learnt import learnt
 from planner.prediction.queries import read_queries
 
 
-def test_nothing_was_learnt_of_what_judges() -> None:
+def test_no_repository_is_a_publication_too() -> None:
     taught = {
         sources()[one].repository for one in {point.source for point in points()}
     }  # trainings teach trainings alone
-    judging = {row["source"].partition("@")[0] for row in read_queries(FILE)}
+    gathered = {repository(row) for row in read_queries(REPOSITORIES)}
     assert taught
-    assert judging
-    assert not judging & taught
+    assert gathered
+    assert not gathered & taught
+
+
+def test_what_a_repository_gives_has_no_part_in_what_is_told_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its times tripled move errors of the others alone. Figures are work alone: such a model is linear."""
+    rows = list(repository_figures(CATALOG.gpus))
+    names = ("facebookresearch/pycls", "pytorch/TensorRT", "ultralytics/yolov5")
+    some = [(figure, row) for figure, row in rows if figure.source in names]
+    others = [figure for figure in figures(CATALOG.gpus) if figure.case.architecture == "resnet50"][::10]
+    monkeypatch.setattr(unlearnt, "repository_figures", lambda gpus: some)
+    monkeypatch.setattr(unlearnt, "FOLDS", len(names))
+
+    def told(slower: float) -> dict[str, list[float]]:
+        mine = [replace(f, log_s=f.log_s + log(slower) * (f.source == names[0])) for f, _ in some]
+        known: list[Figure] = [replace(f, case=replace(f.case, full=True)) for f in (*mine, *others)]
+        found = repositories_judged(fit(known, Spreads(learnt().spreads, learnt().noise)))
+        return {name: [one.size for one in found if one.repository == name] for name in names}
+
+    one, other = told(1.0), told(3.0)
+    assert one[names[0]] == pytest.approx(other[names[0]], abs=1e-6)
+    assert one[names[2]] != pytest.approx(other[names[2]], abs=1e-3)
+    assert {name: len(sizes) for name, sizes in one.items()} == {
+        name: sum(figure.source == name for figure, _ in rows) for name in names
+    }
 
 
 def test_of_what_this_project_measured_no_network_both_teaches_and_judges() -> None:
@@ -31,7 +69,7 @@ def test_of_what_this_project_measured_no_network_both_teaches_and_judges() -> N
 
 
 def test_each_figure_names_its_place() -> None:
-    rows = read_queries(FILE)
+    rows = [*read_queries(FILE), *read_queries(REPOSITORIES)]
     assert all("@" in row["source"] and ":" in row["source"] for row in rows)
     cases = [tuple(row[name] for name in row if name != "latency_s") for row in rows]
     assert len(cases) == len(set(cases))

@@ -16,7 +16,7 @@ from benchmarks.making.fitting import DesignMatrices, Figure, Spreads, figures, 
 from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
 from calibrate.published.points import points
 from planner.api import modelling
-from planner.prediction.effects import PredictedCase, effects_of_any_batch, roofline
+from planner.prediction.effects import EffectPart, PredictedCase, effects_of_any_batch, roofline, source_effects
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Software, learnt, traits
 from planner.prediction.queries import answers
 from planner.prediction.rules.bands import SPREAD_80
@@ -62,6 +62,30 @@ def test_what_is_summed_once_for_all_batches_is_the_same_for_each() -> None:
             list(effects_of_any_batch(case, roofline(case, figure.gpu), figure.gpu)) for case in (one, many)
         )
         assert of_one == of_many
+
+
+def test_times_are_told_as_publications_find_them_and_as_repositories_do_where_none_did() -> None:
+    case = PredictedCase(gpu="T4", architecture="resnet50", input="224", precision="fp32", runtime="pytorch", batch=8.0)
+    of = {
+        source: {
+            effect.group: {effect.key: (level, 0.01)}
+            for effect in source_effects(case, source)
+            if effect.part is EffectPart.WHOLE
+        }
+        for source, level in (("paper", 0.1), ("owner/name", 0.5))
+    }
+
+    def level(*sources: str) -> float:
+        effects = {
+            group: {key: value for source in sources for key, value in of[source][group].items()}
+            for group in of[sources[0]]
+        }
+        told = Learnt(effects, {}, {}).log_time(case, CATALOG.gpus["T4"])
+        return told.mean - Learnt({}, {}, {}).log_time(case, CATALOG.gpus["T4"]).mean
+
+    assert level("paper") == pytest.approx(0.3)  # by the source, its runtime and its GPU
+    assert level("paper", "owner/name") == pytest.approx(0.3)
+    assert level("owner/name") == pytest.approx(1.5)
 
 
 def test_what_one_source_alone_published_is_told_at_its_level() -> None:
