@@ -37,7 +37,7 @@ from benchmarks.making.fitting import (
 from calibrate.published.points import DATA as POINTS
 from calibrate.published.points import sources
 from planner.catalog.catalog import load_catalog
-from planner.prediction.effects import chip, family
+from planner.prediction.effects import chip, family, is_repository
 from planner.prediction.learnt import FILE, SCHEMA, Learnt, Nearness, Seen, learnt
 from planner.prediction.rules.bands import SPREAD_80
 
@@ -106,9 +106,15 @@ def parts(what: str, some: Sequence[Figure], count: int | None = None) -> Iterat
 
 
 def errors_of(what: str, fitted: Fit, left: Integers) -> Iterator[HeldOut]:
-    """Errors of figures that are left out, drawn through what is left of the same series."""
-    held = [fitted.figures[at] for at in left]
-    rest = np.setdiff1d(np.arange(len(fitted.figures)), left)
+    """Errors of figures that are left out, drawn through what is left of the same series.
+
+    Not of repositories: `benchmarks.unlearnt` judges bands by them, so they have no part in their widths.
+    """
+    published = np.array([not is_repository(figure.source) for figure in fitted.figures])
+    held = [fitted.figures[at] for at in left if published[at]]
+    if not held:
+        return
+    rest = np.setdiff1d(np.flatnonzero(published), left)
     series = {series_name(figure) for figure in held}
     beside = [at for at in rest if not fitted.figures[at].case.full and fitted.series[at] in series]
     told = fitted.without(left, np.array([*left, *beside]))
