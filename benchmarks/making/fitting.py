@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from math import log
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 
 from calibrate.io.tables import table
 from calibrate.library.lookup import find_profiles
+from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
 from planner.prediction.effects import (
@@ -30,8 +31,10 @@ from planner.prediction.effects import (
     PredictedCase,
     effects,
     is_repository,
+    least_s,
     roofline,
     source_effects,
+    style,
 )
 from planner.prediction.learnt import OTHER_SD, Learnt, learnt
 from planner.prediction.queries import QueryKnowledge, read_queries
@@ -130,13 +133,23 @@ def repository_figures(gpus: Mapping[str, GPU]) -> Iterator[tuple[Figure, dict[s
     """Those of models whose operations or times are published, each with its row; the source is the repository.
 
     A model that only these tell of would be predicted from its layers before it is learnt, and without them after.
+    What is faster than its GPU's peak ran at another precision than was understood.
     """
     known = QueryKnowledge(learnt(), gpus)
     for row in read_queries(REPOSITORIES):
         case = known.named({**row, "gpu": names.gpu_among(row["gpu"], gpus)})
         published = names.facts_of(case.architecture, case.input)
-        if (published and published.macs is not None) or any(points(case.architecture)):
-            yield Figure(case, gpus[case.gpu], repository(row), log(float(row["latency_s"]))), row
+        figure = Figure(case, gpus[case.gpu], repository(row), log(float(row["latency_s"])))
+        is_published = (published and published.macs is not None) or any(points(case.architecture))
+        if is_published and not is_too_fast(figure):
+            yield figure, row
+
+
+def is_too_fast(figure: Figure) -> bool:
+    """Whether it is above the GPU's peak, even where Winograd's convolutions in fp32 leave operations out."""
+    case = figure.case
+    spared = LEFT_OUT_MAX if case.precision == "fp32" and style(case.architecture) != "transformer" else 1.0
+    return least_s(case, figure.gpu) > spared * exp(figure.log_s)
 
 
 def repository(row: Mapping[str, str]) -> str:

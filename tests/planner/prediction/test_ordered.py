@@ -21,7 +21,7 @@ from calibrate.library.held import counted
 from calibrate.library.lookup import find_profiles
 from planner.api.modelling import profile
 from planner.model.plan import Estimate
-from planner.prediction.effects import PredictedCase
+from planner.prediction.effects import PredictedCase, is_repository
 from planner.prediction.learnt import learnt
 from planner.prediction.ordered import Ordered, chip_of, in_order, is_as_good
 from planner.prediction.predict import Predictor
@@ -94,6 +94,8 @@ def test_no_gpu_is_published_slower_than_one_that_it_is_as_good_as(published: li
     contradict."""
     times: dict[tuple[str, PredictedCase], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for figure in published:
+        if is_repository(figure.source):  # whose GPUs often stand in hosts of their own
+            continue
         times[figure.source, replace(figure.case, gpu="")][figure.case.gpu].append(figure.log_s)
     apart = [
         fmean(of[one]) - fmean(of[other])

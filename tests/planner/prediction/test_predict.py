@@ -135,7 +135,7 @@ def test_the_table_in_the_docs_is_what_the_command_gives() -> None:
 
 def test_the_command_prints_the_tables_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     PARTS["predictions"]()
-    told, elsewhere = capsys.readouterr().out.strip().split("\n\nErrors beside publications that taught nothing\n\n")
+    told, elsewhere = capsys.readouterr().out.strip().split("\n\nErrors beside networks that taught nothing\n\n")
     assert told == "\n".join(["Errors of predictions", "", *table(all_cases())])
     assert elsewhere in (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
 

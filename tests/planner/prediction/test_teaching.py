@@ -17,8 +17,9 @@ SQUAD_PADDING = 0.54
 """Share of the 384 tokens of a SQuAD 1.1 text that are padding (openreview.net, 3nzKUh9a4M); NVIDIA computes none."""
 HALF_PADDING = 0.5
 """The same in FasterTransformer's guide, `EFF-FT`."""
-TF32_IS_OFF = {"fastertransformer", "deep-learning-examples", OWN}
-"""Sources that set TF32 off (`NVIDIA_TF32_OVERRIDE=0`), or have a table of TF32 beside that of fp32."""
+TF32_IS_OFF = {"fastertransformer", "deep-learning-examples", "huggingface/transformers", OWN}
+"""Sources that set TF32 off (`NVIDIA_TF32_OVERRIDE=0`), have a table of TF32 beside that of fp32, or are of networks of
+matrix products, which PyTorch from 1.12 on multiplies without."""
 
 
 def left_out(figure: Figure) -> float:
