@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from math import exp, hypot, log, log2, sqrt
@@ -244,8 +244,6 @@ class Learnt:
 
     def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
         """Seconds of a batch with their 80 % band: not below the GPU's peak, or only as far as published ones are."""
-        if case.precision == "torch":
-            return self._as_it_comes(case, gpu)
         told = self.beside(case, gpu, series)
         sd = told.sd * self.wider(case, gpu, told.regime)
         if not series and self.software(case) is Software.HERE:
@@ -256,16 +254,6 @@ class Learnt:
         """Seconds at the GPU's peak, or as far below as published batches of the series are."""
         passed = max((least_s(replace(case, batch=at), gpu) / exp(log_s) for at, log_s in series), default=0.0)
         return least_s(case, gpu) / max(1.0, passed)
-
-    def _as_it_comes(self, case: PredictedCase, gpu: GPU) -> Estimate:
-        """In PyTorch as it comes: products at the time of fp32, convolutions at that of TF32."""
-        share = products_share(case.architecture, case.counted)
-        products, convolutions = (self.predict(replace(case, precision=ran_at), gpu) for ran_at in ("fp32", "tf32"))
-        value, low, high = (
-            share * of_products + (1 - share) * of_convolutions
-            for of_products, of_convolutions in zip(astuple(products), astuple(convolutions), strict=True)
-        )
-        return Estimate(value=value, low=low, high=high)
 
     def wider(self, case: PredictedCase, gpu: GPU, regime: Regime) -> float:
         """What the spread is multiplied by: how near something was measured counts, and what it is.

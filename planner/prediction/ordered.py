@@ -6,14 +6,14 @@ slower than one that it is as good as in everything: of one chip, and of any whe
 """
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from math import exp, fsum, inf, log
 from typing import NamedTuple
 
 from calibrate.layers.work import Facts
 from planner.model.plan import Estimate
-from planner.prediction.effects import ONE_BY_ONE, PredictedCase
+from planner.prediction.effects import ONE_BY_ONE, PredictedCase, products_share
 from planner.prediction.learnt import Learnt, seen, series_of
 from planner.prediction.rules.bands import SPREAD_80, at_least, beside_one
 from planner.prediction.rules.floors import floor_of, passed_by
@@ -71,11 +71,23 @@ class Ordered:
 
     def _of_input(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         """The batch at its input, whatever others take."""
+        if case.precision == "torch":
+            return at_least(self._as_it_comes(case, layers), self._least_s(case, layers))
         asked = replace(case, batch=1.0), layers.model if layers else ""
         if asked not in self._of_one:
             self._of_one[asked] = self._by_itself(asked[0], layers)
         of_one = self._of_one[asked]
         return of_one if case.batch == 1 else beside_one(self._by_itself(case, layers), of_one, case.batch)
+
+    def _as_it_comes(self, case: PredictedCase, layers: Facts | None) -> Estimate:
+        """In PyTorch as it comes: products at the time of fp32, convolutions at that of TF32."""
+        share = products_share(case.architecture, case.counted)
+        products, convolutions = (self._of_input(replace(case, precision=at), layers) for at in ("fp32", "tf32"))
+        value, low, high = (
+            share * of_products + (1 - share) * of_convolutions
+            for of_products, of_convolutions in zip(astuple(products), astuple(convolutions), strict=True)
+        )
+        return Estimate(value=value, low=low, high=high)
 
     def _by_itself(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         return at_least(self._among_kinds(case, layers), self._least_s(case, layers))
@@ -102,7 +114,7 @@ class Ordered:
         """
         for name in self._as_good if case.runtime in ONE_BY_ONE else ():
             gpu = self.gpus[name]
-            is_fp32 = case.precision in ("tf32", "torch") and not gpu.has_tf32
+            is_fp32 = case.precision == "tf32" and not gpu.has_tf32
             here = replace(case, gpu=name, precision="fp32" if is_fp32 else case.precision)
             if not lacks(gpu, here.precision) and self.learnt.is_seen(here, gpu):
                 yield here
