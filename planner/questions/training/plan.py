@@ -22,6 +22,7 @@ from planner.catalog.offers import which_gpu, wrong_offers
 from planner.io.load import refused
 from planner.model.ranges import Range
 from planner.prediction.predict import Predictor
+from planner.prediction.rules.floors import WINOGRAD
 from planner.prediction.rules.roofline import PrecisionError, peak_flops, rate_held_to
 from planner.questions.training.answer.choosing import (
     at_fresh_price,
@@ -51,9 +52,6 @@ from planner.units.errors import Wrong
 from planner.units.writing import counted
 from simulator.world.hardware import with_article
 from simulator.world.power import AT_FULL_PACE
-
-WINOGRAD = 2.25
-"""Times that convolutions may seem to pass the peak: Winograd's form of 3x3 takes 16 products where 36 are counted."""
 
 
 def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: date | None = None) -> TrainingPlan:
