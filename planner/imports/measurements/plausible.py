@@ -13,8 +13,9 @@ from simulator.errors import InputError
 from simulator.world.hardware import GPU, with_article
 
 FAR = 30.0
-"""Times off by more are rather of another unit than of another host: of 2,028 figures that taught nothing
-(`benchmarks/unlearnt.csv`) the worst is off by a factor of 9, so one in another unit would be off by 100 at least."""
+"""Times off by more are rather of another unit than of another host: while 2,028 figures of repositories
+(`benchmarks/repositories.csv`) taught nothing, the worst was off by a factor of 9, so one in another unit would be off
+by 100 at least."""
 UNIT = 1000.0
 """Between seconds, milliseconds and microseconds."""
 
