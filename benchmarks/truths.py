@@ -24,6 +24,7 @@ from planner.model.parts.streams import StreamSpec
 from planner.model.progress import silent
 from planner.model.replications import RISK_SHARE
 from planner.model.scenario import Objective, Scenario
+from planner.prediction.effects import is_repository
 from planner.prediction.learnt import Learnt, Seen
 from planner.prediction.predict import Predictor
 from planner.prediction.rules.layered import BATCHES
@@ -103,11 +104,14 @@ def outcomes(most: int, together: int = 1, fitted: Fit | None = None) -> Iterato
 
 
 def truths(left: Sequence[Figure]) -> list[Truth]:
-    """Series of the usual input with a batch of 1 and a larger one."""
+    """Series of the usual input with a batch of 1 and a larger one, by publications: software of repositories differs
+    by more than what is drawn here."""
     series: dict[tuple[str, ...], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for figure in left:
         case = figure.case
-        if case.input == names.usual_input(case.architecture) and not case.full and case.batch <= max(BATCHES):
+        if is_repository(figure.source) or case.full or case.batch > max(BATCHES):
+            continue
+        if case.input == names.usual_input(case.architecture):
             key = (case.architecture, case.gpu, case.precision, case.runtime, figure.source)
             series[key][case.batch].append(float(np.exp(figure.log_s)))
     return [
@@ -163,7 +167,7 @@ def _asked(group: Sequence[Truth], pairs: Mapping[str, PredictedPair], largest: 
     slo_s = SLO_BATCHES * max(batch_s.values())
     rates = {model: ERLANGS / len(group) * largest[model] / run_s for model, run_s in batch_s.items()}
     return Scenario(
-        models=tuple(ModelSpec(name=model, slo=SloSpec(latency=slo_s)) for model in pairs),
+        models=tuple(ModelSpec(name=model, slo=SloSpec(latency=f"{slo_s:.9g} s")) for model in pairs),
         streams=tuple(StreamSpec(model=model, poisson=rate) for model, rate in rates.items()),
         buy=BuySpec(
             own=(OwnMachine(name="box", gpu=group[0].gpu, price=1.0, count=MACHINES),),
