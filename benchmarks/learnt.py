@@ -182,6 +182,5 @@ def _full_batches(known: Sequence[Figure], model: str, gpu: str) -> list[Figure]
         if (figure.case.architecture, figure.case.gpu) == (model, gpu)
         if (figure.case.precision, figure.case.runtime) == ("int8", RATIO_RUNTIME)
         if figure.source.startswith("mlperf")
-        if figure.source.startswith("mlperf")
         if figure.case.full or figure.case.batch >= LARGE_BATCH
     ]

@@ -20,7 +20,6 @@ from scipy.optimize import minimize
 
 from calibrate.io.tables import table
 from calibrate.library.lookup import find_profiles
-from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
 from planner.prediction.effects import (
@@ -34,7 +33,6 @@ from planner.prediction.effects import (
     least_s,
     roofline,
     source_effects,
-    style,
 )
 from planner.prediction.learnt import OTHER_SD, Learnt, learnt
 from planner.prediction.queries import QueryKnowledge, read_queries
@@ -146,10 +144,8 @@ def repository_figures(gpus: Mapping[str, GPU]) -> Iterator[tuple[Figure, dict[s
 
 
 def is_too_fast(figure: Figure) -> bool:
-    """Whether it is above the GPU's peak, even where Winograd's convolutions in fp32 leave operations out."""
-    case = figure.case
-    spared = LEFT_OUT_MAX if case.precision == "fp32" and style(case.architecture) != "transformer" else 1.0
-    return least_s(case, figure.gpu) > spared * exp(figure.log_s)
+    """Whether it is above the GPU's peak, even where Winograd's convolutions at fp32 leave operations out."""
+    return least_s(figure.case, figure.gpu) > exp(figure.log_s)
 
 
 def repository(row: Mapping[str, str]) -> str:
@@ -328,6 +324,11 @@ def _diagonal(matrix: sp.csc_matrix, inverse: Floats) -> Floats:
     return found
 
 
+def usual_noise(source: str) -> float:
+    """Where that of a source begins."""
+    return REPOSITORY_NOISE if is_repository(source) else PRIOR_NOISE
+
+
 @dataclass(frozen=True)
 class Spreads:
     """Standard deviations of effects by group, and of figures by source."""
@@ -344,8 +345,7 @@ class Spreads:
         return np.array([self._of_source(figure.source) for figure in some])
 
     def _of_source(self, source: str) -> float:
-        usual = REPOSITORY_NOISE if is_repository(source) else PRIOR_NOISE
-        return max(NOISE_MIN, self.noise.get(source, usual))
+        return max(NOISE_MIN, self.noise.get(source, usual_noise(source)))
 
 
 @dataclass(frozen=True)
@@ -499,9 +499,9 @@ def likeliest(some: Sequence[Figure]) -> Spreads:
         linear = fitted.linear
         groups = list(linear.matrices)
         begin = np.log(
-            [spreads.of_groups(groups)[g] for g in groups] + [spreads.noise.get(n, PRIOR_NOISE) for n in names]
+            [spreads.of_groups(groups)[g] for g in groups] + [spreads.noise.get(n, usual_noise(n)) for n in names]
         )
-        usual = np.log([PRIOR.get(g, OTHER_SD) for g in groups] + [PRIOR_NOISE] * len(names))
+        usual = np.log([PRIOR.get(g, OTHER_SD) for g in groups] + [usual_noise(n) for n in names])
         found = minimize(
             _unlikely,
             begin,

@@ -79,6 +79,8 @@ STYLES = {
 """How a network is made, by its name: those that are made alike gain and lose alike."""
 LINEAR = re.compile(r"convnextv2_|convnext_(?:tiny|small|base|large|x)|edgenext")
 """Convolutional networks most of whose operations are linear layers."""
+WINOGRAD = 2.25
+"""Times that convolutions may seem to pass the peak: Winograd's form of 3x3 takes 16 products where 36 are counted."""
 SOURCE_GROUPS = ("source gpu", "overhead source gpu", "source runtime", "overhead source", "source")
 """Groups of effects of whoever published a figure: those of a runtime on a GPU first, those of all figures last."""
 OF_OVERHEAD = (
@@ -178,7 +180,13 @@ def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
 
 
 def least_s(case: PredictedCase, gpu: GPU) -> float:
-    """Seconds that the operations of a case take at the vendor's peak; 0 where they are not known."""
+    """Seconds that a case takes at the vendor's peak at least: at fp32, Winograd's convolutions spare operations."""
+    convolves_fp32 = case.precision == "fp32" and style(case.architecture) != "transformer"
+    return operations_s(case, gpu) / (WINOGRAD if convolves_fp32 else 1.0)
+
+
+def operations_s(case: PredictedCase, gpu: GPU) -> float:
+    """Seconds that all operations of a case take at the vendor's peak; 0 where they are not known."""
     facts = case.counted or names.facts_of(case.architecture, case.input)
     macs = (at_size(facts, case.input).macs or 0.0) if facts else 0.0
     return 2 * macs * case.batch / peak_flops(gpu, case.precision)

@@ -175,7 +175,7 @@ class Learnt:
 
     def publishers(self, case: PredictedCase) -> list[str]:
         """Sources that published of the runtime on the GPU, else of it at that precision, else of it, else anything;
-        repositories only where none else did."""
+        repositories only where no other source is as near."""
         own = {source: _publisher_keys(case, source) for source in self.effects.get("source", ())}
         alike = ([source for source in own if self.knows(group, own[source][group])] for group in SOURCE_GROUPS)
         some = next(filter(None, alike), [])
@@ -281,8 +281,10 @@ class Learnt:
 
     @cached_property
     def usual_noise(self) -> float:
-        """Of one figure, of the median source."""
-        return float(np.median(list(self.noise.values()) or [OTHER_SD]))
+        """Of one figure, of the median publication."""
+        return float(
+            np.median([noise for source, noise in self.noise.items() if not is_repository(source)] or [OTHER_SD])
+        )
 
     def nearness(self, case: PredictedCase, gpu: GPU) -> Nearness:
         """How near to the case something was measured."""

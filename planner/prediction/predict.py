@@ -186,9 +186,11 @@ class Predictor:
         return None if pair is None else pair.prediction(batch)
 
     def _is_resized(self, model: str) -> bool:
-        """Whether its layers are of another resolution than its own, of which its profiles are."""
+        """Whether its layers are of another resolution than its own, of which its profiles are, but for those of a name
+        such as `resnet50.448px`."""
         layers = self.grounds.facts(model)
-        return layers is not None and layers.own is not None
+        has_own_name = model in self.library.models() and layers is not None and model != layers.model
+        return layers is not None and layers.own is not None and not has_own_name
 
     @cached_property
     def _at_own(self) -> "Predictor":

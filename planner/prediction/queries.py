@@ -395,8 +395,10 @@ def _apart(same: Sequence[PublishedPoint]) -> float:
 
 def _counts(case: PredictedCase) -> names.Architecture | None:
     """Counts at the input of the case, with what it holds; None where nothing is known."""
-    if case.counted:
+    if case.counted and case.counted.input == case.input:
         return case.counted
+    if case.counted and (scaled := at_input(case, case.input, None).counted):
+        return scaled
     known = names.facts_of(case.architecture, case.input)
     return known and replace(
         at_size(known, case.input), input=case.input, held=held_numbers(case.architecture, case.input)

@@ -183,8 +183,9 @@ class OnFleet:
 
     @property
     def doubted(self) -> bool:
-        """Whether any speed is predicted."""
-        return any(sized.profile.doubt for sized in self.question.sized.values())
+        """Whether any speed on GPUs of this fleet is predicted."""
+        kinds = {device.kind for device in self.devices}
+        return any(sized.profile.doubt for (_, kind), sized in self.question.sized.items() if kind in kinds)
 
     @property
     def short_of_memory(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published import names
-from planner.prediction.effects import PredictedCase, least_s, peak_flops
+from planner.prediction.effects import PredictedCase, operations_s, peak_flops
 from planner.prediction.learnt import learnt
 from planner.prediction.rules.roofline import PrecisionError
 from planner.units.writing import seconds
@@ -44,7 +44,7 @@ def doubts_of(
 
 
 def _demand_possible(case: PredictedCase, gpu: GPU, times_s: Mapping[int, float], place: str) -> None:
-    reached = {batch: least_s(_of(case, batch), gpu) / time_s for batch, time_s in times_s.items()}
+    reached = {batch: operations_s(_of(case, batch), gpu) / time_s for batch, time_s in times_s.items()}
     batch = max(reached, key=reached.__getitem__)
     if reached[batch] <= LEFT_OUT_MAX:
         return

@@ -5,6 +5,7 @@ Nothing is fused there: each operator reads and writes memory, even what the nex
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,14 @@ from numpy.typing import NDArray
 from calibrate.layers.facts import facts, full_name, has_layers
 from calibrate.layers.work import Facts, FactsError, LayerWork
 from calibrate.library.held import counted
+from calibrate.published import names
+from planner.prediction.effects import WINOGRAD
 from planner.prediction.rules.roofline import vendor_ceilings
 from simulator.world.hardware import GPU
 from simulator.world.precision import value_share
 
 ONE_BY_ONE = ("pytorch", "torchscript")
 """Runtimes that fuse nothing. None of 661 figures in them of networks whose layers are known is below its roofline."""
-WINOGRAD = 2.25
-"""Times that convolutions may seem to pass the peak: Winograd's form of 3x3 takes 16 products where 36 are counted."""
 
 Seconds = Callable[[float], float]
 """Of a batch of so many samples."""
@@ -63,7 +64,13 @@ def shipped_layers(architecture: str, size: str) -> Facts | None:
         return None
     if layers is None or counted(layers, architecture).input == size:
         return layers
+    return at_pixels(layers, size)
+
+
+def at_pixels(layers: Facts, size: str) -> Facts | None:
+    """The same on the square picture of as many pixels; None where the input is no picture, or too small."""
+    pixels = 0.0 if names.tokens(size) else names.extent(size)
     try:
-        return layers.at(int(size)) if size.isdecimal() else None
+        return layers.at(isqrt(round(pixels))) if pixels else None
     except FactsError:
         return None

@@ -11,13 +11,14 @@ from math import exp, isqrt, log
 from typing import NamedTuple
 
 from calibrate.layers.facts import facts, known
-from calibrate.layers.work import Facts, FactsError
+from calibrate.layers.work import Facts
 from calibrate.library.held import counted
 from calibrate.library.memory import Room
 from calibrate.published import names
 from calibrate.published.points import points
 from planner.model.plan import Estimate
 from planner.prediction.effects import PredictedCase, at_size
+from planner.prediction.rules.floors import at_pixels
 
 Told = Callable[[str], Estimate]
 """The time at an input, as it is said of that alone."""
@@ -67,10 +68,7 @@ def layers_at(layers: Facts | None, size: str) -> Facts | None:
     """A model's layers at an input; None where they are not known there."""
     if layers is None or counted(layers, layers.model).input == size:
         return layers
-    try:
-        return (layers.own or layers).at(int(size)) if size.isdecimal() else None
-    except FactsError:
-        return None
+    return at_pixels(layers.own or layers, size)
 
 
 def in_order_of_size(architecture: str, size: str, told: Told) -> Estimate:

@@ -21,8 +21,8 @@ from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_us
 from planner.catalog.offers import which_gpu, wrong_offers
 from planner.io.load import refused
 from planner.model.ranges import Range
+from planner.prediction.effects import WINOGRAD
 from planner.prediction.predict import Predictor
-from planner.prediction.rules.floors import WINOGRAD
 from planner.prediction.rules.roofline import PrecisionError, peak_flops, rate_held_to
 from planner.questions.training.answer.choosing import (
     at_fresh_price,

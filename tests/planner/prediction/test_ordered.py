@@ -97,6 +97,18 @@ def test_nothing_in_pytorch_is_told_faster_than_its_roofline(gpu: str, precision
         assert pair.time_s(batch).value >= 0.999 * floor_s
 
 
+@pytest.mark.parametrize(
+    ("gpu", "model", "took_s"),
+    [("RTX2080Ti", "vgg16", 0.0274), ("RTX2080Ti", "vgg19", 0.0321), ("GTX1080Ti", "vgg19", 0.0399)],
+)
+def test_bands_hold_convolutions_that_spare_products(gpu: str, model: str, took_s: float) -> None:
+    """12 pictures at fp32, as ryujaehun/pytorch-gpu-benchmark timed them."""
+    answer = KNOWN.answer({"gpu": gpu, "model": model, "precision": "fp32", "runtime": "pytorch", "batch": "12"})
+    assert answer.latency_low_s is not None
+    assert answer.latency_high_s is not None
+    assert answer.latency_low_s < took_s < answer.latency_high_s
+
+
 # Kinds of GPU
 
 
@@ -256,7 +268,10 @@ def test_the_input_of_a_network_is_that_of_its_operations() -> None:
     assert KNOWN.case({"gpu": "L4", "model": "resnet50_448"}).input == "448"  # type: ignore[union-attr]
 
 
-SIZES = {"": (32, 48, 64, 90, 112, 160, 223, 224, 225, 256, 320, 384, 640), "seq": (16, 100, 127, 128, 129, 384, 512)}
+SIZES = {
+    "": (32, 48, 64, 90, 112, "100x160", 160, 223, 224, 225, 256, 320, "300x420", 384, "480x720", 640, "640x641"),
+    "seq": (16, 100, 127, 128, 129, 384, 512),
+}
 
 
 @pytest.mark.parametrize("gpu", ["V100", "T4", "RTX3090"])

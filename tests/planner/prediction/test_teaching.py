@@ -9,7 +9,7 @@ from benchmarks.making.fitting import OWN, Figure, figures
 from calibrate.library.possible import LEFT_OUT_MAX
 from calibrate.published.points import points
 from planner.catalog.catalog import load_catalog
-from planner.prediction.effects import least_s, style
+from planner.prediction.effects import operations_s, style
 
 GPUS = load_catalog().gpus
 FIGURES = figures(GPUS)
@@ -33,7 +33,7 @@ def left_out(figure: Figure) -> float:
 
 
 def too_fast(figure: Figure) -> bool:
-    return least_s(figure.case, figure.gpu) > left_out(figure) * exp(figure.log_s)
+    return operations_s(figure.case, figure.gpu) > left_out(figure) * exp(figure.log_s)
 
 
 def test_no_figure_is_above_the_peak_of_its_precision() -> None:

@@ -48,7 +48,9 @@ from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning, warning_line
 from simulator.clock.metrics import Verdict
+from simulator.world.curves import Interpolated
 from simulator.world.deployment import Drop
+from simulator.world.profile import Doubt
 from simulator.world.workload import Stream, Trace, Workload
 
 OFFERS = (offer(T4, 0.526), offer(T4, 1.8, gpu_count=4), offer(V100, 3.06), offer(V100, 11.0, gpu_count=4))
@@ -649,6 +651,17 @@ def test_what_is_found_under_more_headroom_is_found_under_less(monkeypatch: pyte
     work = Packer(list(q.needs), q.sized, q.rules(False, {})).busy_at_least(strictest.devices[:2])
     assert work > 0.7, "two GPUs cannot leave so much"
     assert FleetSearch(q, silent).try_fleet(q.offers, (2,)) is None
+
+
+def test_only_speeds_on_gpus_of_a_fleet_put_it_in_doubt() -> None:
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.2,)), shared=0.5)
+    on_t4 = replace(profile("a", T4, 0.004, 0.002), doubt=doubt, predicted=True)
+    made = scenario([model("a", 0.1)], {"a": (4, 30.0)})
+    q = question(made, [offer(V100, 3.06), offer(T4, 0.5)], shelf(profile("a", V100, 0.002, 0.001), on_t4))
+    kinds = [one.gpu.name for one in q.offers]
+    for fleet in ((1, 0), (0, 1), (1, 1)):
+        here = OnFleet(q, q.offers, fleet, False, lambda _: silent)
+        assert here.doubted is (fleet[kinds.index("T4")] > 0)
 
 
 @settings(max_examples=4)
