@@ -1,8 +1,8 @@
 """Ordered: what was learnt, told so that no answer contradicts another one or the data sheets.
 
 No batch takes less than its operators need, nor less than one sample or more than as many of them; no larger input
-takes less than a smaller one, but for published figures, which stand as they are. No kind of GPU is slower than one that
-it is as good as in everything: of one chip, and of any where operators run one by one.
+takes less than a smaller one, but for published figures, which stand as they are. No kind of GPU is slower than one
+that it is as good as in everything: of one chip, and of any where operators run one by one.
 """
 
 from collections.abc import Iterator, Mapping, Set
