@@ -326,9 +326,8 @@ class Predictor:
                 footprint=self.grounds.footprint(model, gpu, precision or PRECISIONS[0]),
                 known=None,
                 flops=flops or None,
-                past=lambda batch: at_least(
-                    wider(time_s(batch), batch / BATCHES[-1]), least_s(replace(one, batch=batch), gpu)
-                ),
+                least_s=least_s(one, gpu),
+                past=lambda batch: at_least(wider(time_s(batch), batch / BATCHES[-1]), least_s(one, gpu) * batch),
                 runtime=one.runtime,
                 publications=publications(one, series),
             )

@@ -10,7 +10,7 @@ from calibrate.published import names
 from calibrate.published.points import points
 from planner.model.plan import PredictionRule
 from planner.prediction.rules.bands import at_least, wider
-from planner.prediction.rules.floors import Seconds, floor_of, passed_by
+from planner.prediction.rules.floors import Seconds, computed, floor_of, passed_by
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.pairs import PredictedPair
 from planner.prediction.rules.transfer import (
@@ -42,13 +42,13 @@ class Carrying:
         work_s = (source.flops_per_sample or 0.0) / (REACHED * peak)
         form, slope_spread = floor_and_slope(source.latency.x, source.latency.y, work_s)
         moved = Transferred(form, ratio(share), hypot(ratio.spread, slope_spread))
-        shares = [self._arithmetic(source, x) or 0.0 for x in source.latency.x]
-        # Kernels that leave operations out, as Winograd's do, passed their peak there already.
-        peak_s = (source.flops_per_sample or 0.0) / gpu.peak_flops(source.precision) / max(1.0, *shares)
+        timed = list(zip(source.latency.x, source.latency.y, strict=True))
+        operations = computed(self.grounds.facts(source.model), source.precision) * (source.flops_per_sample or 0.0)
+        # What kernels leave out besides passed their peak there already.
+        passed_peak = passed_by(timed, lambda batch: batch * operations / peak)
+        peak_s = operations / gpu.peak_flops(source.precision) / passed_peak
         floor_s = self._floor(source, gpu)
-        passed = passed_by(
-            zip(source.latency.x, source.latency.y, strict=True), self._floor(source, self._kind(source))
-        )
+        passed = passed_by(timed, self._floor(source, self._kind(source)))
 
         def least_s(batch: float) -> float:
             return max(peak_s * batch, floor_s(batch) / passed)
@@ -67,6 +67,7 @@ class Carrying:
             footprint=self.grounds.footprint(source.model, gpu, source.precision),
             known=source,
             flops=source.flops_per_sample,
+            least_s=peak_s,
             past=lambda batch: at_least(wider(moved(batch), batch / source.latency.x[-1]), least_s(batch)),
         )
 

@@ -46,6 +46,13 @@ def spared(layer: LayerWork) -> float:
     return WINOGRAD if any(weight.shape[2:] == (3, 3) for weight in layer.signature.weights) else 1.0
 
 
+def computed(layers: Facts | None, precision: str) -> float:
+    """Share of the counted operations that kernels must compute: Winograd's leave some out at fp32."""
+    if layers is None or not layers.flops or precision != "fp32":
+        return 1.0
+    return sum(layer.flops / spared(layer) for layer in layers.layers) / layers.flops
+
+
 def _slower_s(arithmetic_s: NDArray[np.float64], bandwidth_s: NDArray[np.float64]) -> float:
     return float(np.maximum(arithmetic_s, bandwidth_s).sum())
 

@@ -64,6 +64,8 @@ class PredictedPair:
     known: Profile | None
     """The profile that was carried over."""
     flops: float | None
+    least_s: float
+    """Seconds of a sample at the vendor's peak, less what kernels may leave out."""
     past: Callable[[float], Estimate]
     """The time of a batch past the last one of the series."""
     runtime: str = USUAL_RUNTIME
@@ -189,8 +191,7 @@ def width(pair: PredictedPair) -> float:
 
 def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
     """What was learnt, and what was carried over from another GPU or comes from layers, each as it is sure."""
-
-    least_s = (told.flops or 0.0) / told.gpu.peak_flops(told.precision)
+    least_s = min(told.least_s, carried.least_s)
 
     def time_s(batch: float) -> Estimate:
         return at_least(joined(told.time_s(batch), carried.time_s(batch)), least_s * batch)
@@ -202,6 +203,7 @@ def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
         latency_s={batch: time_s(batch) for batch in told.latency_s},
         footprint=carried.footprint,
         known=carried.known,
+        least_s=least_s,
         past=time_s,
     )
 

@@ -35,6 +35,7 @@ from planner.prediction.queries import QueryKnowledge
 from planner.prediction.rules import transfer
 from planner.prediction.rules.bands import End, around, at_least, joined
 from planner.prediction.rules.carrying import REACHED
+from planner.prediction.rules.floors import computed
 from planner.prediction.rules.layered import BATCHES, roofline_s, work_of
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.transfer import (
@@ -489,6 +490,29 @@ def test_no_time_is_below_operations_over_the_peak(gpu: str) -> None:
             spared = 1.0 if name == "bert_base" else WINOGRAD
             assert found.latency_s.low >= 0.999 * flops / spared * batch / CATALOG.gpus[gpu].fp32_flops
             assert found.latency_s.low <= found.latency_s.value <= found.latency_s.high
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "share"), [("vgg16", "fp32", 0.9), ("vgg16", "fp16", 1), ("vit", "fp32", 1)]
+)
+def test_what_kernels_leave_out_is_left_out_of_the_least_of_a_plan(name: str, precision: str, share: float) -> None:
+    """13 of the 16 layers of VGG-16 are 3x3 convolutions; Winograd's 4 of 9 of their products; ViT's none."""
+    known = Predictor(SHIPPED, CATALOG.gpus)
+    layers = known.grounds.facts("vit_b_16" if name == "vit" else name)
+    assert layers is not None
+    convolved = sum(layer.flops for layer in layers.layers if layer.convolves)
+    counted = layers.flops - (1 - 1 / WINOGRAD) * convolved * (share < 1)
+    assert computed(layers, precision) == pytest.approx(counted / layers.flops)
+
+
+@pytest.mark.parametrize("gpu", ["A2", "A30", "B200"])
+def test_a_band_of_convolutions_does_not_end_at_the_peak_of_the_gpu(gpu: str) -> None:
+    """VGG-16 passed the V100's peak by 2 %: where that is carried over, the fast end may pass the peak."""
+    pair = Predictor(SHIPPED, CATALOG.gpus).predicted_pair("vgg16", gpu, "fp32")
+    assert pair is not None
+    assert pair.flops is not None
+    at_peak_s = pair.flops * 64 / CATALOG.gpus[gpu].peak_flops("fp32")
+    assert at_peak_s / WINOGRAD <= pair.time_s(64).low < 0.99 * at_peak_s
 
 
 def test_a_series_under_its_knee_rises_past_its_end() -> None:
