@@ -56,13 +56,15 @@ def parameters_of(plan: Plan) -> dict[str, dict[str, str]]:
     scenario = scenario_of(plan)
     if scenario is None:
         return {}
-    planned = {answer.name: answer.precision for answer in plan.recommendation.models} if plan.recommendation else {}
+    planned = {answer.name: answer for answer in plan.recommendation.models} if plan.recommendation else {}
     parameters = {
         m.name: {
             "profile": m.known_as,
-            "precision": planned.get(m.name) if len(m.precisions) > 1 else m.variants[0].precision,
+            "precision": planned[m.name].precision if len(m.precisions) > 1 else m.variants[0].precision,
+            "runtime": planned[m.name].runtime if len(m.runtimes) > 1 else m.variants[0].runtime,
         }
         for m in scenario.models
+        if m.name in planned
     }
     return {name: {key: value for key, value in of.items() if value} for name, of in parameters.items()}
 

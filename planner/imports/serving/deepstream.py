@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.imports.serving.found import (
+    TENSORRT,
     TODO,
     Found,
     FoundModel,
@@ -55,6 +56,9 @@ class SourceGroup:
 
     count: int
     rate_fps: float | None
+    """Frames a second; None where the source decides."""
+    kept: int = 1
+    """One in so many frames reaches the models, by `drop-frame-interval`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,17 @@ class Inference:
         mode = self.part("network-mode").whole()
         made_for = NETWORK_MODES.get(mode or 0, "") if self.own or mode is not None else ""
         return engine_precision(self.part("model-engine-file").word()) or made_for
+
+    @property
+    def runtime(self) -> str:
+        """The plugin's own; empty where Triton is asked, which has several."""
+        return "" if self.group.at("plugin-type").whole() == TRITON else TENSORRT
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """(3, 544, 960) of `infer-dims=3;544;960`; empty where it does not say."""
+        sides = self.part("infer-dims").word().rstrip(";").split(";")
+        return tuple(map(int, sides)) if all(re.fullmatch(r"[1-9]\d{0,6}", side) for side in sides) else ()
 
     @property
     def each(self) -> int:
@@ -201,6 +216,8 @@ def _model(name: str, model: Inference, wait_s: float) -> FoundModel:
         source=_source(model),
         batch_size=batch,
         precision=model.precision,
+        runtime=model.runtime,
+        input_shape=model.input_shape,
         max_queue_delay_s=wait_s if first and batch != 1 and wait_s > 0 else 0.0,
     )
 
@@ -234,8 +251,11 @@ def _streams(named: Mapping[str, Inference], on: Mapping[str, Part]) -> Iterator
 
 
 def _of_cameras(name: str, model: Inference, sources: SourceGroup) -> FoundStream:
-    seen = f", one frame in {model.each} of each (interval {model.each - 1})" if model.each > 1 else ""
-    rate = f"{sources.rate_fps / model.each:g} fps" if sources.rate_fps else TODO
+    each = model.each * sources.kept
+    left_out = {"interval": model.each - 1, "drop-frame-interval": sources.kept if sources.kept > 1 else 0}
+    why = ", ".join(f"{key} {value}" for key, value in left_out.items() if value)
+    seen = f", one frame in {each} of each ({why})" if each > 1 else ""
+    rate = f"{sources.rate_fps / each:g} fps" if sources.rate_fps else TODO
     return FoundStream(
         model=name,
         notes=(f"{counted(sources.count, 'source')}{seen}",),
@@ -260,15 +280,20 @@ def _of_objects(name: str, model: Inference, named: Mapping[str, Inference]) -> 
 
 def _sources(on: Mapping[str, Part]) -> Iterator[SourceGroup]:
     """Sources of the same rate together."""
-    counts: Counter[float | None] = Counter()
+    counts: Counter[tuple[float | None, int]] = Counter()
+    of_all = _kept(on["source-attr-all"]) if "source-attr-all" in on else 1
     for name, group in on.items():
         if name == "source-list":
-            counts[None] += _listed(group)
+            counts[None, of_all] += _listed(group)
         elif table := _table_of_sources(name, group):
             counts.update(_of_table(table))
         elif re.fullmatch(r"source\d+", name):
-            counts[_rate_fps(group)] += _count(group)
-    yield from (SourceGroup(count, rate) for rate, count in counts.items())
+            counts[_rate_fps(group), _kept(group)] += _count(group)
+    yield from (SourceGroup(count, rate, kept) for (rate, kept), count in counts.items())
+
+
+def _kept(group: Part) -> int:
+    return max(1, group.at("drop-frame-interval").whole() or 1)
 
 
 def _table_of_sources(name: str, group: Part) -> Path | None:
@@ -287,23 +312,22 @@ def _count(group: Part) -> int:
 
 
 def _rate_fps(group: Part) -> float | None:
-    """Frames a second that reach the models; None where the source decides."""
+    """Frames a second; None where the source decides."""
     frames, seconds = (group.at(f"camera-fps-{key}").number() for key in ("n", "d"))
     if group.at("type").whole() not in CAMERAS or not frames:
         return None
-    kept = max(1, group.at("drop-frame-interval").whole() or 1)
-    return frames / (seconds or 1.0) / kept
+    return frames / (seconds or 1.0)
 
 
-def _of_table(path: Path) -> Mapping[float | None, int]:
-    """How many sources a CSV file lists; one where the file is not here."""
+def _of_table(path: Path) -> Mapping[tuple[float | None, int], int]:
+    """How many sources a CSV file lists, by what is kept; one where the file is not here."""
     if not path.is_file():
-        return {None: 1}
+        return {(None, 1): 1}
     rows = list(csv.DictReader(text_of(path).splitlines()))
     counts = [row.get("num-sources") or "1" for row in rows if (row.get("enable") or "1").strip() != "0"]
     if wrong := next((count for count in counts if not re.fullmatch(r"\s*[1-9]\d{0,5}\s*", count)), None):
         raise InputError(f"{path}: `num-sources` must be a whole number from 1, got `{wrong[:40]}`. Mend the file.")
-    return {None: sum(map(int, counts))}
+    return {(None, 1): sum(map(int, counts))}
 
 
 # What stays out

@@ -26,10 +26,12 @@ class FoundModel:
     source: str = ""
     """What it is: `hf:bert-base-uncased`, `onnx:detector.onnx`, `my.module:make`, or the bare name of its file."""
     input_shape: tuple[int, ...] = ()
-    """Of one sample, where the file says it and the source wants it."""
+    """Of one sample, where the file says it."""
     batch_size: int | None = None
     """Largest batch; None where the file does not say."""
     precision: str = ""
+    runtime: str = ""
+    """The software that runs it, where the file says."""
     latency: str = TODO
     """Longest latency, in people's units."""
     max_queue_delay_s: float = 0.0
@@ -85,6 +87,8 @@ MODEL_KEYS = (
 CALLED = "model_name"
 """What callers name it, and at times what it is."""
 PRECISION_KEYS = ("dtype", "torch_dtype", "precision")
+TENSORRT = "tensorrt"
+"""The runtime whose engines are made for one precision, whatever their model's files say."""
 HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """A model's name on Hugging Face's hub, with its owner."""
 
@@ -118,6 +122,10 @@ class ServingSettings:
         """`fp16` for `float16`; empty where none is said that a scenario knows."""
         found = canonical_precision(self._first(PRECISION_KEYS))
         return found if found in PRECISIONS else ""
+
+    def told(self, key: str) -> str:
+        """The value of one key, the place that counts most first; empty where none has it."""
+        return self._first([key])
 
     def unread(self, *read: str) -> str:
         """`--task, --max_length 512`: what no scenario holds, and is not of `read`. Only numbers are shown."""
@@ -175,7 +183,7 @@ def distinct_names(names: list[str]) -> list[str]:
     return taken
 
 
-ENGINE = re.compile(r"(?P<file>.+?)(_b\d+)?(_gpu\d+)?(_(?P<precision>fp32|fp16|int8))?\.(engine|plan|trt)")
+ENGINE = re.compile(r"(?P<file>.+?)(_b\d+)?(_(gpu|dla)\d+)?(_(?P<precision>fp32|fp16|int8))?\.(engine|plan|trt)")
 """An engine's file, as DeepStream and Savant name it: `detector.onnx_b4_gpu0_fp16.engine`."""
 MODEL_FILES = re.compile(r"\.(onnx|etlt|tlt|uff|caffemodel|prototxt|cfg|pt|pth|torchscript|engine|plan|trt|txt)$")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from calibrate.io.reader import NAME
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS
-from planner.imports.serving.found import TODO, Found, FoundModel, FoundStream, scenario_name
+from calibrate.published.names import runtimes
+from planner.imports.serving.found import TENSORRT, TODO, Found, FoundModel, FoundStream, scenario_name
 from planner.imports.serving.scenario_text import Import, is_known, wait
 from planner.imports.serving.triton_config import TritonConfig, read_config
 from planner.show.document import Column, Rows
@@ -25,6 +26,10 @@ from simulator.near import known_ones
 CONFIG = "config.pbtxt"
 NOTE_BYTES = 4096
 """Smaller files are notes and placeholders, not models."""
+BACKENDS = {TENSORRT: TENSORRT, "onnxruntime": "onnxruntime", "pytorch": "pytorch", "tensorflow": "tensorflow"}
+"""The software by the beginning of a backend's name, or of a platform's: `tensorrt_plan`, `pytorch_libtorch`."""
+TOKENS = ("vllm", "tensorrtllm")
+"""Backends that generate tokens."""
 CODE = ("python",)
 """Backends whose model files are code: their size says nothing of the weights."""
 
@@ -56,9 +61,20 @@ class TritonModel:
 
     @property
     def precision(self) -> str:
-        """Precision that its parameters ask of profiles; empty where they do not."""
-        noted = self.config.parameters.get("precision", "")
+        """Precision that its parameters ask of profiles, or TensorRT is told; empty where neither says."""
+        told = self.config.accelerators.get(TENSORRT, {}).get("precision_mode", "").lower()
+        noted = self.config.parameters.get("precision", told)
         return noted if noted in PRECISIONS else ""
+
+    @property
+    def runtime(self) -> str:
+        """That of its parameters, as an exported plan writes them, else of its backend; empty of other backends."""
+        noted = self.config.parameters.get("runtime", "")
+        if noted or "profile" in self.config.parameters:
+            return noted if noted in runtimes() else ""
+        if TENSORRT in self.config.accelerators:
+            return TENSORRT
+        return next((name for start, name in BACKENDS.items() if self.config.backend.startswith(start)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +160,8 @@ def read_model(folder: Path) -> "TritonModel | Ensemble | str":
         raise InputError(f"{where}. Mend the file.")
     if config.ensemble:
         return Ensemble(folder.name, tuple(map(scenario_name, filter(None, config.steps))))
+    if config.backend in TOKENS:
+        return f"{folder.name}: generates tokens, which this import does not read"
     if {group.kind for group in config.groups} == {"KIND_CPU"}:
         return f"{folder.name}: runs on processors only, and plans are about GPUs"
     version = newest(folder, config)
@@ -307,8 +325,9 @@ def _found(model: TritonModel, wished: ImportWishes, library: Library) -> FoundM
         notes=tuple(_notes(model)),
         profile=profile,
         source=by_file or model.name,
-        input_shape=model.input if by_file else (),
+        input_shape=model.input,
         precision=model.precision,
+        runtime=model.runtime,
         latency=wished.latencies.get(model.name, TODO),
         max_queue_delay_s=model.config.max_queue_delay_s,
     )

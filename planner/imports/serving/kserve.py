@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from planner.imports.serving.found import (
+    TENSORRT,
     Found,
     FoundModel,
     FoundStream,
@@ -26,6 +27,10 @@ TREES = ("sklearn", "xgboost", "lightgbm", "pmml", "catboost")
 """Formats of models that are no networks, and run on processors."""
 FORMATS = ("huggingface", "onnx", "paddle", "pytorch", "tensorflow", "triton", *TREES)
 """Keys by which older manifests say the format."""
+RUNTIMES = {"onnx": "onnxruntime", "pytorch": "pytorch", "tensorflow": "tensorflow", "tensorrt": TENSORRT}
+"""The software that KServe's servers of these formats run models in."""
+TASKS = ("text_generation", "text2text_generation")
+"""Of the server of Hugging Face models, those that generate tokens."""
 VERSION = re.compile(r"/v?\d+$")
 """The end of an address that is a version of a model, not its name."""
 GPU_RESOURCES = ("nvidia.com/", "amd.com/gpu")
@@ -58,7 +63,7 @@ def read(documents: Sequence[Part]) -> Found:
 def _none_served(path: Path, services: Sequence[Part]) -> InputError:
     found = f"no {SERVICE} with a `spec.predictor`" if services else f"no {SERVICE}"
     if any(map(_predicts, services)):
-        found = "only models that are no networks"
+        found = "only models that are no networks, or that generate tokens"
     return InputError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
 
 
@@ -70,6 +75,8 @@ def _left_out(documents: Sequence[Part]) -> Iterator[str]:
             yield f"{_name(one)}: has no `spec.predictor`"
         elif _format(one) in TREES:
             yield f"{_name(one)}: is {_format(one)}, which runs on processors"
+        elif _generates(one):
+            yield f"{_name(one)}: generates tokens, which this import does not read"
     for one in documents:
         if one not in services:
             yield f"{one.at('kind').word('an object')} {_name(one)}: is no {SERVICE}"
@@ -86,8 +93,14 @@ def _predicts(document: Part) -> bool:
 
 
 def _serves(document: Part) -> bool:
-    """True of one with a predictor that is a network."""
-    return _predicts(document) and _format(document) not in TREES
+    """True of one with a predictor that is a network, and of none that generates tokens."""
+    return _predicts(document) and _format(document) not in TREES and not _generates(document)
+
+
+def _generates(document: Part) -> bool:
+    """True where the server of Hugging Face models is told so."""
+    settings = _settings(document)
+    return _format(document) == "huggingface" and (settings.told("task") in TASKS or settings.told("backend") == "vllm")
 
 
 def _name(document: Part) -> str:
@@ -118,6 +131,7 @@ def _model(name: str, document: Part) -> FoundModel:
         notes=tuple(_notes(document, batch)),
         source=_source(document),
         precision=_settings(document).precision,
+        runtime=RUNTIMES.get(_format(document), ""),
         batch_size=batch,
         max_queue_delay_s=(batcher.at("maxLatency").number() or 0.0) / 1e3,
     )

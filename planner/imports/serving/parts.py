@@ -13,6 +13,7 @@ from simulator.errors import InputError
 
 SEPARATOR = re.compile(r"---(\s.*)?")
 """The line between two documents of one YAML file."""
+MERGED = "<<"
 TOO_LARGE = 1e15
 """No count or time of a deployment is so large."""
 T = TypeVar("T", int, float)
@@ -124,7 +125,24 @@ def parsed(path: Path, text: str) -> YamlDocument:
         raise _refused(path, error.problems[0]) from None
     if document.problems:
         raise _refused(path, document.problems[0])
+    document.data = _merged(document.data)
     return document
+
+
+def _merged(value: Any) -> Any:
+    """The same values, with what YAML's `<<` brings into a mapping: its own keys count more, then those named first."""
+    match value:
+        case list():
+            return [_merged(item) for item in value]
+        case dict():
+            held = {key: _merged(item) for key, item in value.items()}
+            brought = held.get(MERGED)
+            sources = brought if isinstance(brought, list) else [brought]
+            if not all(isinstance(source, dict) for source in sources):
+                return held
+            del held[MERGED]
+            return {key: item for source in [*reversed(sources), held] for key, item in source.items()}
+    return value
 
 
 def _refused(path: Path, problem: Problem) -> InputError:

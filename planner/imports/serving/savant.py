@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planner.imports.serving.found import Found, FoundModel, FoundStream, bare_name, distinct_names, engine_precision
+from planner.imports.serving.found import (
+    TENSORRT,
+    Found,
+    FoundModel,
+    FoundStream,
+    bare_name,
+    distinct_names,
+    engine_precision,
+)
 from planner.imports.serving.parts import Part
 from simulator.errors import InputError
 
@@ -72,13 +80,15 @@ def _model(name: str, element: Part) -> FoundModel:
     model = element.at("model")
     batch = model.at("batch_size").whole(1) or 1
     file = model.at(next((key for key in MODEL_KEYS if model.at(key).value is not None), MODEL_KEYS[0])).word(name)
-    shape = "x".join(side.word() for side in model.at("input", "shape").items())
-    of_shape = f", input {shape}" if shape else ""
+    shape = tuple(side.whole(1) or 1 for side in model.at("input", "shape").items())
+    of_shape = f", input {'x'.join(map(str, shape))}" if shape else ""
     return FoundModel(
         name=name,
         notes=(f"{element.at('element').word()}: {file}, TensorRT, batches up to {batch}{of_shape}",),
         source=_file(element) or name,
         batch_size=batch,
+        runtime=TENSORRT,
+        input_shape=shape,
         precision=engine_precision(model.at("engine_file").word()) or model.at("precision").word(PRECISION),
     )
 

@@ -5,16 +5,16 @@ The file says neither how often most models are asked nor their SLOs: whoever im
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from calibrate.io.files import printable
-from calibrate.layers.facts import known, named, shipped
+from calibrate.layers.facts import facts, has_layers, known, named, of_any_input, shipped
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS
 from calibrate.zoo.sources import ZooError, contents, is_sourced, without_owner
-from planner.imports.serving.found import TODO, Found, FoundModel, FoundStream
+from planner.imports.serving.found import TENSORRT, TODO, Found, FoundModel, FoundStream
 from planner.io.store import StoreError
 from planner.show.document import Column, Document, Items, Rows, Section, Table, Text
 from planner.units.writing import counted, names
@@ -45,11 +45,12 @@ class Import:
 
     @property
     def missing(self) -> str:
-        """Facts that only the reader knows: `the rate of bert, the latency of bert`."""
+        """Facts that only the reader knows: `the rate of bert, the latency of bert (--rate, --slo)`."""
         rates = [stream.model for stream in self.found.streams if stream.rate == TODO]
         latencies = [model.name for model in self.found.models if model.latency == TODO]
-        facts = (("rate", list(dict.fromkeys(rates))), ("latency", latencies))
-        return ", ".join(f"the {kind} of {names(models)}" for kind, models in facts if models)
+        asked = _facts({"rate": rates, "latency": latencies})
+        engines = _facts({"precision": [model.name for model in self.found.models if _precision(model) == TODO]})
+        return ", ".join(filter(None, [asked and f"{asked}{self.found.options}", engines]))
 
     @property
     def obstacles(self) -> list[str]:
@@ -66,13 +67,34 @@ class Import:
     def is_known(self, model: FoundModel) -> bool:
         """True where its name is one of a package or a file, or of a profile or layers that are here."""
         if not model.profile:
-            return is_known(model.source, self.library)
+            return is_known(self.meant(model), self.library)
         profiles = self.library.for_model(model.profile)
         return any(model.precision in ("", profile.precision) for profile in profiles)
 
+    def meant(self, model: FoundModel) -> str:
+        """Its source; its name where only that is known, by which a plan takes it then."""
+        by_name = ":" not in model.source and not is_known(model.source, self.library)
+        return model.name if by_name and is_known(model.name, self.library) else model.source
+
     def known_as(self, model: FoundModel) -> str:
-        """Its profile or its source; `-` where neither is known here."""
-        return (model.profile or model.source) if self.is_known(model) or ":" in model.source else "-"
+        """Its profile, its source or its name; `-` where none is known here."""
+        return (model.profile or self.meant(model)) if self.is_known(model) or ":" in model.source else "-"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a scenario cannot hold, as inputs of another size than that by which a plain name is known."""
+        return [*self.found.warnings, *filter(None, map(self._other_size, self.found.models))]
+
+    def _other_size(self, model: FoundModel) -> str:
+        """Of a model that goes by a plain name; empty where its input is the usual one, or either is not known."""
+        meant = self.meant(model)
+        if not model.input_shape or model.profile or ":" in meant or not has_layers(meant) or len(shipped(meant)) > 1:
+            return ""
+        usual = facts(meant).input_shape
+        if sorted(usual) == sorted(model.input_shape):  # channels last, or first
+            return ""
+        remedy = f"write `model: {other}` with that `input`" if (other := of_any_input(meant)) else "measure it"
+        return f"{model.name}: takes {_sides(model.input_shape)}, a plan counts {meant} at {_sides(usual)}; {remedy}"
 
     def text(self) -> str:
         """A commented scenario."""
@@ -84,7 +106,7 @@ class Import:
             *found.says,
             *missing,
             *(f"Left out: {line}" for line in found.left_out),
-            *found.warnings,
+            *self.warnings,
         ]
         lines = [SCHEMA, "#", *(f"# {printable(line)}" for line in comments)]
         lines += ["", f"name: {quoted(found.name)}"]
@@ -99,19 +121,23 @@ class Import:
     def _model(self, model: FoundModel) -> Iterator[str]:
         for note in model.notes:
             yield f"  # {printable(note)}."
-        yield f"  - name: {quoted(model.name)}"
+        by_name = not model.profile and self.meant(model) != model.source
+        why = f" # by which it is planned: `{printable(model.source)}` is not known" if by_name and model.source else ""
+        yield f"  - name: {quoted(model.name)}{why}"
         known = self.is_known(model)
         if model.profile:
             unknown = "" if known else " # not known here: see `planner profiles list`, or name its folder: --profiles"
             yield f"    profile: {quoted(model.profile)}{unknown}"
         elif not known and ":" not in model.source:
             yield f"    # model: {self._perhaps(model)} # what it is: docs/models.md has names, also of files"
-        elif model.source != model.name:
+        elif self.meant(model) != model.name:
             yield f"    model: {quoted(model.source)}"
-        if model.input_shape:
-            yield f"    input: {'x'.join(map(str, model.input_shape))}"
-        if model.precision in PRECISIONS:
-            yield f"    precision: {model.precision}"
+        if model.input_shape and ":" in model.source:
+            yield f"    input: {_sides(model.input_shape)}"
+        if precision := _precision(model):
+            yield f"    precision: {precision}"
+        if model.runtime:
+            yield f"    runtime: {model.runtime}"
         yield f"    slo: {{latency: {model.latency}, attainment: 99 %}}"
         if model.max_queue_delay_s:
             yield f"    max_queue_delay: {wait(model.max_queue_delay_s)}"
@@ -125,14 +151,14 @@ class Import:
     def document(self) -> Document:
         """Models as a table; below it what was left out, what a scenario cannot hold, and what is still to be done."""
         found, missing = self.found, self.missing
-        still = f"Still to be written where {TODO} stands: {missing}{found.options}." if missing else ""
+        still = f"Still to be written where {TODO} stands: {missing}." if missing else ""
         return Document(
             name=found.path.name,
             headline=f"{counted(len(found.models), 'model')} of {found.path}{self._of}",
             lead=[Table(self.columns(self))],
             sections=[
                 Section("Left out", [Items([f"{reason}." for reason in found.left_out])]),
-                Section("Not in the scenario", [Items([f"{warning}." for warning in found.warnings])]),
+                Section("Not in the scenario", [Items([f"{warning}." for warning in self.warnings])]),
                 *(Section("", [Text(text)]) for text in (still, *self.obstacles)),
             ],
         )
@@ -149,10 +175,28 @@ class Import:
             rows.words("model", lambda m: m.name),
             rows.words("known as", self.known_as),
             rows.words("precision", lambda m: m.precision or "-"),
+            rows.words("runtime", lambda m: m.runtime or "-"),
             rows.figures("batch", lambda m: str(m.batch_size or "-")),
             rows.figures("wait", lambda m: wait(m.max_queue_delay_s)),
             rows.words("asked by", lambda m: asked[m.name]),
         ]
+
+
+def _facts(models: Mapping[str, Sequence[str]]) -> str:
+    """`the rate of bert, the latency of bert`."""
+    named = ((fact, list(dict.fromkeys(lacking))) for fact, lacking in models.items())
+    return ", ".join(f"the {fact} of {names(lacking)}" for fact, lacking in named if lacking)
+
+
+def _precision(model: FoundModel) -> str:
+    """What a scenario says; `TODO` of an engine that is made for one which its file does not name."""
+    if model.precision in PRECISIONS:
+        return model.precision
+    return TODO if model.runtime == TENSORRT and not model.profile else ""
+
+
+def _sides(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
 
 
 def is_known(name: str, library: Library) -> bool:

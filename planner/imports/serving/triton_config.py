@@ -44,7 +44,8 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
         "parameters": ["ParametersEntry"],
         **{key: [OPAQUE] for key in ("output", "batch_input", "batch_output", "cc_model_filenames")},
         **{key: [OPAQUE] for key in ("metric_tags", "model_warmup")},
-        **dict.fromkeys(("optimization", "sequence_batching", "model_operations", "model_metrics"), OPAQUE),
+        "optimization": "ModelOptimizationPolicy",
+        **dict.fromkeys(("sequence_batching", "model_operations", "model_metrics"), OPAQUE),
         **dict.fromkeys(("model_transaction_policy", "model_repository_agents", "response_cache"), OPAQUE),
     },
     "ModelInput": {
@@ -57,6 +58,19 @@ FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
     },
     "ParametersEntry": {"key": "string", "value": "ModelParameter"},
     "ModelParameter": {"string_value": "string"},
+    "ModelOptimizationPolicy": {
+        "priority": ("PRIORITY_DEFAULT", "PRIORITY_MAX", "PRIORITY_MIN"),
+        "execution_accelerators": "ExecutionAccelerators",
+        **dict.fromkeys(("graph", "cuda", "input_pinned_memory", "output_pinned_memory"), OPAQUE),
+        "gather_kernel_buffer_threshold": "uint32",
+        "eager_batching": "bool",
+    },
+    "ExecutionAccelerators": {
+        "gpu_execution_accelerator": ["Accelerator"],
+        "cpu_execution_accelerator": ["Accelerator"],
+    },
+    "Accelerator": {"name": "string", "parameters": ["AcceleratorParameter"]},
+    "AcceleratorParameter": {"key": "string", "value": "string"},
     "ModelVersionPolicy": {"latest": "Latest", "all": OPAQUE, "specific": "Specific"},
     "Latest": {"num_versions": "uint32"},
     "Specific": {"versions": ["int64"]},
@@ -163,6 +177,8 @@ class TritonConfig:
     """True where requests come in sequences that stay with one instance."""
     versions: tuple[int, ...] | int
     """Numbers that are served, or how many of the latest; 0: all."""
+    accelerators: Mapping[str, Mapping[str, str]]
+    """Software that compiles parts of the model for GPUs, with what it is told: `precision_mode` of `tensorrt`."""
     parameters: Mapping[str, str]
     """Notes of whoever wrote the file, for backends or for `planner from-triton`: `profile`, `precision`."""
 
@@ -194,6 +210,14 @@ def of_message(config: Config) -> TritonConfig:
         ensemble="ensemble_scheduling" in config or config.get("platform") == "ensemble",
         stateful="sequence_batching" in config,
         versions=versions(config.get("version_policy", {})),
+        accelerators={
+            str(one.get("name", "")): {
+                entry.get("key", ""): entry.get("value", "") for entry in one.get("parameters", [])
+            }
+            for one in config.get("optimization", {})
+            .get("execution_accelerators", {})
+            .get("gpu_execution_accelerator", [])
+        },
         parameters={
             str(entry.get("key", "")): str(entry.get("value", {}).get("string_value", ""))
             for entry in config.get("parameters", [])

@@ -231,6 +231,15 @@ def test_an_onnx_file_that_is_here_is_named_as_one(tmp_path: Path) -> None:
     assert found(tmp_path, DEEPSTREAM).models[0].source == f"onnx:{tmp_path / 'models' / 'yolo11s.onnx'}"
 
 
+def test_frames_that_are_not_decoded_are_told(tmp_path: Path) -> None:
+    """`drop-frame-interval` counts where frames are decoded, and at no camera."""
+    text = DEEPSTREAM.replace("num-sources=3", "num-sources=3\ndrop-frame-interval=5")
+    one, three = (stream for stream in found(tmp_path, text).streams if stream.kind == "rate")
+    assert (one.count, three.count) == (1, 3)
+    assert "one frame in 25 of each (interval 4, drop-frame-interval 5)" in three.notes[0]
+    assert one.notes == ("1 source, one frame in 5 of each (interval 4)",)
+
+
 @pytest.mark.parametrize(
     ("sources", "streams"),
     [
@@ -474,7 +483,7 @@ def test_the_scenario_loads_once_its_reader_wrote_what_only_they_know(tmp_path: 
     text = out.read_text(encoding="utf-8")
     with pytest.raises(ScenarioError, match="must be a duration, got `TODO`"):
         load_scenario(out)
-    for key, value in (("latency", "100 ms"), ("rate", "5 fps"), ("poisson", "2 rps")):
+    for key, value in (("latency", "100 ms"), ("rate", "5 fps"), ("poisson", "2 rps"), ("precision", "fp16")):
         text = text.replace(f"{key}: {TODO}", f"{key}: {value}")
     out.write_text(text, encoding="utf-8")
     scenario = load_scenario(out).scenario
@@ -492,6 +501,86 @@ def test_what_is_known_by_its_file_is_planned(tmp_path: Path) -> None:
     text = out.read_text(encoding="utf-8")
     assert "perhaps" not in text.partition("name: lpr")[0]
     assert "# model: NAME" in text.partition("name: lpr")[2]  # ocrnet-vit is none that is known
+
+
+def written(folder: Path, text: str) -> tuple[str, str]:
+    """The scenario of such a file, and what is said of it."""
+    path, out = folder / "file", folder / "s.yaml"
+    path.write_text(text, encoding="utf-8")
+    code, shown, _ = planner("init", out, "--from", path)
+    assert code == 0
+    return out.read_text(encoding="utf-8"), " ".join(shown.split())
+
+
+def deployments(*told: str) -> str:
+    """A config of Ray Serve."""
+    return f"applications: [{{name: a, import_path: a:app, deployments: [{', '.join(told)}]}}]\n"
+
+
+def test_keys_that_yaml_merges_are_those_of_the_mapping(tmp_path: Path) -> None:
+    """As PyYAML has it, which Ray reads its configs with."""
+    first = (
+        "&a {name: resnet50, ray_actor_options: {num_gpus: 0.5}, user_config: &c {max_batch_size: 8, dtype: float16}}"
+    )
+    second = "{<<: *a, name: yolov3, user_config: {<<: [{max_batch_size: 4}, *c]}}"
+    third = "{<<: *a, name: on-processors, ray_actor_options: {num_cpus: 1}}"
+    config = found(tmp_path, deployments(first, second, third))
+    assert [(one.name, one.batch_size, one.precision) for one in config.models] == [
+        ("resnet50", 8, "fp16"),
+        ("yolov3", 4, "fp16"),
+    ]
+    assert config.left_out == ("on-processors of a: asks for no GPU",)
+    theirs = yaml.safe_load(deployments(first, second, third))["applications"][0]["deployments"]
+    assert [one["user_config"]["max_batch_size"] for one in theirs] == [8, 4, 8]
+
+
+def test_a_name_that_a_plan_takes_is_known(tmp_path: Path) -> None:
+    """Nothing but the deployments' names says what they serve; a source that is not known leaves it at that, too."""
+    other = "{name: resnet50, user_config: {model: prod}}"
+    text, shown = written(tmp_path, deployments("{name: yolov3}", "{name: nothing-known}", other))
+    assert "It is not known what nothing-known may be" in shown
+    assert "yolov3 yolov3" in shown
+    assert "  - name: resnet50 # by which it is planned: `prod` is not known\n" in text
+    assert [line for line in text.splitlines() if "model:" in line and "- {" not in line] == [
+        "    # model: NAME # what it is: docs/models.md has names, also of files"
+    ]
+
+
+def test_engines_are_planned_in_tensorrt(tmp_path: Path) -> None:
+    (tmp_path / "detector.txt").write_text(DETECTOR)
+    for text in (DEEPSTREAM, SAVANT):
+        scenario = yaml.safe_load(written(tmp_path, text)[0])
+        assert [model["runtime"] for model in scenario["models"]] == ["tensorrt", "tensorrt"]
+        assert [model["precision"] for model in scenario["models"]] == ["fp16", "int8"]
+        (tmp_path / "s.yaml").unlink()
+
+
+def test_the_precision_of_an_engine_that_no_file_names_is_asked_for(tmp_path: Path) -> None:
+    text, shown = written(tmp_path, "[primary-gie]\nmodel-engine-file=yolo11s.engine\nconfig-file=gone.txt\n")
+    assert "the precision of yolo11s." in shown
+    assert "precision: TODO\n    runtime: tensorrt\n" in text
+
+
+@pytest.mark.parametrize(("kind", "runtime"), [("onnx", "onnxruntime"), ("pytorch", "pytorch"), ("triton", None)])
+def test_formats_of_kserve_are_planned_in_their_runtime(tmp_path: Path, kind: str, runtime: str | None) -> None:
+    text, _ = written(tmp_path, service(f"{kind}: {{storageUri: 'gs://models/resnet50'}}"))
+    assert yaml.safe_load(text)["models"][0].get("runtime") == runtime
+
+
+@pytest.mark.parametrize("told", ["--task=text_generation", "--backend=vllm"])
+def test_what_kserve_generates_is_left_out(tmp_path: Path, told: str) -> None:
+    tokens = service(f"model: {{modelFormat: {{name: huggingface}}, args: [--model_id=gpt2, {told}]}}")
+    manifest = found(tmp_path, f"{tokens}---\n{service('onnx: {}').replace('name: a', 'name: b')}")
+    assert [model.name for model in manifest.models] == ["b"]
+    assert manifest.left_out == ("a: generates tokens, which this import does not read",)
+
+
+@pytest.mark.parametrize("dims", ["3;320;320", "320;320;3;"])
+def test_a_model_of_another_size_is_told(tmp_path: Path, dims: str) -> None:
+    (tmp_path / "detector.txt").write_text(f"{DETECTOR}infer-dims={dims}\n")
+    _, shown = written(tmp_path, DEEPSTREAM)
+    assert f"yolo11s: takes {dims.strip(';').replace(';', 'x')}, a plan counts yolo11s at 3x640x640" in shown
+    assert "write `model: ultralytics:yolo11s` with that `input`" in shown
 
 
 def test_no_file_is_written_over(tmp_path: Path) -> None:

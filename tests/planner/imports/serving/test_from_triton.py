@@ -1,10 +1,12 @@
 """A Triton model repository becomes a scenario; its configuration is read as Google's own protobuf reads it."""
 
 import pytest
+import yaml
 from support.paths import SCENARIOS
 from typer.testing import CliRunner
 
 from planner import cli
+from planner.imports.serving.found import TODO
 from planner.imports.serving.from_triton import read_repository, scenario_name, wishes
 from planner.imports.serving.textproto import parse
 from planner.imports.serving.triton_config import FIELDS, INTEGERS, checked, read_config
@@ -95,7 +97,8 @@ def as_google(message, kind):
             return about.enum_type.values_by_number[value].name if about.enum_type else value
 
         if about.name == "parameters":  # a map, which reads as a list of entries
-            plain[about.name] = [{"key": key, "value": as_google(got[key], "ModelParameter")} for key in got]
+            held = {key: got[key] if kind == "Accelerator" else as_google(got[key], "ModelParameter") for key in got}
+            plain[about.name] = [{"key": key, "value": value} for key, value in held.items()]
             continue
         plain[about.name] = [one(value) for value in got] if repeated else one(got)
     return plain
@@ -184,8 +187,10 @@ def test_fields_are_those_of_triton():
     todo = [described().DESCRIPTOR]
     while todo:
         message = todo.pop()
-        if message.name in FIELDS:
-            found[message.name] = {field.name for field in message.fields}
+        of_accelerator = message.containing_type is not None and message.containing_type.name == "Accelerator"
+        name = "AcceleratorParameter" if of_accelerator else message.name
+        if name in FIELDS:
+            found[name] = {field.name for field in message.fields}
             todo += [field.message_type for field in message.fields if field.message_type]
     assert {name: set(fields) for name, fields in FIELDS.items()} == found
     config = described().DESCRIPTOR.fields_by_name
@@ -315,6 +320,42 @@ def test_a_model_of_an_unknown_name_is_its_file(tmp_path):
     models = {m.name: m for m in load_scenario(out).scenario.models}
     assert models["mine"].model == f"onnx:{tmp_path / 'repo' / 'mine' / '1' / 'model.onnx'}"
     assert models["mine"].input == (3, 224, 224)
+
+
+@pytest.mark.parametrize(
+    ("config", "runtime", "precision"),
+    [
+        ('platform: "tensorrt_plan"', "tensorrt", TODO),
+        ('backend: "tensorrt" parameters { key: "precision" value { string_value: "int8" } }', "tensorrt", "int8"),
+        ('platform: "onnxruntime_onnx"', "onnxruntime", None),
+        (RESNET, "tensorrt", "fp16"),  # by its accelerator
+        ('platform: "pytorch_libtorch"', "pytorch", None),
+        ('platform: "tensorflow_savedmodel"', "tensorflow", None),
+        ('backend: "identity"', None, None),
+    ],
+)
+def test_a_backend_is_the_software_that_a_plan_counts(tmp_path, config, runtime, precision):
+    repository(tmp_path / "repo", resnet50=config)
+    out = tmp_path / "s.yaml"
+    assert run("from-triton", tmp_path / "repo", "-o", out, "--rate", "10 rps", "--slo", "200 ms")[0] == 0
+    (model,) = yaml.safe_load(out.read_text())["models"]
+    assert (model.get("runtime"), model.get("precision")) == (runtime, precision)
+
+
+@pytest.mark.parametrize(
+    ("dims", "told"),
+    [("3, 512, 512", True), ("3, 224, 224", False), ("224, 224, 3", False), ("3, -1, -1", False)],
+)
+def test_an_input_that_a_plan_does_not_count_is_told(tmp_path, dims, told):
+    repository(tmp_path / "repo", resnet50=RESNET.replace("3, 224, 224", dims))
+    _, said, _ = run("from-triton", tmp_path / "repo", "-o", tmp_path / "s.yaml")
+    assert ("takes 3x512x512, a plan counts resnet50 at 3x224x224" in " ".join(said.split())) == told
+
+
+def test_what_generates_tokens_is_left_out(tmp_path):
+    found = read_repository(repository(tmp_path, resnet50=RESNET, chat='backend: "vllm"'))
+    assert [model.name for model in found.models] == ["resnet50"]
+    assert found.left_out == ("chat: generates tokens, which this import does not read",)
 
 
 def test_what_nobody_said_is_left_to_fill_in_line_by_line(tmp_path):
