@@ -28,7 +28,7 @@ from simulator.clock.run import cut, simulate, stages
 from simulator.clock.stability import drain
 from simulator.rules.queues import Stage
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Replica, Service, SwapPolicy
-from simulator.world.hardware import GPU, Device, Host
+from simulator.world.hardware import CONTEXT_BYTES, GPU, Device, Host
 from simulator.world.profile import Profile
 from simulator.world.workload import SLO, FixedRate, Workload
 
@@ -118,7 +118,8 @@ class Fleet:
 
     def _of(self, machine: OwnMachine, number: int) -> list[Device]:
         gpu, host = self.problem.kinds[machine.gpu], f"{machine.name}-{number}"
-        memory, context = machine.memory or gpu.memory_bytes, self.problem.scenario.context
+        memory, given = machine.memory or gpu.memory_bytes, self.problem.scenario.context
+        context = CONTEXT_BYTES if given is None else given
         names = [f"{host}:{i}" for i in range(machine.gpu_count)]
         return [Device(id=name, gpu=gpu, host=host, memory_bytes=memory, context_bytes=context) for name in names]
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from operator import attrgetter
 
 from planner.catalog.files import SaleStatus
@@ -20,6 +20,8 @@ from planner.model.parts.machines import BuySpec
 from planner.model.plan import (
     Bottleneck,
     Instances,
+    KindLeftOut,
+    OfOneKind,
     Plan,
     PlanWarning,
     Recommendation,
@@ -29,6 +31,7 @@ from planner.model.plan import (
     WayOfServing,
 )
 from planner.model.statement import Code, Statement
+from planner.replay.kinds import at_each_price
 from planner.search.one_way import oldest_price, pareto
 from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import candidate_name
@@ -124,7 +127,7 @@ def repriced(answer: Recommendation, prices: PriceList) -> Recommendation:
             reasons.append(str(error))
     if reasons:
         raise RepriceError("\n".join(reasons))
-    return replace(at_cost(answer, tuple(machines)), lower_bound_usd_per_hour=nan)
+    return replace(at_cost(answer, tuple(machines)), lower_bound_usd_per_hour=nan, lower_bound_full_usd_per_hour=nan)
 
 
 def repriced_or_none(answer: Recommendation, prices: PriceList) -> Recommendation | None:
@@ -240,15 +243,76 @@ class Repricing:
         replayed = [one for answer in (self.best, *self.plan.alternatives) for one in answer.instances]
         return {one.instance: one.usd_per_hour for one in reversed(replayed) if one.provider == OWN}
 
+    @cached_property
+    def price_kind(self) -> PriceKind:
+        """That counts: the one asked for, that of the plan's machines, or the scenario's where all are one's own."""
+        of_machines = next((one.price_kind for one in self.best.instances if one.price_kind), None)
+        return of_machines or self.prices.kind or self.prices.buy.price
+
     def hourly(self, machines: Machines) -> float | None:
         """Of machines of one type: one's own cost what they cost in the plan, others what the plan's kind of price is.
         None where that is not known."""
-        kind = next((one.price_kind for one in self.best.instances if one.price_kind), self.prices.kind)
         listed = self.prices.listed(machines)
-        price = listed.prices.get(kind) if listed and kind else None
+        price = listed.prices.get(self.price_kind) if listed else None
         rented = price.usd_per_hour if price else None
         each = self.own_usd_per_hour.get(machines.instance) if machines.provider == OWN else rented
         return None if each is None else machines.count * each
+
+    @cached_property
+    def kinds(self) -> tuple[OfOneKind, ...]:
+        """Each kind of GPU alone, the cheapest first, of those whose fleet has a price."""
+        return tuple(sorted(filter(None, map(self.kind_alone, self.plan.by_gpu)), key=USD_PER_HOUR))
+
+    def kind_alone(self, one: OfOneKind) -> OfOneKind | None:
+        """The same fleet at these prices; None where it has none."""
+        machines = self.bought(one.candidate)
+        cost = sum(machine.paid * machine.usd_per_hour for machine in machines)
+        if not machines or isnan(cost):
+            return None
+        by_price = at_each_price([(self.prices.listed(machine), machine.paid) for machine in machines])
+        return replace(
+            one,
+            cost_usd_per_hour=cost,
+            usd_per_hour_by_price={kind: usd_per_hour for kind, (usd_per_hour, _) in by_price.items()},
+            prices_as_of=min((machine.price_as_of for machine in machines if machine.price_as_of), default=""),
+            prices_as_of_by_price={kind: as_of for kind, (_, as_of) in by_price.items()},
+        )
+
+    def bought(self, candidate: Candidate) -> tuple[Instances, ...]:
+        """A fleet's machines at these prices; empty where one has none, or where there are spares that only replayed
+        fleets count."""
+        replayed = {answer.candidate: answer.instances for answer in (self.best, *self.alternatives)}
+        if candidate in replayed or self.plan.policies.survive:
+            return replayed.get(candidate, ())
+        with suppress(RepriceError):
+            return tuple(self.prices.at(self.as_instances(machines)) for machines in candidate.machines)
+        return ()
+
+    def as_instances(self, machines: Machines) -> Instances:
+        """Machines before they get a price; those of one's own have theirs, NaN where no replayed fleet has any."""
+        is_own = machines.provider == OWN
+        return Instances(
+            provider=machines.provider,
+            region=machines.region,
+            instance=machines.instance,
+            gpu=machines.gpu,
+            gpu_count=machines.gpu_count,
+            count=machines.count,
+            usd_per_hour=self.own_usd_per_hour.get(machines.instance, nan) if is_own else nan,
+            price_as_of="",
+            price_kind=None if is_own else self.price_kind,
+            ambiguous=machines.ambiguous,
+        )
+
+    def left_out(self) -> Iterator[KindLeftOut]:
+        """Kinds of GPU without a fleet, but those that only a price kept out: what they cost at least is not known."""
+        for one in self.plan.by_gpu_left_out:
+            if one.why.code is not Code.KIND_TOO_DEAR and "buy.max_cost" not in one.why.subjects:
+                yield replace(one, usd_per_hour_at_least=None)
+        priced = {one.gpu for one in self.kinds}
+        for kind in self.plan.by_gpu:
+            if kind.gpu not in priced:
+                yield KindLeftOut(gpu=kind.gpu, why=Statement(code=Code.NOT_REPRICED))
 
     def way(self, way: WayOfServing) -> WayOfServing:
         """A way of serving at the new price of its machines; its training keeps the scenario's price."""
@@ -268,10 +332,14 @@ class Repricing:
             recommendation=best,
             alternatives=tuple(self.alternatives),
             pareto=pareto([best, *self.alternatives]) if best.feasible else (),
+            by_gpu=self.kinds,
+            by_gpu_left_out=tuple(self.left_out()),
             rejections=tuple(self.kept),
             outlooks=(),
             precisions=(),
-            measure_next=tuple(one for one in plan.measure_next if one.gpu in on),
+            measure_next=tuple(
+                replace(one, usd=nan, worth_usd_per_month=nan) for one in plan.measure_next if one.gpu in on
+            ),
             prices_as_of=oldest_price(best),
             merging=tuple(map(self.way, plan.merging)),
             assumptions=(*plan.assumptions, assumption),

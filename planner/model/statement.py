@@ -40,6 +40,7 @@ class Code(StrEnum):
     KIND_TOO_LARGE = "kind-too-large"
     NO_FLEET_OF_KIND = "no-fleet-of-kind"
     KIND_LIMITED = "kind-limited"
+    NOT_REPRICED = "not-repriced"
     STATION_TOO_BUSY = "station-too-busy"
     NO_STATION = "no-station"
     NO_DECODER = "no-decoder"

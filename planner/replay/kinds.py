@@ -21,7 +21,8 @@ def of_each_kind(trials: Sequence[Trial], catalog: Catalog) -> tuple[OfOneKind, 
 def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> OfOneKind:
     placed = trial.packing.placed
     profiles = [p.portion.sized.profile for p in placed]
-    by_price = _by_price(trial, sold)
+    bought = [(offer, n) for offer, n in zip(trial.offers, trial.paid, strict=True) if n]
+    by_price = at_each_price([(sold.get((one.provider, one.region, one.instance)), n) for one, n in bought])
     return OfOneKind(
         gpu=trial.devices[0].kind.gpu.name,
         candidate=trial.candidate,
@@ -46,13 +47,11 @@ def _utilization(summaries: Sequence[Summary]) -> float:
     return fmean(device.utilization for summary in summaries for device in summary.devices.values())
 
 
-def _by_price(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> dict[str, tuple[float, str]]:
-    """What fleet and spares cost an hour at each kind of price at which all of these instances are sold, and the date
-    of the oldest of these prices."""
-    bought = [(offer, n) for offer, n in zip(trial.offers, trial.paid, strict=True) if n]
-    instances = [(sold.get((offer.provider, offer.region, offer.instance)), n) for offer, n in bought]
-    priced = [(instance.prices, n) for instance, n in instances if instance is not None]
-    if len(priced) < len(instances):
+def at_each_price(bought: Sequence[tuple[Instance | None, int]]) -> dict[str, tuple[float, str]]:
+    """What so many of each instance cost an hour at each kind of price at which all of them are sold, and the date of
+    the oldest of these prices; empty where one, None, is sold nowhere."""
+    priced = [(instance.prices, n) for instance, n in bought if instance is not None]
+    if not priced or len(priced) < len(bought):
         return {}
     return {
         kind.value: (

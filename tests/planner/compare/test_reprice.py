@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import isnan
 
 import pytest
 from support.answers import BEST, DEARER, ONE_GPU, PLAN
@@ -17,12 +18,21 @@ from planner.compare.reprice import reprice
 from planner.io.store import read_plan, write_answer
 from planner.model.candidate import Candidate, MachineType, Memory
 from planner.model.choices import PriceKind
-from planner.model.plan import NOTHING_TRIED, Bottleneck, PlanWarning, Searched
+from planner.model.plan import (
+    NOTHING_TRIED,
+    Bottleneck,
+    KindLeftOut,
+    Measurement,
+    OfOneKind,
+    PlanWarning,
+    Searched,
+)
 from planner.model.statement import Code, Statement
 from planner.show.kept import render
 from planner.show.text.reasons import stale_prices
 from planner.units.writing import Format, Screen
 from planner.words.candidates import candidate_name
+from simulator.world.profile import Evidence
 
 NOW = "2026-11-22T08:00:00+00:00"
 PRICES = """sources: {{quote: {{title: A quote, as_of: {as_of}}}}}
@@ -89,11 +99,91 @@ def test_an_alternative_that_is_cheaper_now_is_said_and_not_taken(tmp_path):
 
 
 def test_nothing_is_said_of_a_bound(tmp_path):
-    new, _ = reprice(RENTED, "plan.json", prices(tmp_path), NOW)
+    bounded = replace(RENTED, recommendation=replace(RENTED.recommendation, lower_bound_full_usd_per_hour=1.0))
+    new, _ = reprice(bounded, "plan.json", prices(tmp_path), NOW)
     write_answer(new, tmp_path / "new.json")
-    assert json.loads((tmp_path / "new.json").read_text())["recommendation"]["lower_bound_usd_per_hour"] is None
+    kept = json.loads((tmp_path / "new.json").read_text())["recommendation"]
+    assert kept["lower_bound_usd_per_hour"] is kept["lower_bound_full_usd_per_hour"] is None
     text = render(read_plan(tmp_path / "new.json"), Format.TABLE, Screen())
     assert "nan" not in text.lower()
+
+
+def of_kind(machines, cost, searched=Searched.SCREENED):
+    """One kind of GPU alone, as a plan has it at its own prices."""
+    candidate = Candidate(machines=machines, memory=Memory.RESIDENT)
+    return OfOneKind(
+        gpu=machines[0].gpu,
+        candidate=candidate,
+        gpu_count=candidate.gpu_count,
+        cost_usd_per_hour=cost,
+        usd_per_hour_by_price={"on-demand": cost},
+        prices_as_of="2026-07-20",
+        prices_as_of_by_price={"on-demand": "2026-07-20"},
+        utilization=0.5,
+        power_w=100.0,
+        slo_held=None,
+        evidence=Evidence.MEASURED,
+        predicted=False,
+        searched=searched,
+    )
+
+
+def kinds_of(recommendation=BEST, **policies):
+    """A plan with three kinds of GPU side by side, of which the file of prices has two, and two that were left out."""
+    unsold = replace(AWS.machines, instance="g6.xlarge", gpu="L4", count=4)
+    dear = KindLeftOut(gpu="B200", why=Statement(code=Code.KIND_TOO_DEAR), usd_per_hour_at_least=113.9)
+    unable = KindLeftOut(gpu="T4", why=Statement(code=Code.NO_FLEET_OF_KIND), usd_per_hour_at_least=5.0)
+    return replace(
+        RENTED,
+        policies=replace(PLAN.policies, **policies),
+        by_gpu=(
+            of_kind((AZURE.machines,), 6.12, Searched.CONFIRMED),
+            of_kind((replace(AWS.machines, count=5),), 20.0),
+            of_kind((unsold,), 30.0),
+        ),
+        by_gpu_left_out=(dear, unable),
+    )
+
+
+def test_kinds_of_gpu_side_by_side_have_the_new_prices(tmp_path):
+    new, _ = reprice(kinds_of(), "plan.json", prices(tmp_path, aws=0.5), NOW)
+    a10g, v100 = new.by_gpu
+    assert (a10g.gpu, v100.gpu) == ("A10G", "V100")
+    assert v100.cost_usd_per_hour == new.recommendation.cost_usd_per_hour == 2 * 2.5
+    assert v100.usd_per_hour_by_price == pytest.approx({"on-demand": 5.0, "spot": 2.2})
+    assert (a10g.cost_usd_per_hour, a10g.usd_per_hour_by_price) == (2.5, {"on-demand": 2.5})
+    dates = {*a10g.prices_as_of_by_price.values(), *v100.prices_as_of_by_price.values()}
+    assert dates == {a10g.prices_as_of, v100.prices_as_of} == {"2026-11-01"}
+    left = {one.gpu: (one.why.code, one.usd_per_hour_at_least) for one in new.by_gpu_left_out}
+    assert left == {"T4": (Code.NO_FLEET_OF_KIND, None), "L4": (Code.NOT_REPRICED, None)}
+    text = render(new, Format.MD, Screen())
+    assert "$6.12/h" not in text
+    assert "$20.00" not in text
+
+
+def test_spares_of_a_kind_alone_are_counted_or_it_has_no_price(tmp_path):
+    spare = replace(AZURE, spares=1)
+    plan = replace(kinds_of(survive=1), recommendation=replace(BEST, instances=(spare,)))
+    new, _ = reprice(plan, "plan.json", prices(tmp_path, aws=0.5), NOW)
+    assert [(one.gpu, one.cost_usd_per_hour) for one in new.by_gpu] == [("V100", 3 * 2.5)]
+    assert {one.gpu for one in new.by_gpu_left_out} == {"T4", "A10G", "L4"}
+
+
+def test_what_a_measurement_costs_and_brings_is_not_of_the_old_prices(tmp_path):
+    one = Measurement(
+        model="a",
+        gpu=BEST.gpus[0].kind,
+        why=Statement(code=Code.LEAST_ROOM, subjects=("predicted",)),
+        command="planner calibrate",
+        minutes=10.0,
+        usd=12.34,
+        worth_usd_per_month=56.78,
+    )
+    new, _ = reprice(replace(RENTED, measure_next=(one,)), "plan.json", prices(tmp_path), NOW)
+    (kept,) = new.measure_next
+    assert kept.command == one.command
+    assert isnan(kept.usd)
+    assert isnan(kept.worth_usd_per_month)
 
 
 def test_another_kind_of_price(tmp_path):
