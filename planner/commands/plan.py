@@ -115,8 +115,17 @@ def again(scenario: Path, answer: "Callable[[], tuple[Plan, ExitCode]]") -> NoRe
     from planner.console.watching import saved
     from planner.show.text.plan import since
 
+    if not scenario.is_file():  # nobody saves it in a moment: its name is wrong, and the answer says so
+        raise typer.Exit(answer()[1])
     before: Plan | None = None
-    for _ in saved(scenario):
+    looks = saved(scenario)
+    while True:
+        try:
+            next(looks)
+        except KeyboardInterrupt:
+            if before is None:
+                raise
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
         try:
             found, status = answer()
         except InputError as error:  # half a change: the next one may mend it
@@ -127,7 +136,6 @@ def again(scenario: Path, answer: "Callable[[], tuple[Plan, ExitCode]]") -> NoRe
         if before:
             emit(f"\n{since(before, found)}\n")
         before = found
-    raise AssertionError("a file is watched for ever")
 
 
 def target_of(out: Path | None, form: Format, *, feasible: bool) -> Path | None:

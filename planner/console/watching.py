@@ -21,9 +21,9 @@ def saved(path: Path, wait: Callable[[float], None] = time.sleep) -> Iterator[No
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """What tells one saved file from the next; None while an editor puts another in its place."""
+    """What tells one saved file from the next; None while there is none, as an editor puts another in its place."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,5 +1,6 @@
 """`planner plan --watch`: answered again when the file is saved, whatever was wrong with it meanwhile."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_errors_are_said_and_the_next_answer_says_what_changed(tmp_path: Path, m
             raise found
         return found
 
-    def four_times(_: Path) -> object:
+    def four_times(_: Path) -> Iterator[int]:
         yield from range(4)
         raise InputError("the end")
 
@@ -58,6 +59,41 @@ def test_errors_are_said_and_the_next_answer_says_what_changed(tmp_path: Path, m
     assert "mine.yaml:1:1: models: wrong." in err
     assert "$1.00/h more. Before: " in out
     assert "The same GPUs as before." in out
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("gone.yaml", "no such file"),
+        ("loop.yaml", "Too many levels of symbolic links"),
+        ("mine.yaml/a.yaml", "Not a directory"),
+        ("", "is a directory"),
+    ],
+)
+def test_what_is_no_file_is_not_watched(tmp_path: Path, monkeypatch, name: str, wrong: str) -> None:
+    def asleep(_: float) -> None:
+        raise AssertionError("waits for a file that nobody saves")
+
+    monkeypatch.setattr(watching.time, "sleep", asleep)
+    (tmp_path / "mine.yaml").write_text("models: []", encoding="utf-8")
+    (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
+    code, out, err = planner("plan", tmp_path / name, "--watch", "--quiet")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert wrong in err
+
+
+def test_who_ends_it_had_an_answer(tmp_path: Path, monkeypatch) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("models: []", encoding="utf-8")
+
+    def once(_: Path) -> Iterator[None]:
+        yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serving, "plan", lambda *_, **__: Plan.of(PLAN))
+    monkeypatch.setattr(watching, "saved", once)
+    code, _, err = planner("plan", file, "--watch", "--quiet", "--format", "json")
+    assert (code, err) == (130, "")
 
 
 @pytest.mark.parametrize(("cost", "said"), [(-0.5, "$0.500/h less. Before: "), (0.0, "The same GPUs as before.")])
