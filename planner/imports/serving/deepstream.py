@@ -272,10 +272,13 @@ def _of_objects(name: str, model: Inference, named: Mapping[str, Inference]) -> 
     finder = next((other for other, number in ids.items() if number == wanted), "another model")
     classes = model.part("operate-on-class-ids").word().rstrip(";")
     of_class = f" of class {classes.replace(';', ', ')}" if classes else ""
-    return FoundStream(
-        model=name,
-        notes=(f"Asked for each object{of_class} that {finder} finds: its frames a second times objects in a frame",),
-    )
+    asked = f"Asked for each object{of_class} that {finder} finds: its frames a second times objects in a frame"
+    again = model.part("secondary-reinfer-interval").whole()
+    new = [f"again after {again} frames (secondary-reinfer-interval)"] if again else []
+    if model.part("classifier-async-mode").whole():
+        new = ["once, while it is new (classifier-async-mode)", *new]
+    notes = (asked, f"An object is looked at {', '.join(new)}") if new else (asked,)
+    return FoundStream(model=name, notes=notes)
 
 
 def _sources(on: Mapping[str, Part]) -> Iterator[SourceGroup]:

@@ -139,7 +139,7 @@ def _model(name: str, document: Part) -> FoundModel:
 
 def _notes(document: Part, batch: int | None) -> Iterator[str]:
     server, predictor = _server(document), document.at("spec", "predictor")
-    where = shown_address(server.at("storageUri").word() or server.at("image").word())
+    where = _address(document) or shown_address(server.at("image").word())
     of_file = f" of {where}" if where else ""
     batches = f", batches up to {batch}" if batch else ""
     yield f"{_format(document)}{of_file}{batches}"
@@ -156,9 +156,15 @@ def _gpus(server: Part) -> str:
     return " and ".join(f"asks for {count} {key}" for key, count in asked)
 
 
+def _address(document: Part) -> str:
+    """Where the model lies, by address or in a store of the cluster; empty where nothing says."""
+    server = _server(document)
+    return shown_address(server.at("storageUri").word() or server.at("storage", "path").word())
+
+
 def _source(document: Part) -> str:
     """`hf:bert-base-uncased` where the server gets it from there; else the name of its folder."""
-    settings, uri = _settings(document), shown_address(_server(document).at("storageUri").word())
+    settings, uri = _settings(document), _address(document)
     if settings.model and _format(document) == "huggingface":
         return f"hf:{shown_address(settings.model)}"
     if uri.startswith("hf://"):

@@ -67,9 +67,14 @@ def _config(document: Part) -> Part:
 
 
 def _gets_gpu(deployment: Part) -> bool:
-    """True where it asks for GPUs, or says nothing of what it gets: then its code decides."""
+    """True where it or its placement group asks for GPUs, or says nothing of what it gets: then its code decides."""
     options = deployment.at("ray_actor_options")
-    return options.value is None or bool(options.at("num_gpus").number())
+    return bool(_bundled_gpus(deployment) or options.value is None or options.at("num_gpus").number())
+
+
+def _bundled_gpus(deployment: Part) -> float:
+    """GPUs of a replica's placement group."""
+    return sum(bundle.at("GPU").number() or 0.0 for bundle in deployment.at("placement_group_bundles").items())
 
 
 def _called(application: Part, deployment: Part) -> str:
@@ -127,7 +132,8 @@ def _shape(application: Part) -> tuple[int, ...]:
 
 def _notes(application: Part, deployment: Part) -> Iterator[str]:
     options = deployment.at("ray_actor_options")
-    gpus = options.at("num_gpus").word()
+    bundled = _bundled_gpus(deployment)
+    gpus = f"{bundled:g}" if bundled else options.at("num_gpus").word()
     kind = options.at("accelerator_type").word()
     asked = f"{gpus} GPU for each replica" if gpus else "what a replica gets stands in its code"
     of_kind = f", on {kind}" if kind else ""

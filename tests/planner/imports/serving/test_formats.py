@@ -231,6 +231,16 @@ def test_an_onnx_file_that_is_here_is_named_as_one(tmp_path: Path) -> None:
     assert found(tmp_path, DEEPSTREAM).models[0].source == f"onnx:{tmp_path / 'models' / 'yolo11s.onnx'}"
 
 
+def test_objects_that_are_looked_at_seldom_are_told(tmp_path: Path) -> None:
+    told = "[property]\nonnx-file=makes.onnx\nclassifier-async-mode=1\nsecondary-reinfer-interval=90\n"
+    (tmp_path / "makes.txt").write_text(told)
+    _, objects = found(tmp_path, DEEPSTREAM).streams
+    assert objects.notes[1] == (
+        "An object is looked at once, while it is new (classifier-async-mode), "
+        "again after 90 frames (secondary-reinfer-interval)"
+    )
+
+
 def test_frames_that_are_not_decoded_are_told(tmp_path: Path) -> None:
     """`drop-frame-interval` counts where frames are decoded, and at no camera."""
     text = DEEPSTREAM.replace("num-sources=3", "num-sources=3\ndrop-frame-interval=5")
@@ -328,6 +338,7 @@ def test_a_kserve_manifest(tmp_path: Path) -> None:
         ("model: {modelFormat: {name: huggingface}, storageUri: 'hf://BAAI/bge-m3:main'}", "hf:BAAI/bge-m3"),
         ("model: {modelFormat: {name: huggingface}, args: [--model_id, BAAI/bge-m3]}", "hf:BAAI/bge-m3"),
         ("pytorch: {storageUri: 'gs://models/resnet50/'}", "resnet50"),
+        ("model: {modelFormat: {name: onnx}, storage: {key: minio, path: models/yolo11s.onnx}}", "yolo11s"),
         ("containers: [{image: mine}]", ""),
     ],
 )
@@ -449,6 +460,14 @@ def test_a_ray_serve_config(tmp_path: Path) -> None:
         "hidden: names no deployments, its code does",
         "chat: generates tokens, which this import does not read",
     )
+
+
+def test_gpus_of_a_placement_group_count(tmp_path: Path) -> None:
+    bundles = "ray_actor_options: {num_cpus: 1}, placement_group_bundles: [{CPU: 1}, {CPU: 1, GPU: %s}]"
+    config = found(tmp_path, deployments(f"{{name: a, {bundles % 0.5}}}", f"{{name: b, {bundles % 0}}}"))
+    (model,) = config.models
+    assert (model.name, model.notes[0]) == ("a", "a of a:app: 0.5 GPU for each replica")
+    assert config.left_out == ("b of a: asks for no GPU",)
 
 
 def test_a_ray_service_holds_a_config(tmp_path: Path) -> None:
