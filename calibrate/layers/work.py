@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simulator.errors import InputError
 from simulator.world.model import LayerFacts
@@ -99,9 +102,25 @@ class LayerWork(LayerFacts):
         return any(len(weight.shape) > 2 for weight in self.signature.weights)
 
     @property
+    def is_3x3(self) -> bool:
+        """Whether 3x3 weights slide over a picture."""
+        return any(weight.shape[2:] == (3, 3) for weight in self.signature.weights)
+
+    @property
     def inputs_outputs_bytes(self) -> int:
         """Inputs and outputs of one sample, of one call."""
         return (self.input_bytes + self.output_bytes) // max(1, self.calls)
+
+
+class LayerArrays(NamedTuple):
+    """Layers as arrays, one entry each."""
+
+    flops: NDArray[np.float64]
+    weights_read_bytes: NDArray[np.float64]
+    moved_bytes: NDArray[np.float64]
+    convolves: NDArray[np.bool_]
+    is_3x3: NDArray[np.bool_]
+    """Convolutions of 3x3."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +162,17 @@ class Facts:
     def flops(self) -> int:
         """Operations of one sample; a multiply-add is 2."""
         return sum(layer.flops for layer in self.layers)
+
+    @cached_property
+    def arrays(self) -> LayerArrays:
+        """Its layers, for arithmetic on all of them at once."""
+        return LayerArrays(
+            np.array([layer.flops for layer in self.layers], dtype=float),
+            np.array([layer.weights_read_bytes for layer in self.layers], dtype=float),
+            np.array([layer.moved_bytes for layer in self.layers], dtype=float),
+            np.array([layer.convolves for layer in self.layers], dtype=bool),
+            np.array([layer.is_3x3 for layer in self.layers], dtype=bool),
+        )
 
     @property
     def macs(self) -> float:

@@ -10,7 +10,7 @@ from calibrate.published import names
 from calibrate.published.points import points
 from planner.model.plan import PredictionRule
 from planner.prediction.rules.bands import at_least, wider
-from planner.prediction.rules.floors import Seconds, computed, floor_of, passed_by
+from planner.prediction.rules.floors import Seconds, computed_share, floor_of, passed_by
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.pairs import PredictedPair
 from planner.prediction.rules.transfer import (
@@ -43,7 +43,9 @@ class Carrying:
         form, slope_spread = floor_and_slope(source.latency.x, source.latency.y, work_s)
         moved = Transferred(form, ratio(share), hypot(ratio.spread, slope_spread))
         timed = list(zip(source.latency.x, source.latency.y, strict=True))
-        operations = computed(self.grounds.facts(source.model), source.precision) * (source.flops_per_sample or 0.0)
+        operations = computed_share(self.grounds.facts(source.model), source.precision) * (
+            source.flops_per_sample or 0.0
+        )
         # What kernels leave out besides passed their peak there already.
         passed_peak = passed_by(timed, lambda batch: batch * operations / peak)
         peak_s = operations / gpu.peak_flops(source.precision) / passed_peak

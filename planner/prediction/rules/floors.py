@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.layers.facts import facts, full_name, has_layers
-from calibrate.layers.work import Facts, FactsError, LayerWork
+from calibrate.layers.work import Facts, FactsError, LayerArrays
 from calibrate.library.held import counted
 from calibrate.published import names
 from planner.prediction.effects import WINOGRAD
@@ -31,26 +31,23 @@ def floor_of(layers: Facts | None, gpu: GPU, precision: str, runtime: str) -> Se
     if layers is None or gpu.cores or runtime not in ONE_BY_ONE:
         return lambda batch: 0.0
     limits = vendor_ceilings(gpu, precision)
-    flops, rates, read, moved = np.array(
-        [
-            (layer.flops / spared(layer), limits.rate(layer), layer.weights_read_bytes, layer.moved_bytes)
-            for layer in layers.layers
-        ]
-    ).T
-    each_s, size = flops / rates, value_share(precision) / limits.bytes_per_s
-    return lambda batch: _slower_s(batch * each_s, size * (read + batch * moved))
+    arrays = layers.arrays
+    products = limits.products_flops_per_s or limits.flops_per_s
+    each_s = _computed(arrays) / np.where(arrays.convolves, limits.flops_per_s, products)
+    size = value_share(precision) / limits.bytes_per_s
+    return lambda batch: _slower_s(batch * each_s, size * (arrays.weights_read_bytes + batch * arrays.moved_bytes))
 
 
-def spared(layer: LayerWork) -> float:
-    """How many times fewer operations a GPU may compute than the layer has."""
-    return WINOGRAD if any(weight.shape[2:] == (3, 3) for weight in layer.signature.weights) else 1.0
-
-
-def computed(layers: Facts | None, precision: str) -> float:
+def computed_share(layers: Facts | None, precision: str) -> float:
     """Share of the counted operations that kernels must compute: Winograd's leave some out at fp32."""
     if layers is None or not layers.flops or precision != "fp32":
         return 1.0
-    return sum(layer.flops / spared(layer) for layer in layers.layers) / layers.flops
+    return float(_computed(layers.arrays).sum()) / layers.flops
+
+
+def _computed(arrays: LayerArrays) -> NDArray[np.float64]:
+    """Operations that a GPU computes at least, by layer."""
+    return np.where(arrays.is_3x3, arrays.flops / WINOGRAD, arrays.flops)
 
 
 def _slower_s(arithmetic_s: NDArray[np.float64], bandwidth_s: NDArray[np.float64]) -> float:

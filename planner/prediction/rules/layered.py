@@ -7,7 +7,7 @@ from calibrate.layers.work import Facts
 from planner.model.plan import Estimate, PredictionRule
 from planner.prediction.rules.bands import around, at_least, per_batch, wider
 from planner.prediction.rules.carrying import REACHED
-from planner.prediction.rules.floors import computed
+from planner.prediction.rules.floors import computed_share
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.pairs import PredictedPair
 from planner.prediction.rules.roofline import PrecisionError, ceilings, under
@@ -83,7 +83,7 @@ class Layered:
         time_s: Callable[[float], Estimate],
         probes: tuple[str, ...],
     ) -> PredictedPair:
-        least_s = computed(layers, precision) * layers.flops / gpu.peak_flops(precision)
+        least_s = computed_share(layers, precision) * layers.flops / gpu.peak_flops(precision)
         times = {float(b): at_least(time_s(b), least_s * b) for b in BATCHES}
         return PredictedPair(
             model=model,

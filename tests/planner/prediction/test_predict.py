@@ -35,7 +35,7 @@ from planner.prediction.queries import QueryKnowledge
 from planner.prediction.rules import transfer
 from planner.prediction.rules.bands import End, around, at_least, joined
 from planner.prediction.rules.carrying import REACHED
-from planner.prediction.rules.floors import computed
+from planner.prediction.rules.floors import computed_share
 from planner.prediction.rules.layered import BATCHES, roofline_s, work_of
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.transfer import (
@@ -502,7 +502,7 @@ def test_what_kernels_leave_out_is_left_out_of_the_least_of_a_plan(name: str, pr
     assert layers is not None
     convolved = sum(layer.flops for layer in layers.layers if layer.convolves)
     counted = layers.flops - (1 - 1 / WINOGRAD) * convolved * (share < 1)
-    assert computed(layers, precision) == pytest.approx(counted / layers.flops)
+    assert computed_share(layers, precision) == pytest.approx(counted / layers.flops)
 
 
 @pytest.mark.parametrize("gpu", ["A2", "A30", "B200"])
