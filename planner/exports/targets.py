@@ -180,6 +180,7 @@ def readme(plan: Plan, target: str, steps: Sequence[str], differs: Sequence[str]
         f"# {printable(plan.scenario)} on {target}",
         "",
         f"Planned: {printable(candidate_name(best.candidate))}, ${best.cost_usd_per_hour:.2f} an hour.",
+        *counted_as(plan),
         "",
         *numbered,
         "",
@@ -192,6 +193,14 @@ def readme(plan: Plan, target: str, steps: Sequence[str], differs: Sequence[str]
         "",
     ]
     return "\n".join(lines)
+
+
+def counted_as(plan: Plan) -> list[str]:
+    """A line on the precisions and runtimes that the plan's times are of; none where it does not say."""
+    models = [model for model in plan.recommendation.models if model.precision and model.runtime]
+    ways = grouped((f"at {model.precision} in {model.runtime}", printable(model.name)) for model in models)
+    told = "; ".join(f"{', '.join(named)} {way}" for way, named in ways.items())
+    return [f"Its times are those of {told}: what runs otherwise takes others."] if told else []
 
 
 def described(files: Mapping[str, str]) -> str:

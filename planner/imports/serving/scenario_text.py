@@ -69,7 +69,8 @@ class Import:
         if not model.profile:
             return is_known(self.meant(model), self.library)
         profiles = self.library.for_model(model.profile)
-        return any(model.precision in ("", profile.precision) for profile in profiles)
+        fits = any(model.precision in ("", profile.precision) for profile in profiles)
+        return fits or _is_predicted(model.profile, self.library)
 
     def meant(self, model: FoundModel) -> str:
         """Its source; its name where only that is known, by which a plan takes it then."""
@@ -203,7 +204,12 @@ def is_known(name: str, library: Library) -> bool:
     """True of a name that a plan can use as it is."""
     if ":" in name or not name:
         return bool(name) and not why_not(name)
-    return bool(name in known() or shipped(name) or library.for_model(name) or library.published_of(name))
+    return bool(library.for_model(name) or _is_predicted(name, library))
+
+
+def _is_predicted(name: str, library: Library) -> bool:
+    """True of a name whose layers or published times tell of every precision."""
+    return bool(name in known() or shipped(name) or library.published_of(name))
 
 
 def why_not(source: str) -> str:

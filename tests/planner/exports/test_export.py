@@ -120,6 +120,28 @@ def test_triton_reads_what_the_plan_says(plan: Plan) -> None:
     assert replicas == {model.name: len(model.replicas) for model in plan.recommendation.models}
 
 
+@pytest.mark.parametrize("asked", ["tensorrt", "[pytorch, tensorrt]"])
+def test_triton_is_told_the_runtime_that_was_planned(plan: Plan, asked: str) -> None:
+    """As the scenario has it; of several the one that the plan chose."""
+    text = plan.scenario_text.replace("{name: resnet50,", f"{{name: resnet50, runtime: {asked},")
+    first, second = plan.recommendation.models
+    models = (replace(first, runtime="tensorrt"), second)
+    chosen = replace(plan, scenario_text=text, recommendation=replace(plan.recommendation, models=models))
+    assert triton.parameters_of(chosen) == {
+        "resnet50": {"profile": "resnet50", "runtime": "tensorrt"},
+        "front.door": {"profile": "vgg16"},
+    }
+
+
+@pytest.mark.parametrize("target", [Target.TRITON, Target.SKYPILOT, Target.KUBERNETES, Target.RAY_SERVE])
+def test_the_guide_says_what_the_plans_times_are_of(plan: Plan, target: Target) -> None:
+    first, second = plan.recommendation.models
+    models = (replace(first, precision="fp16", runtime="tensorrt"), second)
+    of_two = replace(plan, recommendation=replace(plan.recommendation, models=models))
+    told = f"{first.name} at fp16 in tensorrt; {second.name} at {second.precision} in {second.runtime}"
+    assert f"Its times are those of {told}: what runs otherwise takes others." in files_of(of_two, target)["README.md"]
+
+
 def test_triton_machines_are_apart_and_shared_gpus_take_turns(plan: Plan) -> None:
     configs = model_configs(files_of(spread(plan), Target.TRITON))
     folders = sorted(path.rsplit("/", 2)[0] for path in configs)

@@ -342,6 +342,23 @@ def test_a_backend_is_the_software_that_a_plan_counts(tmp_path, config, runtime,
     assert (model.get("runtime"), model.get("precision")) == (runtime, precision)
 
 
+@pytest.mark.parametrize("profile", ["resnet50", "bert-base-uncased"])
+def test_an_exported_model_that_is_predicted_is_known(tmp_path, profile):
+    """Nobody measured it at that precision; its layers tell."""
+    noted = {"profile": profile, "precision": "fp16", "runtime": "tensorrt"}
+    config = "".join(
+        f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }} ' for key, value in noted.items()
+    )
+    repository(tmp_path / "repo", mine=config)
+    out = tmp_path / "s.yaml"
+    asked = ("--rate", "10 rps", "--slo", "200 ms")
+    code, said, _ = run("from-triton", tmp_path / "repo", "-o", out, *asked)
+    assert code == 0
+    assert f"Next: planner plan {out}" in said
+    (model,) = yaml.safe_load(out.read_text())["models"]
+    assert {key: model[key] for key in noted} == noted
+
+
 @pytest.mark.parametrize(
     ("dims", "told"),
     [("3, 512, 512", True), ("3, 224, 224", False), ("224, 224, 3", False), ("3, -1, -1", False)],
