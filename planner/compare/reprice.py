@@ -40,6 +40,8 @@ REPRICE = "planner.reprice/v2"
 USD_PER_HOUR = attrgetter("cost_usd_per_hour")
 PRICED = frozenset({Bottleneck.COST, Bottleneck.PRICE})
 """What stood in the way of a candidate only at the old prices."""
+OF_PRICES = frozenset({Code.STALE_PRICE, Code.STALE_PRICES, Code.RETIRED, Code.CHEAPER_NOW, Code.OVER_MAX_COST})
+"""What is said of prices, and anew of other prices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,11 +352,15 @@ class Repricing:
         """Those of the plan that are not about prices which no longer count."""
         was = spot_machines(on_spot(self.plan.recommendation))
         for warning in self.plan.warnings:
-            if warning.what.code is not Code.STALE_PRICE and (on_spot(self.best) or warning != was):
+            if warning.what.code not in OF_PRICES and (on_spot(self.best) or warning != was):
                 yield warning
 
     def warnings(self) -> Iterator[PlanWarning]:
         """What weakens the answer at its new prices."""
+        most, cost = self.prices.buy.max_cost, self.best.cost_usd_per_hour
+        if most is not None and cost > most * (1 + 1e-9):
+            figures = {"cost_usd_per_hour": cost, "cost_max_usd_per_hour": most}
+            yield PlanWarning(what=Statement(code=Code.OVER_MAX_COST, figures=figures))
         if (spot := on_spot(self.best)) and self.plan.policies.failures is None:
             yield spot_machines(spot)
         fleets = [fleet for fleet in (self.best, self.cheaper, self.cheaper_ranked) if fleet]

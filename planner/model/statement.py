@@ -122,6 +122,7 @@ class Code(StrEnum):
     ACCURACY_ASSUMED = "accuracy-assumed"
     TRAINING_COST_UNKNOWN = "training-cost-unknown"
     CHEAPER_NOW = "cheaper-now"
+    OVER_MAX_COST = "over-max-cost"
     ACCURACY_LOST = "accuracy-lost"
     ACCURACY_UNKNOWN = "accuracy-unknown"
     RUNTIME_LEFT_OUT = "runtime-left-out"

@@ -98,6 +98,26 @@ def test_an_alternative_that_is_cheaper_now_is_said_and_not_taken(tmp_path):
     assert place in new.pareto
 
 
+def test_a_plan_that_costs_more_than_its_scenario_allows_says_so(tmp_path):
+    allowed = replace(RENTED, scenario_text=ASKED.format(buy="max_cost: $6/h"), scenario_overrides=())
+    dear, found = reprice(allowed, "plan.json", prices(tmp_path, azure=3.5), NOW)
+    (warning,) = [one for one in dear.warnings if one.what.code is Code.OVER_MAX_COST]
+    assert warning.what.figures == {"cost_usd_per_hour": 7.0, "cost_max_usd_per_hour": 6.0}
+    assert warning in found.warnings
+    assert "It costs $7.00/h now, and `buy.max_cost` allows $6.00/h" in " ".join(reprice_notes(found))
+    overridden = replace(allowed, scenario_overrides=("buy.max_cost=$7/h",))
+    assert Code.OVER_MAX_COST not in codes(reprice(overridden, "plan.json", prices(tmp_path, azure=3.5), NOW)[0])
+
+
+def test_what_is_said_of_prices_is_not_carried_on_to_the_next(tmp_path):
+    allowed = replace(RENTED, scenario_text=ASKED.format(buy="max_cost: $6/h, retired: true"), scenario_overrides=())
+    dear, _ = reprice(allowed, "plan.json", prices(tmp_path, azure=3.5, aws=1.0, status="retired"), NOW)
+    of_prices = {Code.OVER_MAX_COST, Code.CHEAPER_NOW, Code.RETIRED}
+    assert of_prices <= codes(dear)
+    again, _ = reprice(dear, "plan.json", prices(tmp_path, azure=2.5), NOW)
+    assert not of_prices & codes(again)
+
+
 def test_nothing_is_said_of_a_bound(tmp_path):
     bounded = replace(RENTED, recommendation=replace(RENTED.recommendation, lower_bound_full_usd_per_hour=1.0))
     new, _ = reprice(bounded, "plan.json", prices(tmp_path), NOW)
