@@ -13,6 +13,7 @@ from pathlib import Path
 from calibrate.io.reader import NAME
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS
+from calibrate.published.names import precision as named
 from calibrate.published.names import runtimes
 from planner.imports.serving.found import TENSORRT, TODO, Found, FoundModel, FoundStream, scenario_name
 from planner.imports.serving.scenario_text import Import, is_known, wait
@@ -62,8 +63,8 @@ class TritonModel:
     @property
     def precision(self) -> str:
         """Precision that its parameters ask of profiles, or TensorRT is told; empty where neither says."""
-        told = self.config.accelerators.get(TENSORRT, {}).get("precision_mode", "").lower()
-        noted = self.config.parameters.get("precision", told)
+        told = self.config.accelerators.get(TENSORRT, {}).get("precision_mode", "")
+        noted = named(self.config.parameters.get("precision", told))
         return noted if noted in PRECISIONS else ""
 
     @property

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from calibrate.published.names import precision as named
 from planner.imports.serving.found import (
     TENSORRT,
     Found,
@@ -89,7 +90,7 @@ def _model(name: str, element: Part) -> FoundModel:
         batch_size=batch,
         runtime=TENSORRT,
         input_shape=shape,
-        precision=engine_precision(model.at("engine_file").word()) or model.at("precision").word(PRECISION),
+        precision=engine_precision(model.at("engine_file").word()) or named(model.at("precision").word(PRECISION)),
     )
 
 

@@ -92,7 +92,7 @@ pipeline:
             name: lpr
             model:
               model_file: ${oc.env:MODELS, /models}/ocrnet-vit.onnx
-              precision: int8
+              precision: INT8
               batch_size: 16
               input: {object: "${parameters.detector}.car"}
     - element: pyfunc
