@@ -23,6 +23,8 @@ YEARS = 3
 ASSUMED_NETWORK_BYTES_PER_S = ranged(0.625e9, 2.5e9, 32.5e9)
 """Bandwidth to other machines for each GPU of one of which nobody lists it: 20 Gb/s, between 5 and 260, which are the
 median, the tenth and the nine tenths of instances of which it is listed."""
+ROUNDING = 1e-9
+"""Share by which sums of prices may differ that are the same."""
 LISTED_REACHED = 0.5
 """Least share of a listed bandwidth that messages get: providers say that theirs is an upper limit."""
 
@@ -143,9 +145,21 @@ def _bought(machine: Purchase, gpu: GPU, own: PurchaseSpec) -> MachineSource:
 
 
 def counts(scenario: TrainingScenario, source: MachineSource) -> Iterator[int]:
-    """Numbers of GPUs that whole machines make up."""
+    """Numbers of GPUs that whole machines make up, as many and as dear an hour as may be had."""
+    for gpu_count in whole_counts(scenario, source):
+        if hourly_usd(source, gpu_count) <= (scenario.buy.max_cost or math.inf) * (1 + ROUNDING):
+            yield gpu_count
+
+
+def whole_counts(scenario: TrainingScenario, source: MachineSource) -> Iterator[int]:
+    """The same whatever they cost."""
     machines_max = math.inf if source.count_max is None else source.count_max
     for gpu_count in scenario.gpu_counts:
         machines, rest = divmod(gpu_count, source.gpus_each)
         if not rest and gpu_count <= scenario.buy.max_gpus and machines <= machines_max:
             yield gpu_count
+
+
+def hourly_usd(source: MachineSource, gpu_count: int) -> float:
+    """Dollars an hour of so many GPUs, as a plan counts them: 2 machines of $3.06 with one each are $6.12."""
+    return gpu_count / source.gpus_each * source.usd_per_hour.mid

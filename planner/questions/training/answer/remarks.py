@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from math import ceil
 
 from calibrate.layers.facts import known, of_any_input
 from calibrate.library.lookup import Library
 from planner.catalog.sold import stale_price, usual_days
-from planner.io.load import ScenarioError, refusal
+from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
 from planner.model.plan import PlanWarning, Rejection
 from planner.prediction.rules.roofline import lacks, why_not
@@ -15,9 +16,15 @@ from planner.questions.training.answer.option import TrainingOption
 from planner.questions.training.layout import Subject
 from planner.questions.training.reading import LoadedTraining
 from planner.questions.training.scenario import SHOWN_COUNTS, ParallelSpec, TrainingScenario, batch_of
-from planner.questions.training.sources import ASSUMED_NETWORK_BYTES_PER_S, MachineSource, counts
+from planner.questions.training.sources import (
+    ASSUMED_NETWORK_BYTES_PER_S,
+    MachineSource,
+    counts,
+    hourly_usd,
+    whole_counts,
+)
 from planner.questions.training.speed import steps_optimizer
-from planner.units.writing import counted, names, ranges
+from planner.units.writing import counted, dollars, names, ranges
 from planner.words.statements import rejection_line
 from simulator.grouping import grouped
 from simulator.world.hardware import GPU
@@ -26,8 +33,19 @@ BITS_OF_GBYTE = 8e-9
 """Gb/s of bytes a second."""
 
 
-def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Sequence[Rejection]) -> ScenarioError:
+def no_option(
+    loaded: LoadedTraining,
+    scenario: TrainingScenario,
+    machines: Sequence[MachineSource],
+    rejections: Sequence[Rejection],
+) -> ScenarioError:
     """The error of a scenario for which no machine on offer will do."""
+    if (most := scenario.buy.max_cost) is not None and not any(any(counts(scenario, one)) for one in machines):
+        hourly = [hourly_usd(one, count) for one in machines for count in whole_counts(scenario, one)]
+        if hourly:
+            text = f"allows {dollars(most)}/h, and what is on offer costs {dollars(min(hourly))}/h at least."
+            remedy = f"Write {dollars(ceil(100 * min(hourly)) / 100)}/h or more."
+            return refused(loaded, [(("buy", "max_cost"), f"{text} {remedy}")])
     tried = ", ".join(map(str, scenario.gpu_counts[:SHOWN_COUNTS]))
     remedy = "Name other `counts`, `buy.gpus`, or another precision."
     first = f"no machine on offer makes up {tried} GPUs at {scenario.train.precision}. {remedy}"
@@ -68,6 +86,7 @@ def warnings(
             " Leave one of them out."
         )
     yield from left_out(scenario, machines, options)
+    yield from too_dear(scenario, machines)
     yield from of_another_precision(scenario, machines, options)
     yield from undivided(scenario.parallel, options)
     if sellers := sorted({option.provider or "your own" for option in options if option.network_assumed}):
@@ -85,6 +104,14 @@ def left_out(
     if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
         yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
     yield from without_precision(scenario, machines, options)
+
+
+def too_dear(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> Iterator[str]:
+    """Kinds of GPU of which no number costs as little an hour as `buy.max_cost` allows."""
+    kinds = grouped((one.gpu.name, one) for one in machines if any(whole_counts(scenario, one)))
+    dear = [name for name, those in kinds.items() if not any(any(counts(scenario, one)) for one in those)]
+    if dear and scenario.buy.max_cost:
+        yield f"Left out: {', '.join(sorted(dear))} (`buy.max_cost` allows {dollars(scenario.buy.max_cost)}/h)."
 
 
 def without_precision(

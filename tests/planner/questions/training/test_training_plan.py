@@ -425,6 +425,45 @@ def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
     assert only(plan, "V100", 1).parallel == "one GPU"
 
 
+# What machines may cost an hour
+
+
+def hourly_usd(option: TrainingOption) -> float:
+    """Of all its machines, at the dearest of a spot price."""
+    return option.cost_usd.high / option.time_s.high * 3600
+
+
+def test_no_option_costs_more_an_hour_than_may_be_spent() -> None:
+    allowed = 3.0
+    free, kept = answer("resnet50"), answer("resnet50", f"buy.max_cost=${allowed}/h")
+    within = [one for one in free.options if hourly_usd(one) <= allowed * (1 + 1e-6)]
+    assert 0 < len(within) < len(free.options)
+    names = [(one.name, one.priced) for one in within]
+    assert [(one.name, one.priced) for one in kept.options] == names
+    assert kept.fastest is not None
+    assert hourly_usd(kept.fastest) <= allowed * (1 + 1e-6)
+    monthly = answer("resnet50", f"buy.max_cost=${allowed * 730}/month")
+    assert monthly.options == kept.options
+
+
+def test_kinds_that_are_too_dear_an_hour_are_named() -> None:
+    said = [one for one in answer("resnet50", "buy.max_cost=$0.6/h").warnings if "max_cost" in one]
+    (line,) = said
+    assert line.startswith("Left out: ")
+    assert "H100" in line
+    assert line.endswith("(`buy.max_cost` allows $0.600/h).")
+
+
+def test_where_all_is_too_dear_an_hour_what_would_do_is_said() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"buy\.max_cost: allows \$0\.010/h.* Write \$(\d+\.\d+)/h or more"
+    ) as error:
+        answer("resnet50", "buy.max_cost=$0.01/h")
+    told = re.search(r"Write (\$\S+/h) or more", str(error.value))
+    assert told is not None
+    assert answer("resnet50", f"buy.max_cost={told[1]}").options
+
+
 # The network between machines
 
 
