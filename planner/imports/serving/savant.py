@@ -1,6 +1,7 @@
 """Savant: the elements of a `module.yml` that infer, with what its `${...}` stand for where the file says it.
 
-Defaults are those of `savant/base/model.py`: batches of 1, engines of fp16.
+Defaults are those of `savant/base/model.py`: batches of 1, engines of fp16; not of a model with a configuration of
+nvinfer, which says both where the module does not.
 """
 
 import re
@@ -79,19 +80,28 @@ def _file(element: Part) -> str:
 
 def _model(name: str, element: Part) -> FoundModel:
     model = element.at("model")
-    batch = model.at("batch_size").whole(1) or 1
+    configured = model.at("config_file").value is not None
+    batch = model.at("batch_size").whole(1) or (None if configured else 1)
     file = model.at(next((key for key in MODEL_KEYS if model.at(key).value is not None), MODEL_KEYS[0])).word(name)
     shape = tuple(side.whole(1) or 1 for side in model.at("input", "shape").items())
     of_shape = f", input {'x'.join(map(str, shape))}" if shape else ""
     return FoundModel(
         name=name,
-        notes=(f"{element.at('element').word()}: {file}, TensorRT, batches up to {batch}{of_shape}",),
+        notes=tuple(_notes(element, file, batch, of_shape)),
         source=_file(element) or name,
         batch_size=batch,
         runtime=TENSORRT,
         input_shape=shape,
-        precision=engine_precision(model.at("engine_file").word()) or named(model.at("precision").word(PRECISION)),
+        precision=engine_precision(model.at("engine_file").word())
+        or named(model.at("precision").word("" if configured else PRECISION)),
     )
+
+
+def _notes(element: Part, file: str, batch: int | None, of_shape: str) -> Iterator[str]:
+    batches = f", batches up to {batch}" if batch else ""
+    yield f"{element.at('element').word()}: {file}, TensorRT{batches}{of_shape}"
+    if config := element.at("model", "config_file").word():
+        yield f"What its configuration says is not read: {config.rpartition('/')[2]}"
 
 
 def _stream(name: str, element: Part) -> FoundStream:

@@ -318,6 +318,23 @@ def test_a_savant_module(tmp_path: Path) -> None:
     assert module.left_out == ("nvtracker: its work is not planned", "pyfunc samples.overlay: its work is not planned")
 
 
+@pytest.mark.parametrize(
+    ("stated", "precision", "batch"),
+    [
+        ("", "", None),
+        (", precision: int8, batch_size: 4", "int8", 4),
+        (", engine_file: a_b2_gpu0_fp32.engine", "fp32", None),
+    ],
+)
+def test_a_configuration_of_nvinfer_has_no_defaults_of_savant(
+    tmp_path: Path, stated: str, precision: str, batch: int | None
+) -> None:
+    element = f"{{element: nvinfer@detector, name: a, model: {{config_file: /c/pgie.txt{stated}}}}}"
+    (model,) = found(tmp_path, f"pipeline: {{elements: [{element}]}}\n").models
+    assert (model.precision, model.batch_size) == (precision, batch)
+    assert model.notes[-1] == "What its configuration says is not read: pgie.txt"
+
+
 def test_a_kserve_manifest(tmp_path: Path) -> None:
     manifest = found(tmp_path, KSERVE)
     sentiment, pictures = manifest.models
