@@ -6,7 +6,7 @@ The repository says neither how often each model is asked nor its SLO: whoever i
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
@@ -29,6 +29,13 @@ NOTE_BYTES = 4096
 """Smaller files are notes and placeholders, not models."""
 BACKENDS = {TENSORRT: TENSORRT, "onnxruntime": "onnxruntime", "pytorch": "pytorch", "tensorflow": "tensorflow"}
 """The software by the beginning of a backend's name, or of a platform's: `tensorrt_plan`, `pytorch_libtorch`."""
+FILES = {
+    "model.onnx": "onnxruntime",
+    "model.plan": "tensorrt",
+    "model.pt": "pytorch",
+    "model.savedmodel": "tensorflow",
+}
+"""Backends by the files that Triton looks for."""
 TOKENS = ("vllm", "tensorrtllm")
 """Backends that generate tokens."""
 CODE = ("python",)
@@ -166,6 +173,7 @@ def read_model(folder: Path) -> "TritonModel | Ensemble | str":
     if {group.kind for group in config.groups} == {"KIND_CPU"}:
         return f"{folder.name}: runs on processors only, and plans are about GPUs"
     version = newest(folder, config)
+    config = config if config.backend else replace(config, backend=completed(folder / str(version)))
     size = None if config.backend in CODE else size_bytes(folder, version)
     graph = folder / str(version) / "model.onnx"
     return TritonModel(
@@ -175,6 +183,11 @@ def read_model(folder: Path) -> "TritonModel | Ensemble | str":
         version=version,
         file=f"onnx:{graph}" if "onnx" in config.backend and graph.is_file() else "",
     )
+
+
+def completed(version: Path) -> str:
+    """The backend that Triton itself takes by the model's file, where its configuration names none; else empty."""
+    return next((backend for name, backend in FILES.items() if (version / name).exists()), "")
 
 
 def newest(folder: Path, config: TritonConfig) -> int | None:

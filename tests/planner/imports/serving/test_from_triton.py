@@ -342,6 +342,23 @@ def test_a_backend_is_the_software_that_a_plan_counts(tmp_path, config, runtime,
     assert (model.get("runtime"), model.get("precision")) == (runtime, precision)
 
 
+@pytest.mark.parametrize(
+    ("file", "backend", "runtime"),
+    [
+        ("model.plan", "tensorrt", "tensorrt"),
+        ("model.onnx", "onnxruntime", "onnxruntime"),
+        ("model.pt", "pytorch", "pytorch"),
+        ("notes.txt", "", ""),
+    ],
+)
+def test_where_no_backend_is_named_the_file_says_it(tmp_path, file, backend, runtime):
+    (tmp_path / "resnet50" / "1").mkdir(parents=True)
+    (tmp_path / "resnet50" / "1" / file).write_bytes(bytes(5000))
+    (tmp_path / "resnet50" / "config.pbtxt").write_text("max_batch_size: 8")
+    (model,) = read_repository(tmp_path).models
+    assert (model.config.backend, model.runtime) == (backend, runtime)
+
+
 @pytest.mark.parametrize("profile", ["resnet50", "bert-base-uncased"])
 def test_an_exported_model_that_is_predicted_is_known(tmp_path, profile):
     """Nobody measured it at that precision; its layers tell."""
