@@ -91,6 +91,10 @@ def test_markdown(small: str) -> None:
         ("merging=layers", "merging: must be none with a calendar"),
         ("survive=1 machine", "survive: must be left out with a calendar, which buys no spares, got 1 machine."),
         ("buy.price=spot", "buy.price: must be on-demand with a calendar"),
+        (
+            "buy.max_cost=$4/h",
+            "buy.max_cost: must be left out with a calendar, whose hours cost more or less, got $4.00/h",
+        ),
         ("calendar.hourly=[1, 2]", "`hourly` must have 24 factors, one an hour, got 2."),
         ("calendar.weekly=[1, 2]", "`weekly` must have 7 factors, Monday to Sunday, got 2."),
         ("calendar.trace={file: none.csv}", "must have one of `hourly` and `trace`"),
