@@ -27,7 +27,7 @@ from benchmarks.speed import Series, measure
 from benchmarks.studies import costs, machine_speed_up
 from benchmarks.truths import shares, truths_table
 from benchmarks.unlearnt import judged as untaught
-from benchmarks.unlearnt import repositories_judged, unlearnt_table
+from benchmarks.unlearnt import repositories_judged, timed_twice, timed_twice_table, unlearnt_table
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.io.load import load_scenario
@@ -221,8 +221,10 @@ def predictions() -> None:
     """How far predictions err on models and devices that others measured."""
     print("\nErrors of predictions\n")
     print("\n".join(predicted_table(all_cases())))
-    print("\nErrors beside networks that taught nothing\n")
+    print("\nErrors beside figures that taught nothing\n")
     print("\n".join(unlearnt_table(untaught())))
+    print("\nOne batch, timed by two publishers\n")
+    print("\n".join(timed_twice_table(timed_twice())))
 
 
 def learnt() -> None:

@@ -1,23 +1,27 @@
 """Predictions beside figures that taught nothing.
 
-Networks that this project measured stand in `unlearnt.csv` to judge alone. Of repositories (`repositories.csv`) each is
-left out in turn.
+What stands in `unlearnt.csv` judges alone: networks that this project measured, and repositories that were found after
+all was learnt. Of the other repositories (`repositories.csv`) each is left out in turn.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import log
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.learnt import HEAD, line
-from benchmarks.making.fitting import Fit, repository, repository_figures
+from benchmarks.making.fitting import REPOSITORIES, Fit, case_of, repository, repository_figures
 from calibrate.published.names import gpu_among
+from calibrate.published.points import points
 from planner.catalog.catalog import load_catalog
-from planner.prediction.learnt import SMALL_MAX, learnt
+from planner.prediction.effects import PredictedCase, is_repository
+from planner.prediction.learnt import OWN_SOFTWARE_SD, SMALL_MAX, learnt
 from planner.prediction.queries import QueryKnowledge, read_queries
+from planner.prediction.rules.bands import SPREAD_80
 
 FILE = Path(__file__).with_suffix(".csv")
 GROUP_MIN = 20
@@ -97,6 +101,46 @@ def unlearnt_table(some: list[Judged]) -> list[str]:
         if rest := [one for one in some if count[of(one)] < GROUP_MIN]:
             rows.append(_row(f"the other {len(count) - len(large)}", rest))
     return [*HEAD, *rows]
+
+
+def timed_twice() -> list[tuple[PredictedCase, float]]:
+    """Batches that two publishers timed at one precision in one runtime, each with |ln(time / time)|.
+
+    All rounds of MLPerf are one publisher, as is each repository: the first figure of each counts.
+    """
+    known = QueryKnowledge(learnt(), load_catalog().gpus, measured=False)
+    by_case: dict[PredictedCase, dict[str, float]] = defaultdict(dict)
+
+    def add(case: PredictedCase, publisher: str, latency_s: float) -> None:
+        alike = replace(case, counted=None, batch=float(case.batch))
+        by_case[alike].setdefault(publisher, log(latency_s))
+
+    for point in points():
+        if point.batch:
+            add(case_of(point), point.source.partition("-v")[0], point.latency_s)
+    for row in (*read_queries(REPOSITORIES), *read_queries(FILE)):
+        if is_repository(row["source"]):
+            case = known.named({**row, "gpu": gpu_among(row["gpu"], known.gpus)})
+            add(case, repository(row), float(row["latency_s"]))
+    return [
+        (case, abs(one - other))
+        for case, by_publisher in by_case.items()
+        for one, other in combinations(by_publisher.values(), 2)
+    ]
+
+
+def timed_twice_table(pairs: Sequence[tuple[PredictedCase, float]]) -> list[str]:
+    """Markdown rows: how far two publishers' times of one batch are apart, and how often the band of one holds both."""
+    groups = {
+        "all": pairs,
+        f"- batch up to {SMALL_MAX}": [pair for pair in pairs if pair[0].batch <= SMALL_MAX],
+        "- larger": [pair for pair in pairs if pair[0].batch > SMALL_MAX],
+    }
+    limit = SPREAD_80 * OWN_SOFTWARE_SD
+    return [
+        *HEAD,
+        *(line(name, [size for _, size in some], [size <= limit for _, size in some]) for name, some in groups.items()),
+    ]
 
 
 def _row(name: str, some: list[Judged]) -> str:

@@ -111,6 +111,7 @@ class Code(StrEnum):
     PREDICTED_BATCHES_END = "predicted-batches-end"
     PARTLY_ASSUMED = "partly-assumed"
     MEMORY_PREDICTED = "memory-predicted"
+    AS_PUBLISHED = "as-published"
     WINDOWS = "windows"
     FEW_OUTAGES = "few-outages"
     UNPROVEN = "unproven"

@@ -50,7 +50,8 @@ NEAR_SD, OCTAVE_SD = 0.06, 0.10
 OWN_SOFTWARE_SD = 0.34
 """Where a publisher is left out - all rounds of MLPerf are one - and others published of the runtime on the GPU, 80 %
 of the errors lie in the band with it, 68 % without, each series counted by a root of its figures; other widths rest on
-such errors. Of all figures 77 %, which `benchmarks learnt` prints."""
+such errors. Of all figures 77 %, which `benchmarks learnt` prints. It holds of one batch that two of them timed, too:
+`benchmarks predictions` prints it."""
 OTHER_SD = 0.08
 """Of effects whose group has no learnt spread."""
 
@@ -246,7 +247,7 @@ class Learnt:
         """Seconds of a batch with their 80 % band: not below the GPU's peak, or only as far as published ones are."""
         told = self.beside(case, gpu, series)
         sd = told.sd * self.wider(case, gpu, told.regime)
-        if not series and self.software(case) is Software.HERE:
+        if self.software(case) is Software.HERE:
             sd = hypot(sd, self.own_software_sd)
         return at_least(around(exp(told.mean), sd), self.least_s(case, gpu, series))
 

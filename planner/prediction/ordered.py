@@ -67,12 +67,12 @@ class Ordered:
             return self._of_input(at_input(case, size, there), there)
 
         ordered = in_order_of_size(case.architecture, case.input, told)
-        return at_least(ordered, self._least_s(case, layers))
+        return at_least(ordered, self.least_s(case, layers))
 
     def _of_input(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         """The batch at its input, whatever others take."""
         if case.precision == "torch":
-            return at_least(self._as_it_comes(case, layers), self._least_s(case, layers))
+            return at_least(self._as_it_comes(case, layers), self.least_s(case, layers))
         asked = replace(case, batch=1.0), layers.model if layers else ""
         if asked not in self._of_one:
             self._of_one[asked] = self._by_itself(asked[0], layers)
@@ -90,7 +90,7 @@ class Ordered:
         return Estimate(value=value, low=low, high=high)
 
     def _by_itself(self, case: PredictedCase, layers: Facts | None) -> Estimate:
-        return at_least(self._among_kinds(case, layers), self._least_s(case, layers))
+        return at_least(self._among_kinds(case, layers), self.least_s(case, layers))
 
     def _among_kinds(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         """In order with other kinds: what was seen on some of them, by certainty, and what was not, beside that.
@@ -169,9 +169,9 @@ class Ordered:
     def _alone(self, case: PredictedCase, gpu: GPU, layers: Facts | None) -> Estimate:
         """As learnt, and no less than operators need."""
         here = replace(case, gpu=gpu.name)
-        return at_least(self.learnt.predict(here, gpu, seen(series_of(here))), self._least_s(here, layers))
+        return at_least(self.learnt.predict(here, gpu, seen(series_of(here))), self.least_s(here, layers))
 
-    def _least_s(self, case: PredictedCase, layers: Facts | None) -> float:
+    def least_s(self, case: PredictedCase, layers: Facts | None) -> float:
         """Seconds that operators need, unless published batches of the series needed less."""
         gpu, series = self.gpus[case.gpu], seen(series_of(case))
         floor_s = floor_of(layers, gpu, case.precision, case.runtime)

@@ -26,7 +26,7 @@ from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
 from planner.model.progress import Progress, silent
 from planner.prediction.effects import PredictedCase, at_size
-from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
+from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
 from planner.prediction.predict import is_alike
 from planner.prediction.rules.bands import around
@@ -57,8 +57,6 @@ SHOWN_MAX = 40
 SIDE_MAX = 100_000
 DIGITS = 9
 """Of a side of an input, which is too large with fewer."""
-ONE_SOURCE_SD = 0.1
-"""Of ln(time) between publications of one case: of 733 cases a quarter differ by more than 16 %, a tenth by 36 %."""
 
 MEASURED = (Evidence.MEASURED, Evidence.ELSEWHERE, Evidence.FITTED)
 RAN = (*MEASURED, Evidence.PUBLISHED)
@@ -220,7 +218,7 @@ class QueryKnowledge:
         if ran and not same and case.batch > ran.latency.x[-1]:
             return self._of_profile(case, ran, str(Nearness.SERIES) if series else "profile", series)
         if same:
-            estimate, rule = of_publications(same), "published"
+            estimate, rule = self._no_faster(case, of_publications(same)), "published"
         else:
             layers = shipped_layers(case.architecture, case.input)
             estimate = self.ordered.predict(case, layers, self._at_usual(case, layers, precision))
@@ -246,10 +244,15 @@ class QueryKnowledge:
         in the band; `published`: who tells of it, where known."""
         known = interpolated(profile, case.batch, self.gpus[case.gpu])
         of_batch = [point for point in published if point.batch == case.batch]
-        mine, apart = known.latency_s, around(known.latency_s.value, max(ONE_SOURCE_SD, _apart(of_batch)))
-        told = replace(mine, low=min(mine.low, apart.low), high=max(mine.high, apart.high))
+        mine, apart = known.latency_s, around(known.latency_s.value, max(OWN_SOFTWARE_SD, _apart(of_batch)))
+        told = self._no_faster(case, replace(mine, low=min(mine.low, apart.low), high=max(mine.high, apart.high)))
         named = publications(case, published) if published else ("profile",)
         return answered(told, memory_of(case, profile), rule, str(known.evidence), named)
+
+    def _no_faster(self, case: PredictedCase, known: Estimate) -> Estimate:
+        """What somebody timed, with a band that begins no lower than what operators need."""
+        least_s = self.ordered.least_s(case, shipped_layers(case.architecture, case.input))
+        return replace(known, low=min(known.value, max(known.low, least_s)))
 
     def _memory(self, case: PredictedCase, precision: str) -> Room | None:
         """As a plan has it where it has no profile; None where nothing is known of weights or layers."""
@@ -384,7 +387,7 @@ def _sample(written: str) -> tuple[int, ...] | None:
 
 def of_publications(same: Sequence[PublishedPoint]) -> Estimate:
     """The geometric mean, with what publications differ by."""
-    return around(exp(fmean(log(point.latency_s) for point in same)), max(ONE_SOURCE_SD, _apart(same)))
+    return around(exp(fmean(log(point.latency_s) for point in same)), max(OWN_SOFTWARE_SD, _apart(same)))
 
 
 def _apart(same: Sequence[PublishedPoint]) -> float:

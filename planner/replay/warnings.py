@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from math import floor
+from math import expm1, floor
 
 from calibrate.layers.facts import facts, has_layers
 from calibrate.library.held import TRACED_ERROR
@@ -28,6 +28,8 @@ from planner.placing.packing.packed import Placed
 from planner.placing.sizing import Need, Sized, context_of, measuring
 from planner.placing.stations import pipelines_in
 from planner.prediction.effects import products_share
+from planner.prediction.learnt import OWN_SOFTWARE_SD
+from planner.prediction.rules.bands import SPREAD_80
 from planner.replay.answer import shortage_of
 from planner.replay.pipelines import resources_of
 from planner.replay.replay import Replay
@@ -333,15 +335,19 @@ def _batch_ranges(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
 
 
 def _evidence(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
-    """Profiles that rest on assumptions, or on layers for what they hold in memory."""
+    """Profiles that rest on assumptions, on others' times, or on layers for what they hold in memory."""
     assumed: dict[str, Sized] = {}
     by_layers: dict[str, Sized] = {}
+    published: dict[str, Sized] = {}
     for name, placed in _profiles(trial).items():
         sized = placed.portion.sized
         if not sized.profile.predicted and evidence(sized.profile, placed.swapped) is Evidence.ASSUMED:
             assumed[name] = sized
         elif not sized.profile.predicted and sized.profile.memory_evidence is Evidence.PREDICTED:
             by_layers[name] = sized
+        if sized.profile.latency_evidence is Evidence.PUBLISHED and not sized.profile.doubt:
+            published[name] = sized
+    yield from _unmeasured(Code.AS_PUBLISHED, published, scenario, error=round(expm1(SPREAD_80 * OWN_SOFTWARE_SD), 2))
     yield from _unmeasured(Code.PARTLY_ASSUMED, assumed, scenario)
     yield from _unmeasured(Code.MEMORY_PREDICTED, by_layers, scenario, error=TRACED_ERROR)
 
