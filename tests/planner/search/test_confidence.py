@@ -190,7 +190,7 @@ def test_a_gpu_more_than_the_usual_packing_takes_is_used_where_that_one_is_too_b
     runs = {"precision": "fp16", "runtime": "tensorrt", "slo": slo}
     asked_for = {
         "models": [{"name": "resnet50", **runs}, {"name": "bert-base", **runs}],
-        "streams": [{"model": "resnet50", "poisson": "2000 rps"}, {"model": "bert-base", "poisson": "300 rps"}],
+        "streams": [{"model": "resnet50", "poisson": "2050 rps"}, {"model": "bert-base", "poisson": "300 rps"}],
         "buy": {"gpus": ["T4"]},
     }
     found = planner.plan(asked_for).recommendation
