@@ -104,7 +104,7 @@ def unlearnt_table(some: list[Judged]) -> list[str]:
 
 
 def timed_twice() -> list[tuple[PredictedCase, float]]:
-    """Batches that two publishers timed at one precision in one runtime, each with |ln(time / time)|.
+    """Pairs of times of one batch, at one precision in one runtime, by two publishers, each with |ln(time / time)|.
 
     All rounds of MLPerf are one publisher, as is each repository: the first figure of each counts.
     """

@@ -307,14 +307,15 @@ class Repricing:
         )
 
     def left_out(self) -> Iterator[KindLeftOut]:
-        """Kinds of GPU without a fleet, but those that only a price kept out: what they cost at least is not known."""
+        """Kinds of GPU without a fleet, and those that only a price kept out: what they cost is not known."""
+        unknown = Statement(code=Code.NOT_REPRICED)
         for one in self.plan.by_gpu_left_out:
-            if one.why.code is not Code.KIND_TOO_DEAR and "buy.max_cost" not in one.why.subjects:
-                yield replace(one, usd_per_hour_at_least=None)
+            by_price = one.why.code is Code.KIND_TOO_DEAR or "buy.max_cost" in one.why.subjects
+            yield replace(one, why=unknown if by_price else one.why, usd_per_hour_at_least=None)
         priced = {one.gpu for one in self.kinds}
         for kind in self.plan.by_gpu:
             if kind.gpu not in priced:
-                yield KindLeftOut(gpu=kind.gpu, why=Statement(code=Code.NOT_REPRICED))
+                yield KindLeftOut(gpu=kind.gpu, why=unknown)
 
     def way(self, way: WayOfServing) -> WayOfServing:
         """A way of serving at the new price of its machines; its training keeps the scenario's price."""

@@ -34,6 +34,9 @@ FILES = {
     "model.plan": "tensorrt",
     "model.pt": "pytorch",
     "model.savedmodel": "tensorflow",
+    "model.graphdef": "tensorflow",
+    "model.xml": "openvino",
+    "model.py": "python",
 }
 """Backends by the files that Triton looks for."""
 TOKENS = ("vllm", "tensorrtllm")

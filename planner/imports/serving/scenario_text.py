@@ -62,7 +62,8 @@ class Import:
             "--profiles."
         )
         not_here = (why_not(model.source) for model in self.found.models)
-        return [*([nameless] if unknown else []), *filter(None, not_here)]
+        elsewhere = (self.in_other_runtimes(model) for model in self.found.models)
+        return [*([nameless] if unknown else []), *filter(None, (*not_here, *elsewhere))]
 
     def is_known(self, model: FoundModel) -> bool:
         """True where its name is one of a package or a file, or of a profile or layers that are here."""
@@ -71,6 +72,17 @@ class Import:
         profiles = self.library.for_model(model.profile)
         fits = any(model.precision in ("", profile.precision) for profile in profiles)
         return fits or _is_predicted(model.profile, self.library)
+
+    def in_other_runtimes(self, model: FoundModel) -> str:
+        """That only profiles know a model, and none of them in its runtime; empty elsewhere."""
+        name = model.profile or self.meant(model)
+        known = {profile.runtime for profile in self.library.for_model(name)}
+        if not known or model.runtime in {"", *known} or _is_predicted(name, self.library):
+            return ""
+        return (
+            f"{name} is known in {names(sorted(known))}, not in {model.runtime}: before `planner plan` correct "
+            "`runtime`, or measure it there and name the folder with --profiles."
+        )
 
     def meant(self, model: FoundModel) -> str:
         """Its source; its name where only that is known, by which a plan takes it then."""

@@ -43,7 +43,7 @@ class Carrying:
         form, slope_spread = floor_and_slope(source.latency.x, source.latency.y, work_s)
         moved = Transferred(form, ratio(share), hypot(ratio.spread, slope_spread))
         timed = list(zip(source.latency.x, source.latency.y, strict=True))
-        operations = computed_share(self.grounds.facts(source.model), source.precision) * (
+        operations = computed_share(self.grounds.facts(source.model), gpu, source.precision) * (
             source.flops_per_sample or 0.0
         )
         # What kernels leave out besides passed their peak there already.

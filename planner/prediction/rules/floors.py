@@ -15,7 +15,7 @@ from calibrate.layers.work import Facts, FactsError, LayerArrays
 from calibrate.library.held import counted
 from calibrate.published import names
 from planner.prediction.effects import WINOGRAD
-from planner.prediction.rules.roofline import vendor_ceilings
+from planner.prediction.rules.roofline import computed_in, vendor_ceilings
 from simulator.world.hardware import GPU
 from simulator.world.precision import value_share
 
@@ -38,9 +38,9 @@ def floor_of(layers: Facts | None, gpu: GPU, precision: str, runtime: str) -> Se
     return lambda batch: _slower_s(batch * each_s, size * (arrays.weights_read_bytes + batch * arrays.moved_bytes))
 
 
-def computed_share(layers: Facts | None, precision: str) -> float:
+def computed_share(layers: Facts | None, gpu: GPU, precision: str) -> float:
     """Share of the counted operations that kernels must compute: Winograd's leave some out at fp32."""
-    if layers is None or not layers.flops or precision != "fp32":
+    if layers is None or not layers.flops or computed_in(gpu, precision) != "fp32":
         return 1.0
     return float(_computed(layers.arrays).sum()) / layers.flops
 

@@ -83,7 +83,7 @@ class Layered:
         time_s: Callable[[float], Estimate],
         probes: tuple[str, ...],
     ) -> PredictedPair:
-        least_s = computed_share(layers, precision) * layers.flops / gpu.peak_flops(precision)
+        least_s = computed_share(layers, gpu, precision) * layers.flops / gpu.peak_flops(precision)
         times = {float(b): at_least(time_s(b), least_s * b) for b in BATCHES}
         return PredictedPair(
             model=model,

@@ -175,7 +175,11 @@ def test_kinds_of_gpu_side_by_side_have_the_new_prices(tmp_path):
     dates = {*a10g.prices_as_of_by_price.values(), *v100.prices_as_of_by_price.values()}
     assert dates == {a10g.prices_as_of, v100.prices_as_of} == {"2026-11-01"}
     left = {one.gpu: (one.why.code, one.usd_per_hour_at_least) for one in new.by_gpu_left_out}
-    assert left == {"T4": (Code.NO_FLEET_OF_KIND, None), "L4": (Code.NOT_REPRICED, None)}
+    assert left == {
+        "T4": (Code.NO_FLEET_OF_KIND, None),
+        "L4": (Code.NOT_REPRICED, None),
+        "B200": (Code.NOT_REPRICED, None),
+    }
     text = render(new, Format.MD, Screen())
     assert "$6.12/h" not in text
     assert "$20.00" not in text
@@ -186,7 +190,7 @@ def test_spares_of_a_kind_alone_are_counted_or_it_has_no_price(tmp_path):
     plan = replace(kinds_of(survive=1), recommendation=replace(BEST, instances=(spare,)))
     new, _ = reprice(plan, "plan.json", prices(tmp_path, aws=0.5), NOW)
     assert [(one.gpu, one.cost_usd_per_hour) for one in new.by_gpu] == [("V100", 3 * 2.5)]
-    assert {one.gpu for one in new.by_gpu_left_out} == {"T4", "A10G", "L4"}
+    assert {one.gpu for one in new.by_gpu_left_out} == {"T4", "A10G", "L4", "B200"}
 
 
 def test_what_a_measurement_costs_and_brings_is_not_of_the_old_prices(tmp_path):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, hypot, log
 from pathlib import Path
@@ -17,7 +18,7 @@ from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thin
 from calibrate.published.points import points
 from planner.api import modelling
 from planner.prediction.effects import EffectPart, PredictedCase, effects_of_any_batch, roofline, source_effects
-from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Software, learnt, traits
+from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Seen, Software, learnt, traits
 from planner.prediction.queries import answers
 from planner.prediction.rules.bands import SPREAD_80
 from planner.show.spreadsheet import answers_csv, answers_json
@@ -299,11 +300,13 @@ def test_a_band_holds_software_that_nobody_published() -> None:
     elsewhere = next(case for case in on_others if learnt().software(case) is Software.PRECISION)
     alike = replace(learnt(), own_software_sd=0.0)
 
-    def spread(known: Learnt, case: PredictedCase) -> float:
-        estimate = known.predict(case, CATALOG.gpus[case.gpu])
-        return log(estimate.high / estimate.low) / (2 * SPREAD_80)
+    def spread(known: Learnt, case: PredictedCase, series: Sequence[Seen] = ()) -> float:
+        estimate = known.predict(case, CATALOG.gpus[case.gpu], series)
+        return log(estimate.high / estimate.value) / SPREAD_80
 
     assert spread(learnt(), here) == pytest.approx(hypot(spread(alike, here), OWN_SOFTWARE_SD))
+    series = [Seen(1.0, log(0.003))]
+    assert spread(learnt(), here, series) == pytest.approx(hypot(spread(alike, here, series), OWN_SOFTWARE_SD))
     assert spread(learnt(), elsewhere) == spread(alike, elsewhere)
 
 

@@ -47,9 +47,10 @@ def no_option(
             remedy = f"Write {dollars(ceil(100 * min(hourly)) / 100)}/h or more."
             return refused(loaded, [(("buy", "max_cost"), f"{text} {remedy}")])
     tried = ", ".join(map(str, scenario.gpu_counts[:SHOWN_COUNTS]))
-    remedy = "Name other `counts`, `buy.gpus`, or another precision."
+    more = ", a higher `buy.max_cost`" if most is not None else ""
+    remedy = f"Name other `counts`, `buy.gpus`{more}, or another precision."
     first = f"no machine on offer makes up {tried} GPUs at {scenario.train.precision}. {remedy}"
-    reasons = map(rejection_line, rejections)
+    reasons = (*map(rejection_line, rejections), *too_dear(scenario, machines))
     return refusal(loaded.path, [Problem(0, 0, text, "") for text in (first, *reasons)])
 
 

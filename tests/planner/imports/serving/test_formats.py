@@ -10,9 +10,20 @@ from pathlib import Path
 import pytest
 import yaml
 from support.commands import planner
+from support.planning import V100, profile
 
+from calibrate.library.lookup import Library
 from planner.imports.serving.formats import read
-from planner.imports.serving.found import TODO, Found, bare_name, distinct_names, engine_precision, shown_address
+from planner.imports.serving.found import (
+    TODO,
+    Found,
+    FoundModel,
+    bare_name,
+    distinct_names,
+    engine_precision,
+    shown_address,
+)
+from planner.imports.serving.scenario_text import Import
 from planner.io.load import ScenarioError, load_scenario
 from simulator.errors import InputError
 
@@ -242,7 +253,7 @@ def test_objects_that_are_looked_at_seldom_are_told(tmp_path: Path) -> None:
 
 
 def test_frames_that_are_not_decoded_are_told(tmp_path: Path) -> None:
-    """`drop-frame-interval` counts where frames are decoded, and at no camera."""
+    """`drop-frame-interval` counts where frames are decoded."""
     text = DEEPSTREAM.replace("num-sources=3", "num-sources=3\ndrop-frame-interval=5")
     one, three = (stream for stream in found(tmp_path, text).streams if stream.kind == "rate")
     assert (one.count, three.count) == (1, 3)
@@ -712,3 +723,21 @@ def test_a_model_goes_by_its_file(file: str, name: str, precision: str) -> None:
 
 def test_namesakes_are_numbered() -> None:
     assert distinct_names(["a", "a", "a-2", "a", "b c"]) == ["a", "a-2", "a-2-2", "a-3", "b-c"]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (FoundModel(name="mine", source="mine", runtime="onnxruntime"), "mine is known in pytorch, not in onnxruntime"),
+        (FoundModel(name="mine", profile="mine", runtime="tensorrt"), "mine is known in pytorch, not in tensorrt"),
+        (FoundModel(name="mine", source="mine", runtime="pytorch"), ""),
+        (FoundModel(name="mine", source="mine"), ""),
+        (FoundModel(name="resnet50", source="resnet50", runtime="tensorrt"), ""),
+    ],
+)
+def test_a_model_that_is_measured_in_another_runtime_is_told(model: FoundModel, told: str, tmp_path: Path) -> None:
+    """Where only its profiles know it: layers and published times tell of every runtime."""
+    mine = profile("mine", V100, 0.004, 0.001)
+    made = Found(path=tmp_path / "s.yaml", name="s", models=(model,), streams=())
+    obstacles = Import(made, Library({("mine", "V100", "fp32"): mine})).obstacles
+    assert [told in one for one in obstacles] == [True] * bool(told)
