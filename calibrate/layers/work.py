@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.errors import InputError
 from simulator.world.model import LayerFacts
 from simulator.world.precision import FACT_BYTES
 from simulator.world.signature import Signature, WeightShape, read_signature
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SCHEMA = "planner.layers/v1"
 COLUMNS = (
@@ -115,11 +116,11 @@ class LayerWork(LayerFacts):
 class LayerArrays(NamedTuple):
     """Layers as arrays, one entry each."""
 
-    flops: NDArray[np.float64]
-    weights_read_bytes: NDArray[np.float64]
-    moved_bytes: NDArray[np.float64]
-    convolves: NDArray[np.bool_]
-    is_3x3: NDArray[np.bool_]
+    flops: "NDArray[np.float64]"
+    weights_read_bytes: "NDArray[np.float64]"
+    moved_bytes: "NDArray[np.float64]"
+    convolves: "NDArray[np.bool_]"
+    is_3x3: "NDArray[np.bool_]"
     """Convolutions of 3x3."""
 
 
@@ -165,7 +166,9 @@ class Facts:
 
     @cached_property
     def arrays(self) -> LayerArrays:
-        """Its layers, for arithmetic on all of them at once."""
+        """Its layers, for arithmetic on all of them at once. Who only reads profiles needs no NumPy."""
+        import numpy as np
+
         return LayerArrays(
             np.array([layer.flops for layer in self.layers], dtype=float),
             np.array([layer.weights_read_bytes for layer in self.layers], dtype=float),

@@ -245,7 +245,8 @@ class QueryKnowledge:
         known = interpolated(profile, case.batch, self.gpus[case.gpu])
         of_batch = [point for point in published if point.batch == case.batch]
         mine, apart = known.latency_s, around(known.latency_s.value, max(OWN_SOFTWARE_SD, _apart(of_batch)))
-        told = self._no_faster(case, replace(mine, low=min(mine.low, apart.low), high=max(mine.high, apart.high)))
+        apart = self._no_faster(case, apart)
+        told = replace(mine, low=min(mine.low, apart.low), high=max(mine.high, apart.high))
         named = publications(case, published) if published else ("profile",)
         return answered(told, memory_of(case, profile), rule, str(known.evidence), named)
 
