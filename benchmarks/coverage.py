@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.load import Load
 from planner.model.replications import LOOKS_AT_DRAWS, confidence_of
-from simulator.clock.metrics import attainment_interval, draws_interval, summarise
-from simulator.clock.run import simulate
+from simulator.clock.metrics import attainment_interval, draws_interval
+from simulator.clock.worlds import Worlds
 from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 REPLICATIONS, DRAWS = 10, 80
@@ -55,12 +55,12 @@ def interval(fractions: Sequence[float], judged: Sequence[int], phases: bool) ->
     return made[1:]
 
 
-def attained(workload: Workload, seed: int) -> tuple[float, int]:
-    """Share of one model's requests on time in one replication, and how many were judged."""
+def attained(workload: Workload, seeds: Sequence[int]) -> list[tuple[float, int]]:
+    """By replication: the share of one model's requests on time, and how many were judged."""
     alone = all(isinstance(stream.arrivals, FixedRate) for stream in workload.streams)
-    summary = summarise(simulate(GPU.deployment(), workload, CAMERAS_S if alone else HORIZON_S, seed), WARMUP_S)
-    seen = summary.models[MODELS[0]]
-    return seen.slo_attainment, seen.judged
+    worlds = Worlds(GPU.deployment(), workload, CAMERAS_S if alone else HORIZON_S, WARMUP_S, dict(workload.rates_rps()))
+    seen = (one.summary.models[MODELS[0]] for one in worlds.seen(seeds))
+    return [(model.slo_attainment, model.judged) for model in seen]
 
 
 class Coverage(NamedTuple):
@@ -80,11 +80,12 @@ def coverage(name: str, sets: int) -> Coverage:
     phases = workload.draws_phases
     each = DRAWS if phases else REPLICATIONS
     count = sets * each
-    truth = fmean(attained(workload, seed)[0] for seed in range(count, count + TRUE_SETS * sets * REPLICATIONS))
+    found = attained(workload, range(count + TRUE_SETS * sets * REPLICATIONS))
+    truth = fmean(share for share, _ in found[count:])
     intervals = []
     for first in range(0, count, each):
-        seen = [attained(workload, seed) for seed in range(first, first + each)]
-        intervals.append(interval([share for share, _ in seen], [judged for _, judged in seen], phases))
+        shares, judged = zip(*found[first : first + each], strict=True)
+        intervals.append(interval(shares, judged, phases))
     held = fmean(low <= truth <= high for low, high in intervals)
     return Coverage(truth, held, fmean(high - low for low, high in intervals))
 

@@ -1,8 +1,14 @@
 """Tasks for the tests of joint training: linear models of digits, and tasks that go wrong."""
 
+import os
+import time
+
 from torch import nn
 
 from calibrate.tasks import Task, digits
+
+HANGS = "JOINT_TASK_HANGS"
+"""Environment variable: the batch of training at which a process hangs, so that it can be killed there."""
 
 
 def linear(label):
@@ -89,6 +95,14 @@ def no_model():
 
 class Dropping(nn.Sequential):
     """Draws random numbers in training."""
+
+    batches = 0
+
+    def forward(self, pictures):
+        self.batches += self.training
+        if self.batches == int(os.environ.get(HANGS, "-1")):
+            time.sleep(3600)
+        return super().forward(pictures)
 
 
 def dropping():

@@ -1,6 +1,9 @@
 """Random small worlds: any rule of batching, dropping and turns, any traffic; memory for all models, or for some."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +50,11 @@ KIND = GPU(
 )
 
 
+def one_of(rng: np.random.Generator, options: Sequence[Any]) -> Any:
+    """As `rng.choice` has it, in a third of the time."""
+    return options[rng.integers(len(options))]
+
+
 def profile(rng: np.random.Generator, model: str) -> Profile:
     """Of any speed, growth with the batch and spread, exponential at most."""
     floor_s, slope_s = rng.uniform(0.001, 0.02), rng.uniform(0, 0.01)
@@ -56,7 +64,7 @@ def profile(rng: np.random.Generator, model: str) -> Profile:
         precision="fp32",
         layers=(Layer(model, 10_000_000),),
         latency=Interpolated((1, 16), (floor_s, floor_s + 15 * slope_s)),
-        latency_cv=float(rng.choice([0, 0.05, 0.5, 1])),
+        latency_cv=float(one_of(rng, [0, 0.05, 0.5, 1])),
         workspace=Interpolated((1, 16), (1e6, 1e7)),
         load=LoadTime(0, 1e10),
         latency_evidence=Evidence.ASSUMED,
@@ -75,11 +83,11 @@ def service(rng: np.random.Generator, model: str, gpus: list[str]) -> Service:
             profile=of_one,
             devices=(gpu,),
             batching=BatchingPolicy(
-                max_batch_size=int(rng.choice([1, 2, 3, 4, 8, 16])),
-                max_queue_delay_s=float(rng.choice([0, 0, 0.01, 0.1])),
+                max_batch_size=int(one_of(rng, [1, 2, 3, 4, 8, 16])),
+                max_queue_delay_s=float(one_of(rng, [0, 0, 0.01, 0.1])),
                 padded=bool(rng.random() < 0.2),
             ),
-            share=float(rng.choice([1, 2])),
+            share=float(one_of(rng, [1, 2])),
         )
         for gpu in chosen
     )
@@ -100,6 +108,7 @@ def stream(rng: np.random.Generator, model: str) -> Stream:
     return Stream(model=model, arrivals=arrivals[rng.integers(len(arrivals))], count=int(rng.integers(1, 5)))
 
 
+@cache
 def world(seed: int) -> tuple[Deployment, Workload]:
     """One to three GPUs with one to six models."""
     rng = np.random.default_rng(seed)
@@ -130,9 +139,9 @@ def in_turns(seed: int) -> tuple[Deployment, Workload]:
         changed = replace(
             known,
             layers=tuple(both[i] for i in rng.permutation(len(both))),
-            load=LoadTime(float(rng.choice([0, 0.002])), float(rng.uniform(5e9, 2e10))),
+            load=LoadTime(float(one_of(rng, [0, 0.002])), float(rng.uniform(5e9, 2e10))),
             after_load=AfterLoad(batch_ratio=1.3, load_ratio=1.2) if rng.random() < 0.5 else None,
-            beside_load=float(rng.choice([1, 1.5, 2])),
+            beside_load=float(one_of(rng, [1, 1.5, 2])),
         )
         return replace(replica, profile=changed)
 
@@ -149,7 +158,7 @@ def in_turns(seed: int) -> tuple[Deployment, Workload]:
         services=tuple(services),
         devices=tuple(devices),
         hosts=tuple(
-            Host(id=d.host, memory_bytes=None, pcie_root_bytes_per_s=float(rng.choice([1e10, 6e9]))) for d in devices
+            Host(id=d.host, memory_bytes=None, pcie_root_bytes_per_s=float(one_of(rng, [1e10, 6e9]))) for d in devices
         ),
         swap=swap,
     ), workload
@@ -164,8 +173,8 @@ def doubted(deployment: Deployment, seed: int) -> Deployment:
         changed = replace(
             replica.profile,
             doubt=Doubt(error_sd=sds, shared=float(rng.uniform())) if rng.random() < 0.6 else None,
-            session_cv=float(rng.choice([0, 0.05])),
-            busy_w=float(rng.choice([0, 60])) or None,
+            session_cv=float(one_of(rng, [0, 0.05])),
+            busy_w=float(one_of(rng, [0, 60])) or None,
         )
         return replace(replica, profile=changed)
 
@@ -180,25 +189,25 @@ KINDS = (DECODE, ENCODE, "host")
 def fan_out(rng: np.random.Generator) -> FanOut:
     """Of any kind, from often none to many."""
     kind = list(FanOutKind)[rng.integers(len(FanOutKind))]
-    return FanOut(float(rng.choice([0.4, 1, 1, 2.5, 3])), kind, (*rng.integers(0, 4, 2).tolist(), 1))
+    return FanOut(float(one_of(rng, [0.4, 1, 1, 2.5, 3])), kind, (*rng.integers(0, 4, 2).tolist(), 1))
 
 
 def stages(rng: np.random.Generator) -> tuple[PipelineStage, ...]:
     """One to six, each after none, one or several of those before; half of them at stations, of any time."""
     found: list[PipelineStage] = []
     for number in range(rng.integers(1, 7)):
-        before = rng.permutation(number)[: rng.choice([0, 1, 1, 1, 2, 3])]
+        before = rng.permutation(number)[: one_of(rng, [0, 1, 1, 1, 2, 3])]
         edges = tuple(
             Edge(
                 source=found[place].name,
                 fan_out=fan_out(rng),
-                share=float(rng.choice([1, 1, 0.5])),
-                every=int(rng.choice([1, 1, 3])),
+                share=float(one_of(rng, [1, 1, 0.5])),
+                every=int(one_of(rng, [1, 1, 3])),
             )
             for place in before
         )
         at_station = StationWork(
-            KINDS[rng.integers(len(KINDS))], float(rng.choice([0, 0.002, 0.01])), float(rng.choice([0, 0, 0.5]))
+            KINDS[rng.integers(len(KINDS))], float(one_of(rng, [0, 0.002, 0.01])), float(one_of(rng, [0, 0, 0.5]))
         )
         work = at_station if rng.random() < 0.5 else ModelWork()
         slo = SLO(0.1) if rng.random() < 0.3 else None
@@ -208,13 +217,13 @@ def stages(rng: np.random.Generator) -> tuple[PipelineStage, ...]:
 
 def pipeline(rng: np.random.Generator, name: str) -> Pipeline:
     """Of any SLO; some keep the order of frames."""
-    slo = SLO(float(rng.choice([0.05, 0.2, 2])))
+    slo = SLO(float(one_of(rng, [0.05, 0.2, 2])))
     return Pipeline(name=name, stages=stages(rng), slo=slo, ordered=bool(rng.random() < 0.3))
 
 
 def station(rng: np.random.Generator, kind: str, number: int) -> Station:
     """On a host of its number."""
-    servers, speed = int(rng.integers(1, 4)), float(rng.choice([1, 2]))
+    servers, speed = int(rng.integers(1, 4)), float(one_of(rng, [1, 2]))
     return Station(id=f"{kind}{number}", host=f"host{number}", kind=kind, servers=servers, speed=speed)
 
 
@@ -224,7 +233,7 @@ def piped(seed: int) -> tuple[Deployment, Workload]:
     rng = np.random.default_rng([seed, 3])
     pipelines = tuple(
         Pipeline(
-            name=f"p{i}", stages=stages(rng), slo=SLO(float(rng.choice([0.05, 0.2, 2]))), ordered=rng.random() < 0.3
+            name=f"p{i}", stages=stages(rng), slo=SLO(float(one_of(rng, [0.05, 0.2, 2]))), ordered=rng.random() < 0.3
         )
         for i in range(rng.integers(1, 3))
     )

@@ -115,6 +115,7 @@ def test_where_it_cannot_be_written(tmp_path: Path, path: str, says: str) -> Non
     assert str(refused.value).startswith(f"--memory-log: {tmp_path / path}: {says}")
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_device_whose_memory_cannot_be_read() -> None:
     with pytest.raises(MemoryLogError, match=r"cuda:99: its memory cannot be read \(.*\)\. Leave"):
         reader("cuda:99")

@@ -115,16 +115,14 @@ def test_merged_weights_are_shared_and_as_accurate_as_the_curve_says(trained):
 
 
 def test_killed_and_resumed_loses_nothing_but_the_epoch_in_flight(tmp_path):
-    """The example with few epochs, against the same in one go."""
-    short = {"epochs_alone: 12": "epochs_alone: 3", "epochs: 8": "epochs: 2\nattempts: 1"}
-    text = DIGITS.read_text(encoding="utf-8")
-    for long, few in short.items():
-        text = text.replace(long, few)
+    """Amid the third epoch of the second model, of 22 batches each; against the same in one go."""
     file, mine, heard = (tmp_path / name for name in ("short.yaml", "merged", "stderr"))
-    file.write_text(text, encoding="utf-8")
+    told = spec(tasks=["parity", "dropping", "larger_than_four"], epochs=2, epochs_alone=3, attempts=1)
+    file.write_text(json.dumps(told.to_json()), encoding="utf-8")
     command = planner(str(file), "--out", str(mine))
-    with heard.open("w") as errors, subprocess.Popen(command, stderr=errors, env=environment()) as process:
-        wait_for("parity alone: epoch 2", heard, process)
+    hangs = environment() | {joint_tasks.HANGS: "50", "PYTHONPATH": str(ROOT / "tests")}
+    with heard.open("w") as errors, forking(), subprocess.Popen(command, stderr=errors, env=hangs) as process:
+        wait_for("dropping alone: epoch 2", heard, process)
         process.send_signal(signal.SIGKILL)  # the process that trains ends with it
     before = epochs(heard.read_text().splitlines())
     until_unlocked(mine)

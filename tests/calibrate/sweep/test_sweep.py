@@ -146,7 +146,8 @@ def points_of(*asked: str) -> list[str]:
 
 def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(place: Path) -> None:
     asked = ("--model", "mine:tiny", "--batches", ",".join(map(str, range(1, 100))), "--seconds", "0.3")
-    process = subprocess.Popen(command(*asked), stderr=subprocess.PIPE, text=True)
+    with forking():
+        process = subprocess.Popen(command(*asked), stderr=subprocess.PIPE, text=True)
     wait_for_lines(place, 4, process)  # type: ignore[arg-type]
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=300)[1]

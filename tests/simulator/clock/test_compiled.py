@@ -17,8 +17,8 @@ from simulator.world.workload import Workload, draw
 pytest.importorskip("numba")
 
 WORLDS = 1_000
-DURATION_S = 0.75
-DELAYS = 8
+DURATION_S = 0.5
+DELAYS, FACTORS = 8, 16
 """That are drawn at once: fewer than usual, so that they are used up again and again."""
 
 Kind = Callable[[int], tuple[Deployment, Workload]]
@@ -49,6 +49,8 @@ def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kin
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
     monkeypatch.setattr(run.TURNS, "worth", 0)
     monkeypatch.setattr("simulator.clock.compiled.DELAYS", DELAYS)
+    for module in ("simulator.clock.compiled", "simulator.rules.noise"):
+        monkeypatch.setattr(f"{module}.FACTORS", FACTORS)
     loading = 0
     for seed in range(WORLDS):
         deployment, workload = kind(seed)

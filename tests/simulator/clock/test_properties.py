@@ -30,7 +30,7 @@ from simulator.world.model import Layer
 from simulator.world.profile import Profile
 from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Workload, draw
 
-DURATION_S = 4.0
+DURATION_S = 2.0
 ROUNDING_S = 1e-6
 BUILDING_BLOCKS = tuple(Layer(f"block-{size}", size * 10**6) for size in (1, 2, 3, 5, 8, 13, 21, 34))
 
@@ -94,7 +94,7 @@ def deployments(draw: st.DrawFn, failing: bool | None = None) -> Deployment:
         hosts=tuple(Host(id=f"h{i}", pcie_root_bytes_per_s=root_bytes_per_s) for i in range(hosts)),
         scheduling=draw(st.sampled_from(Scheduling)),
         swap=swap,
-        failures=Failures(mean_time_between_s=2.0, recovery_s=draw(st.sampled_from([0.0, 0.3]))) if fails else None,
+        failures=Failures(mean_time_between_s=1.0, recovery_s=draw(st.sampled_from([0.0, 0.3]))) if fails else None,
     )
 
 
@@ -292,7 +292,7 @@ def links_carry_what_they_can(world: World) -> None:
 
 
 @given(st.data())
-@settings(max_examples=250)
+@settings(max_examples=120)
 def test_every_world_keeps_its_books(data: st.DataObject) -> None:
     deployment = data.draw(deployments())
     world = run(deployment, data.draw(workloads(deployment)))
@@ -318,7 +318,7 @@ def columns(result: SimulationResult) -> list[bytes]:
 
 
 @given(st.data())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_the_same_seed_gives_the_same_bytes(data: st.DataObject) -> None:
     deployment = data.draw(deployments())
     workload = data.draw(workloads(deployment))
@@ -332,7 +332,7 @@ def noisy(service: Service) -> Service:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_running_ahead_of_the_clock_changes_nothing(data: st.DataObject) -> None:
     deployment, roomy = data.draw(deployments(failing=False)), data.draw(st.booleans())
     calm = replace(

@@ -119,7 +119,7 @@ def test_machine_code_finds_the_same_to_grow(monkeypatch: pytest.MonkeyPatch) ->
     pytest.importorskip("numba")
     monkeypatch.setattr(run.Compiled, "worth_requests", -1)
     kept = {"none": 0, "some": 0, "all": 0}
-    for number in range(60):
+    for number in range(30):
         deployment, workload = world(number)
         rates_rps = dict.fromkeys((one.model for one in deployment.services), 0.0) | dict(workload.rates_rps())
         usual = compute_load(deployment, rates_rps)

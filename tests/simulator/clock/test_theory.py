@@ -109,7 +109,7 @@ def test_waits_at_one_markov_server_are_exponential() -> None:
     assert low <= theory.mmc_late(1, 0.7, 1.0, 3.0) <= high
 
 
-@pytest.mark.parametrize(("servers", "load"), [(2, 1.5), (4, 3.2), (8, 6.8)])
+@pytest.mark.parametrize(("servers", "load"), [(3, 2.4)])
 def test_many_servers_on_one_queue(servers: int, load: float) -> None:
     devices = [f"g{i}" for i in range(servers)]
     shared = worlds.service(worlds.profile("m", 1.0, cv=1.0), devices=devices, routing=Routing.SHARED)

@@ -18,8 +18,8 @@ from simulator.rules.latencies import counts_of
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames_each
 
-DURATION_S, WARMUP_S = 1.5, 0.3
-DEPLOYMENTS = 60
+DURATION_S, WARMUP_S = 1.0, 0.2
+DEPLOYMENTS = 40
 SEEDS = (3, 4, 5)
 Kind = Callable[[int], tuple[Deployment, Workload]]
 

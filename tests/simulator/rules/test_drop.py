@@ -290,7 +290,7 @@ def ends_of(line: WaitingLine) -> np.ndarray:
 
 
 @pytest.mark.parametrize("models_that_fit", [3, 2])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_executor_keeps_the_same_rules(seed: int, models_that_fit: int) -> None:
     services, asked = random_services(seed)
     deployment = on_one_gpu(services, models_that_fit=models_that_fit)

@@ -95,10 +95,10 @@ def together(
     ("rest_s", "kernels_s"), [((0.7, 0.2), (0.3, 0.8)), ((0.5, 0.5), (0.5, 0.5)), ((0.01, 5.0), (1.0, 2.0))]
 )
 def test_two_processes_take_what_theory_says(rest_s: tuple[float, float], kernels_s: tuple[float, float]) -> None:
-    """Within 99.9 % of the mean of twenty runs, each of two thousand batches and more."""
+    """Within 99.9 % of the mean of twenty runs, each of five hundred batches and more."""
     rng = np.random.default_rng(3)
     busy = [k / (k + r) for r, k in zip(rest_s, kernels_s, strict=True)]
-    runs = [[fmean(taken) for taken in together(rest_s, kernels_s, 2000, rng)] for _ in range(20)]
+    runs = [[fmean(taken) for taken in together(rest_s, kernels_s, 500, rng)] for _ in range(20)]
     for process in (0, 1):
         means_s = [run[process] / (rest_s[process] + kernels_s[process]) for run in runs]
         half = 3.88 * stdev(means_s) / 20**0.5  # Student's t, 19 degrees of freedom

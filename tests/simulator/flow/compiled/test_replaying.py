@@ -19,7 +19,7 @@ from simulator.world.workload import FixedRate, Poisson, Stream, Workload
 
 WORLDS = 300
 DURATION_S = 1.5
-WORLD_S = 0.75
+WORLD_S = 0.5
 """Of a random world."""
 
 
