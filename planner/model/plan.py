@@ -587,6 +587,8 @@ class OfOneKind:
     """That runs them; empty in plans that do not say."""
     searched: Searched = Searched.CONFIRMED
     """How far it was looked at; of one that was only screened the figures are rough."""
+    replications: int = 0
+    """From which these figures are; 0 in plans that do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

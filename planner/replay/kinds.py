@@ -39,6 +39,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
         searched=trial.searched,
+        replications=trial.replay.replications,
     )
 
 

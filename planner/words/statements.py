@@ -59,13 +59,13 @@ Template = str | Callable[[Statement], str]
 
 
 def overloaded(at: Statement) -> str:
-    """How long a fleet would work, and how long it may."""
+    """The load of a fleet, and the most that it may have."""
     load, limit = at.figures["load"], at.figures["limit"]
     loading = ", weight loading included" if at.figures["loading"] else ""
-    work = f"even in the largest batches allowed, its GPUs have {share(load, 1)} of the work that they can do{loading}"
+    work = f"even in the largest batches allowed, its GPUs are loaded to {share(load, 1)}{loading}"
     likely = at.figures.get("load_at_middle", load)
     band = at_slow_ends(load, likely)
-    most = f"; {share(limit)} is the most, with the headroom" if limit < 1 else ""
+    most = f"; the headroom allows {share(limit)}" if limit < 1 else ""
     grow = f"; queues {'would' if likely > 1 else 'may'} grow without end" if load > 1 else ""
     return f"{work}{band}{most}{grow}"
 
@@ -75,14 +75,14 @@ def too_busy(at: Statement) -> str:
     work = at.figures["work"]
     band = at_slow_ends(work, at.figures.get("work_at_middle", work))
     return filled(
-        f"the busiest GPU would work {{work:share1}} of the time{band}, with {{headroom:share}} to be kept free", at
+        f"the busiest GPU would work {{work:share1}} of the time{band}; {{headroom:share}} headroom must stay free", at
     )
 
 
 def at_slow_ends(load: float, at_middle: float) -> str:
-    """` with predicted speeds at their slow ends, 62.1 % at the middle`; empty where none is predicted."""
+    """` if predicted speeds are at their slow end, 62.1 % at the middle`; empty where none is predicted."""
     return (
-        f" with predicted speeds at their slow ends, {share(at_middle, 1)} at the middle" if at_middle != load else ""
+        f" if predicted speeds are at their slow end, {share(at_middle, 1)} at the middle" if at_middle != load else ""
     )
 
 
@@ -94,11 +94,11 @@ def too_many_streams(of: Statement) -> str:
 
 
 def draws_break(an_slo: Statement) -> str:
-    """How many draws break an SLO, as far as they were replayed."""
+    """How many replications break an SLO, as far as they were run."""
     least = "at least " if an_slo.figures.get("at_least") else ""
     return filled(
-        f"{least}{{broken:n}} of {{draws:n}} draws break an SLO, most often that of {{0}}, "
-        "too many to be sure that {asked:slo} of all meet every SLO",
+        f"{least}{{broken:n}} of {{draws:n}} replications miss an SLO, most often that of {{0}}: too many for "
+        "{asked:slo} confidence",
         an_slo,
     )
 
@@ -149,36 +149,37 @@ def might_do_it(outlook: Statement) -> str:
     at = outlook.figures
     against = f", against {dollars(at['best_usd_per_hour'])}/h" if "best_usd_per_hour" in at else ""
     spread = span_usd(at["low_usd_per_hour"], at["high_usd_per_hour"])
-    return f"{fleet} might do it for {dollars(at['usd_per_hour'])}/h, {spread}{against}; that depends on {model} most"
+    return f"{fleet} might do it for {dollars(at['usd_per_hour'])}/h, {spread}{against}; that depends mostly on {model}"
 
 
 def host_work(at: Statement) -> str:
     """What is not in an answer whose requests begin and end at models, and the fewest processors there are for it."""
     instance, of_what = at.subjects
     has = filled(f"; {instance} has {{cores:n}} {of_what}", at) if at.figures else ""
-    return f"decoding and tokenizing on the host are not in this{has}: docs/pipelines.md"
+    return f"decoding and tokenizing on the host are not included{has}: docs/pipelines.md"
 
 
 def network(at: Statement) -> str:
     """What a network between machines carries at most, which is not in an answer."""
-    text = "what goes from machine to machine takes no time here"
-    most = "decoded frames, all of which may go to another one, are {bytes_per_s:gb2}/s"
+    text = "time on the network between machines is not included"
+    most = "decoded frames, if all go to another machine, are {bytes_per_s:gb2}/s"
     return filled(f"{text}: {most}", at) if at.figures else text
 
 
 def stale_price(at: Statement) -> str:
     """Machines and the date of their price, with its age where the answer has it."""
     *instances, as_of = at.subjects
-    prices = "price" if len(instances) == 1 else "prices"
-    are = "is" if len(instances) == 1 else "are"
-    age = filled(", {days:n} days old; such prices usually change within {usual:n}", at) if at.figures else ""
-    return f"the {prices} of {names(instances)} {are} of {as_of}{age}"
+    dates = "price of {} is" if len(instances) == 1 else "prices of {} are"
+    age = filled(" ({days:n} days ago); such prices usually change within {usual:n} days", at) if at.figures else ""
+    return f"the {dates.format(names(instances))} from {as_of}{age}"
 
 
 def widen_buy(to: Statement) -> str:
     """The keys any of which leaves a kind of GPU out that is sold."""
     *keys, gpu = to.subjects
-    return f"name what has {with_article(gpu)} in {' or '.join(f'`{key}`' for key in keys)} too, or leave that key out"
+    return (
+        f"name an instance with {with_article(gpu)} in {' or '.join(f'`{key}`' for key in keys)} too, or leave that out"
+    )
 
 
 GPUS_NAMED = 6
@@ -196,7 +197,7 @@ def station_too_busy(at: Statement) -> str:
     """The kind of station that pipelines ask more of than it can do."""
     kind, _ = at.subjects
     return filled(
-        f"{STATIONS[kind]} would work {{load:share1}} of the time, with {{headroom:share}} to be kept free", at
+        f"{STATIONS[kind]} would work {{load:share1}} of the time; {{headroom:share}} headroom must stay free", at
     )
 
 
@@ -230,7 +231,7 @@ def encode_rate(of: Statement) -> str:
 
 IN_TORCH = {
     "tf32": "at tf32 PyTorch computes in TF32, which matrix products do only where `allow_tf32` is set",
-    "torch": "at torch PyTorch computes as it comes: convolutions in TF32{on}, matrix products in fp32",
+    "torch": "at torch PyTorch computes by its own default: convolutions in TF32{on}, matrix products in fp32",
     "amp": "at amp PyTorch computes under autocast, in fp16 where that is safe",
     "amp-bf16": "at amp-bf16 PyTorch computes under autocast, in bf16 where that is safe",
 }
@@ -246,7 +247,7 @@ def computes_in(at: Statement) -> str:
         return setting.format(on=on if with_tf32 else " where a GPU has it")
     if not with_tf32:
         return "at fp32 PyTorch computes in fp32: these GPUs have no TF32"
-    return f"at fp32 TF32 is off; as PyTorch comes (`precision: torch`) it is on for convolutions{on}"
+    return f"at fp32 TF32 is off; PyTorch's own default (`precision: torch`) has it on for convolutions{on}"
 
 
 SENTENCES = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8"))

@@ -146,9 +146,9 @@ class PredictedPair:
         known = self.known
         if known is None or not known.doubts:
             return ()
-        said = "there is a doubt" if len(known.doubts) == 1 else f"there are {len(known.doubts)} doubts"
+        said = "a doubt" if len(known.doubts) == 1 else f"{len(known.doubts)} doubts"
         shown = f"planner profiles show {known.model} --gpu {known.gpu}"
-        return (f"About its profile on {known.gpu}, by which it is predicted, {said}: `{shown}` says which.",)
+        return (f"Its profile on {known.gpu}, from which it is predicted, has {said}: see `{shown}`.",)
 
     @property
     def reached(self) -> float:

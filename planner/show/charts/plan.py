@@ -32,7 +32,7 @@ from simulator.grouping import grouped
 
 WIDE, THIN = (0.15, 0.85), (0.43, 0.57)
 """Lower and upper edge of a bar in its row."""
-OF_DRAWS = "No higher in as many draws as must meet every SLO."
+OF_DRAWS = "Not exceeded in as many replications as must meet every SLO."
 OF_REPLICATIONS = "The short line is the 95 % interval over replications."
 SLO_TICKS = (0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0)
 """Of an SLO: the axis ends at three times of it, so that one very late model does not hide the others."""

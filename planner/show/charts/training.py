@@ -19,7 +19,7 @@ TICKS_MAX = 6
 """Times that have room along the axis."""
 NAMED_MAX = 10
 """Options that nothing beats, up to which each is named below."""
-NOTE = "The line joins those that nothing beats in both; crosses show how sure that is."
+NOTE = "On the line no other is both faster and cheaper; crosses show the bands."
 
 
 def drawable(options: Sequence[TrainingOption]) -> list[TrainingOption]:

@@ -31,7 +31,7 @@ from simulator.world.deployment import Failures
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN, HALF = 2, 0.5
 WAYS_SHOWN = 4
-TILDE = "~: predicted, nobody measured it there"
+TILDE = "~: predicted; nobody measured this model on this GPU"
 MORE = "More with -v."
 NOTED_LOSS = 0.01
 """Share of requests given up from which fewer than 99 % are answered: of all there is no 99th percentile."""
@@ -87,7 +87,8 @@ def lead(plan: Plan) -> list[Block]:
 
 
 def verdict(best: Recommendation, failing: Failures | None = None) -> str:
-    """`Every SLO is met (8 models) in 97.50 % [94.20, 99.10] of the draws of speeds; 95 % are asked.`"""
+    """`Every SLO is met (8 models) with probability 97.50 % [94.20, 99.10], over predicted speeds; 95 % was asked
+    for.`"""
     if not best.feasible:
         return prose.slo_line(best, failing)
     met = f"Every SLO is met ({counted(len(best.models), 'model')})"
@@ -96,7 +97,7 @@ def verdict(best: Recommendation, failing: Failures | None = None) -> str:
         return f"{met}. Tightest: {prose.standing(prose.tightest(best.models), None)}."
     kept = seen.draws_kept
     interval = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
-    return f"{met} in {interval} of the {prose.draws_of(seen)}; {exact(seen.draws_asked)} are asked."
+    return f"{met} with probability {interval}, over {prose.drawn(seen)}; {exact(seen.draws_asked)} was asked for."
 
 
 def spread(best: Recommendation) -> str:
@@ -112,16 +113,16 @@ def savings(plan: Plan) -> str:
     best = plan.recommendation
     bound = best.lower_bound_usd_per_hour
     least = reasons.least_price(best, plan.policies.survive)
-    full = f"Nothing under {least} can carry this {reasons.full_batches(plan.policies.headroom)}"
+    full = f"Lower bound: no fleet under {least} can do this ({reasons.full_batches(plan.policies.headroom)})"
     if not best.feasible:
         return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
     if bound != bound:
         return ""
     if left := reasons.saving(best):
         most = f"{dollars(left)}/h ({share(left / best.cost_usd_per_hour)})"
-        return f"{full}: at most {most} could still be saved."
-    proven = f"Proven{prose.assumed(best)}: nothing cheaper can carry this."
-    return proven if prose.proven(best) else "Nothing cheaper can carry this."
+        return f"{full}. A better plan saves at most {most}."
+    proven = f"Proven{prose.assumed(best)}: no cheaper fleet can do this."
+    return proven if prose.proven(best) else "No cheaper fleet can do this."
 
 
 def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Block]:
@@ -163,19 +164,21 @@ def predicted_ones(best: Recommendation) -> str:
     if not best.predicted:
         return ""
     asked = prose.draws_of_p99(best)
-    return f"{TILDE}; p99: no higher in {asked} of draws." if asked else f"{TILDE}."
+    return f"{TILDE}. p99: not exceeded in {asked} of replications." if asked else f"{TILDE}."
 
 
 def draws_kept(best: Recommendation) -> str:
-    """The share of draws that keeps each SLO that is not met, where draws decide it."""
+    """The share of replications that meets each SLO that is not met, where these decide it."""
     short = [f"{m.name} {percent(kept)} %" for m in best.models if not m.slo_met and (kept := drawn(m)) is not None]
-    return f"Draws that keep the SLO: {names(short)}." if short else ""
+    return f"Replications that meet the SLO: {names(short)}." if short else ""
 
 
 def mean_of_draws(best: Recommendation) -> str:
     """Why a share on time may lie below an SLO that is met; empty where none does."""
     below = [m.name for m in best.models if m.slo_met and m.slo_attainment.mean < m.slo_attainment_target]
-    return f"On time: the mean of all draws, also of the few that miss the SLO of {names(below)}." if below else ""
+    if not below:
+        return ""
+    return f"On time: the mean of all replications, with the few that miss the SLO of {names(below)}."
 
 
 def given_up(best: Recommendation) -> str:
@@ -184,7 +187,7 @@ def given_up(best: Recommendation) -> str:
     if not shares:
         return ""
     most = max(shares.values())
-    return f"p99: of what is answered; of {names([*shares])} up to {percent(most, up=True)} % is given up."
+    return f"p99: of answered requests. Up to {percent(most, up=True)} % of {names([*shares])} are dropped."
 
 
 def batch(model: ModelAnswer) -> str:
@@ -201,7 +204,7 @@ def tf32_off(assumed: Sequence[Statement]) -> list[str]:
 
 
 def limits(best: Recommendation) -> str:
-    """`First to give way as load grows, headroom kept: compute, at 1.18 times this load; of b ...`
+    """`More load is limited by compute, from 1.18 times this load; for b by memory, from 1.30 (headroom kept).`
 
     The first are named too, unless they are most of the models.
     """
@@ -210,27 +213,28 @@ def limits(best: Recommendation) -> str:
     named = next((those for those in (first, *others) if is_beyond(those)), None)
     are_most = all(len(first) >= len(those) for those in others)
     each = [
-        ("" if those is first and are_most else f"of {names([m.name for m in those])} ")
+        ("" if those is first and are_most else f"for {names([m.name for m in those])} ")
+        + "by "
         + gives_way(those, those is named)
         for those in (first, *others)
     ]
-    speeds = ", predicted speeds at their slow ends" if best.predicted else ""
-    return f"First to give way as load grows, headroom kept{speeds}: {'; '.join(each)}."
+    speeds = ", predicted speeds at their slow end" if best.predicted else ""
+    return f"More load is limited {'; '.join(each)} (headroom kept{speeds})."
 
 
 def gives_way(those: Sequence[ModelAnswer], is_named: bool) -> str:
-    """`the latency SLO, at 3.40 times this load`: of models short of the same; only the first factor says of what."""
+    """`the latency SLO, from 3.40 times this load`: of models short of the same; only the first factor says of what."""
     return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those)}{' times this load' if is_named else ''}"
 
 
 def at_factor(those: Sequence[ModelAnswer]) -> str:
-    """`, at 3.40`, or that it is reached; empty where it is not known."""
+    """`, from 3.40`, or that it is reached; empty where it is not known."""
     if is_beyond(those):
-        return f", at {factor(those):.2f}"
+        return f", from {factor(those):.2f}"
     if not isfinite(factor(those)):
         return ""
     worst = " in the worst case" if those[0].bottleneck is Bottleneck.LATENCY else ""
-    return f", at this load already{worst}"
+    return f", already at this load{worst}"
 
 
 def is_beyond(those: Sequence[ModelAnswer]) -> bool:
@@ -247,7 +251,7 @@ def kinds(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU, and the kinds without one."""
     columns = kind_columns(plan)
     table = Table([column for column in columns if column.title not in {"busy", "power", "what", *RESERVED}])
-    reserved = "Prices reserved for years: -v." if any(column.title in RESERVED for column in columns) else ""
+    reserved = "Reserved prices: -v." if any(column.title in RESERVED for column in columns) else ""
     return [
         table,
         missing_kinds(plan),
@@ -277,5 +281,5 @@ def next_steps(plan: Plan) -> list[str]:
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
     for outlook in cheaper[:1]:
         line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))
-        steps.append(f"Or at {line} Not replayed, so a plan may cost more or less. What is lost in accuracy: -v.")
+        steps.append(f"Or at {line} Estimated, not replayed. Accuracy: -v.")
     return steps

@@ -65,27 +65,25 @@ LATENCY_NOTE = (
     "the SLO. Percentiles are of these requests."
 )
 ALL_REPLICATIONS = "of all replications"
-FIRST_LOOK = "of the first look's draws alone, mostly 160 (of others it is only counted which keep every SLO)"
+FIRST_LOOK = "of the first replications, mostly 160 (of the others it is only counted which meet every SLO)"
 PRICE_TITLES = {
     PriceKind.SPOT: "spot $/h",
     PriceKind.RESERVED_1Y: "1 year $/h",
     PriceKind.RESERVED_3Y: "3 years $/h",
 }
 """Columns of other kinds of price."""
+PRICE_NAMES = {
+    PriceKind.SPOT: "Spot prices",
+    PriceKind.RESERVED_1Y: "Prices reserved for 1 year",
+    PriceKind.RESERVED_3Y: "Prices reserved for 3 years",
+}
 KINDS_SHOWN = 6
 AT = "recommendation."
 """Where the answer stands in the JSON."""
-OF_DRAWS = {Searched.SCREENED: " of few", Searched.RANKED: " of some"}
 SPARES_PAID = "$/h is with spares; GPUs are without."
-SCREENED_NOTE = "`+`, `of few`: a dozen draws were replayed, at a glance; to be as sure as the answer may take more."
-RANKED_NOTE = "`+`, `of some`: the first look's draws were replayed; to be as sure as the answer may take more GPUs."
-PRECISIONS_NOTE = "Kinds differ in precision: one `precision` for each model, such as `fp32`, compares them alike."
-UNDRAWN_NOTE = (
-    "`+`, `not confirmed`: none of its times is predicted, so nothing is drawn; it was replayed at a glance, and to be "
-    "sure may take more."
-)
-BOTH_NOTE = "`*`: none is both cheaper and faster."
-OTHERS_NOTE = "`+`: by the first look's draws; to be as sure as the answer may take more GPUs."
+FEW_NOTE = "`+`: from few replications; to be as sure as the answer, it may take more GPUs."
+PRECISIONS_NOTE = "Precisions differ between kinds: `precision: fp32` for each model compares them alike."
+BOTH_NOTE = "`*`: no other is both cheaper and faster."
 
 
 def document(plan: Plan) -> Document:
@@ -245,17 +243,11 @@ def missing_kinds(plan: Plan) -> Table:
 
 
 def kind_notes(plan: Plan, prices: Sequence[PriceKind] = tuple(PRICE_TITLES)) -> list[str]:
-    """What `of few`, `of some` and `not confirmed` mean where they stand in the table, whether precisions differ, and
-    the kinds without a row."""
-    screened = [one for one in plan.by_gpu if one.searched is Searched.SCREENED]
-    few, undrawn = any(one.slo_held for one in screened), any(one.slo_held is None for one in screened)
-    some = any(one.searched is Searched.RANKED for one in plan.by_gpu)
+    """What `+` means where it stands in the table, whether precisions differ, and the kinds without a row."""
     spared = bool(plan.policies.survive and (plan.by_gpu or plan.by_gpu_left_out))
     mixed = len({one.precision for one in plan.by_gpu}) > 1
     notes = {
-        SCREENED_NOTE: few,
-        RANKED_NOTE: some,
-        UNDRAWN_NOTE: undrawn,
+        FEW_NOTE: any(map(prose.or_more, plan.by_gpu)),
         PRECISIONS_NOTE: mixed,
         SPARES_PAID: spared,
     }
@@ -314,7 +306,7 @@ def kind_columns(plan: Plan) -> list[Column]:
         *dates(rows),
         rows.shown("busy", "utilization", share),
         rows.figures("power", lambda one: f"{one.power_w:.0f} W", "power_w"),
-        rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
+        rows.figures("SLOs hold in", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
         rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence), once="evidence {}"),
         *differing(rows),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
@@ -347,12 +339,12 @@ def shown_prices(fleets: Sequence[OfOneKind]) -> list[PriceKind]:
 
 
 def price_dates(plan: Plan, prices: Sequence[PriceKind]) -> Iterator[str]:
-    """`Under spot $/h: prices of 2025-01-01 on H100.`: dates of other kinds of price, where they differ."""
+    """`Spot prices of H100 are from 2025-01-01.`: dates of other kinds of price, where they differ."""
     for kind in (one for one in shown_prices(plan.by_gpu) if one in prices):
         dated = ((one.prices_as_of_by_price.get(kind, one.prices_as_of), one) for one in plan.by_gpu)
         others = grouped((as_of, one.gpu) for as_of, one in dated if as_of != one.prices_as_of)
         for as_of, gpus in others.items():
-            yield f"Under {PRICE_TITLES[kind]}: prices of {as_of} on {names(gpus)}."
+            yield f"{PRICE_NAMES[kind]} of {names(gpus)} are from {as_of}."
 
 
 def price_of(kind: str, one: OfOneKind) -> float | None:
@@ -368,10 +360,10 @@ def differing(rows: Rows[OfOneKind]) -> Iterator[Column]:
 
 
 def held(one: OfOneKind) -> str:
-    """In which share of the draws every SLO is met, and whether these were few."""
+    """`99 % of 160`: the share of replications that meet every SLO."""
     if one.slo_held is None:
         return "not confirmed" if one.searched is Searched.SCREENED else "-"
-    return share(one.slo_held.mean) + OF_DRAWS.get(one.searched, "")
+    return f"{share(one.slo_held.mean)} of {one.replications:,}" if one.replications else share(one.slo_held.mean)
 
 
 def others(plan: Plan) -> list[Block]:
@@ -401,7 +393,7 @@ def others(plan: Plan) -> list[Block]:
         Column("slowest p99", [slowest(o) for o in plan.alternatives]),
         rows.figures("power", lambda o: f"{o.power_w:.0f} W", "power_w", page_only=True),
     ]
-    note = OTHERS_NOTE if any(map(prose.or_more, plan.alternatives)) else ""
+    note = FEW_NOTE if any(map(prose.or_more, plan.alternatives)) else ""
     marked = BOTH_NOTE if any(plan.pareto) else ""
     return [Table(columns, shown=reasons.OTHERS_SHOWN, stacked=True), Text(marked, Tone.NOTE), Text(note, Tone.NOTE)]
 

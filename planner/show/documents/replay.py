@@ -12,17 +12,17 @@ from planner.units.writing import counted, exact, gigabytes, names, per_second, 
 from simulator.world.deployment import Failures
 
 GPUS_SHOWN = 16
-MODELS_NOTE = "GPUs by their numbers below. The share on time stands with its 95 % interval."
-MEANS_NOTE = " Median and p95 are means over draws."
+MODELS_NOTE = "#: numbers of GPUs, as in the table below. On time: the share, with its 95 % interval."
+MEANS_NOTE = " Median and p95 are means over replications."
 FLEET_NOTE = (
     "GPUs that hold the same models are drawn once, by the busiest and the fullest. Busy: the share of time that "
-    "batches ran, part-filled ones among them: it may near 100 % at a low offered load; paler behind it, waiting for "
-    "weights. Memory: the most in use at once. # as in the table below."
+    "batches ran; small batches keep a GPU busy at a low offered load. Paler: waiting for weights. Memory: the most in "
+    "use at once. #: as in the table below."
 )
 GPUS_NOTE = (
-    "Offered load: share of its time that all requests would take in full batches, predicted times at their slow ends; "
-    "headroom is kept on it. Busy: share that batches ran, part-filled ones among them: it may near 100 % at a low "
-    "offered load. Loading: share that it waited for weights."
+    "Offered load: the share of time that all requests would take in full batches, with predicted speeds at their slow "
+    "end; headroom is kept on it. Busy: the share of time that batches ran; small batches keep a GPU busy at a low "
+    "offered load. Loading: the share of time that it waited for weights."
 )
 
 SLO_WORDS = {True: "met", False: "MISSED", None: "undecided"}
@@ -59,12 +59,12 @@ def stats(answer: Recommendation | Simulation, at: str) -> list[Stat]:
 
 
 def least(tight: ModelAnswer, at: str) -> Stat:
-    """The share that the tightest model surely gets: of draws of the cameras' phases, else of requests."""
+    """The share that the tightest model surely gets: of replications that draw phases or speeds, else of requests."""
     tone = Tone.GOOD if tight.slo_met else Tone.BAD
     slo = f"SLO {exact(tight.slo_attainment_target)}"
     if drawn := tight.draws_kept:
         cell = Cell(f"{percent(drawn.mean)} %", drawn.mean, f"{at}.draws_kept.mean")
-        return Stat("fewest draws kept", cell, f"{tight.name}, {slo}", tone)
+        return Stat("fewest replications met", cell, f"{tight.name}, {slo}", tone)
     low = tight.slo_attainment.low
     cell = Cell(f"{percent(low)} %", low, f"{at}.slo_attainment.low")
     return Stat("lowest share on time", cell, f"{tight.name}, bad end; {slo}", tone)
@@ -115,7 +115,7 @@ def model_columns(
         rows.figures("on time / SLO", beside_target, "slo_attainment.mean"),
     ]
     if any(m.draws_kept for m in models):
-        columns.append(rows.worked("draws kept", drawn, lambda kept: f"{percent(kept)} %"))
+        columns.append(rows.worked("SLO met in", drawn, lambda kept: f"{percent(kept)} %"))
     if prose.told_apart(models, policies):
         columns.append(rows.figures("accuracy", lambda m: f"{percent(m.accuracy.under(policies))} %"))
     return [
@@ -151,7 +151,7 @@ def dropped(m: ModelAnswer) -> str:
 
 
 def drawn(m: ModelAnswer) -> float | None:
-    """Share of the draws of the cameras' phases that keep its SLO; None where none are drawn."""
+    """Share of replications that meet its SLO; None where these draw neither phases nor speeds."""
     return m.draws_kept.mean if m.draws_kept else None
 
 

@@ -48,7 +48,7 @@ def document(plan: TrainingPlan) -> Document:
     warnings = (*plan.assumptions, *plan.warnings, *warning_texts(plan.stale_prices))
     notes = [Text(note) for note in (*warnings, *prose.remarks(plan, shown))]
     drawn = picture(shown)
-    title = "Cost by time, both logarithmic; * marks what nothing beats in both:" if drawn else ""
+    title = "Cost by time, both logarithmic; *: no other is both faster and cheaper:" if drawn else ""
     return Document(
         name=plan.name,
         headline=prose.headline(plan),
@@ -73,7 +73,7 @@ def brief(plan: TrainingPlan) -> Document:
         lead=answers(plan),
         sections=[
             Section(
-                "A few of them; nothing beats those with * in time and cost",
+                "Some options; *: no other is both faster and cheaper",
                 [
                     Table(different, unfit(shown)),
                     Text(alike, indent=2),
@@ -136,7 +136,7 @@ def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[C
         rows.figures("high end", lambda o: prose.usd(o.cost_usd.high)),
         *(limits if plan.deadline_s or plan.budget_usd else []),
         rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes), once="fits in memory: {}"),
-        rows.words("held by", "bottleneck", once="held by {}"),
+        rows.words("limited by", "bottleneck", once="limited by {}"),
         rows.words("evidence", "evidence", once="{}"),
     ]
 
@@ -205,7 +205,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     if not all(o.within_budget for o in shown):
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [
-        rows.words("held by", "bottleneck", once="held by {}"),
+        rows.words("limited by", "bottleneck", once="limited by {}"),
         rows.words("evidence", "evidence", once="{}"),
     ]
     return chosen_columns

@@ -52,7 +52,7 @@ def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
 def notes(answer: WhatIf, case: LossCase) -> list[Text]:
     """What its p99 is, and what must be set otherwise than planned."""
     in_draws = any(model.p99_in_draws_s is not None for model in case.models)
-    of_p99 = "p99: no higher in as many draws of speeds as must meet every SLO." if in_draws else ""
+    of_p99 = "p99: not exceeded in as many replications as must meet every SLO." if in_draws else ""
     smaller = f"In smaller batches than planned, for SLOs allow no larger: {names(answer.smaller_batches)}."
     return [Text(of_p99, Tone.NOTE), Text(smaller if answer.smaller_batches else "", Tone.NOTE)]
 

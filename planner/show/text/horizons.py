@@ -38,8 +38,10 @@ def mean_of_draws(horizon: Horizon) -> list[str]:
     """How sure it is where speeds are predicted."""
     if not horizon.speed_draws:
         return []
-    judged = f"Predicted, not measured: SLOs are judged by the mean of {horizon.speed_draws} draws of the speeds"
-    return [f"{judged}, so less surely than `planner plan` does, which may take more machines."]
+    judged = (
+        f"Predicted, not measured: SLOs are judged by the mean over {horizon.speed_draws} draws of predicted speeds"
+    )
+    return [f"{judged}. `planner plan` is stricter, and may take more machines."]
 
 
 def cheapest(best: Strategy, horizon: Horizon) -> str:

@@ -77,7 +77,7 @@ def lacks_spares(plan: Plan) -> bool:
 def headline(plan: Plan) -> str:
     """The answer in one line."""
     answer = plan.recommendation
-    stopped = "Interrupted before a fleet was seen to meet every SLO" if plan.interrupted_before else ""
+    stopped = "Interrupted before any fleet met every SLO" if plan.interrupted_before else ""
     if not answer.models:
         return f"{stopped or 'No feasible plan'}: {counted(len(plan.rejections), 'candidate')} rejected."
     bought, evidence = fleet(answer.instances), "predicted, not measured"
@@ -87,10 +87,10 @@ def headline(plan: Plan) -> str:
     known = f"{dated(plan)}; {evidence}" if answer.predicted else dated(plan)
     line = f"is {bought} at {price(answer)} ({known})."
     if stopped:
-        return f"{stopped}. The closest until then {line}"
+        return f"{stopped}. The closest so far {line}"
     if plan.interrupted:
-        seen = "" if answer.feasible else ", seen in a few replays only,"
-        return f"Interrupted. The cheapest until then{seen} {line}"
+        seen = "" if answer.feasible else ", by a few replays only,"
+        return f"Interrupted. The cheapest so far{seen} {line}"
     return f"No feasible plan. The closest {line}"
 
 
@@ -174,7 +174,7 @@ def slo_line(answer: Recommendation | Simulation, failing: Failures | None = Non
 def weak_line(models: Sequence[ModelAnswer]) -> str:
     """`Figures of 2 of 6 models are predicted or assumed.`; empty where all are measured, published or fitted."""
     weak = [m for m in models if m.predicted or m.evidence in (Evidence.PREDICTED, Evidence.ASSUMED)]
-    kinds = {"predicted" if m.predicted else f"{m.evidence} in part" for m in weak}
+    kinds = {"predicted" if m.predicted else f"partly {m.evidence}" for m in weak}
     whose = "all models" if len(weak) == len(models) else f"{len(weak)} of {counted(len(models), 'model')}"
     return f"Figures of {whose} are {' or '.join(sorted(kinds, reverse=True))}." if weak else ""
 
@@ -182,25 +182,25 @@ def weak_line(models: Sequence[ModelAnswer]) -> str:
 def doubt(answer: Recommendation | Simulation, failing: Failures | None) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):
-        return f"SLO UNDECIDED: each is kept in enough {draws_of(answer.replayed)}, not all of them"
+        return "SLO UNDECIDED: enough replications meet each SLO, too few meet all"
     match answer:
         case Recommendation(unready=True):
-            return "SLO NOT SURE: replays keep it while all machines run, and no spares may be bought"
+            return "SLO NOT SURE: it is met while all machines run, but no spares may be bought"
         case Recommendation(searched=Searched.SCREENED):
-            return "SLO NOT SURE: few replays keep it, and none confirmed it"
+            return "SLO NOT SURE: a few replays met it, but it was not confirmed"
     if answer.feasible:
         return ""
     outages = ", or machines fail too often" if failing else ""
-    return f"SLO NOT SURE: replays keep it, but the offered load leaves no headroom{outages}"
+    return f"SLO NOT SURE: replays met it, but the offered load leaves no headroom{outages}"
 
 
 def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
-    """`yolov3 with 99.31 [99.20, 99.43] % on time, SLO 99 %`, and what else is to be said of it."""
-    shares = f"{model.name} with {on_time(model)} % on time, SLO {exact(model.slo_attainment_target)}"
+    """`yolov3, 99.31 [99.20, 99.43] % on time (SLO 99 %)`, and what else is to be said of it."""
+    shares = f"{model.name}, {on_time(model)} % on time (SLO {exact(model.slo_attainment_target)})"
     if model.verdict != "stable":
         return f"{shares}; it is {model.verdict}"
     if replayed and model.draws_kept:
-        return f"{shares}, kept in {percent(model.draws_kept.mean)} % of the {draws_of(replayed)}"
+        return f"{shares}, met in {percent(model.draws_kept.mean)} % of replications"
     return shares
 
 
@@ -212,33 +212,33 @@ def too_few_draws(replayed: Replayed) -> bool:
     return together.mean < asked or together.low < (least_share(asked) if Drawn.SPEEDS in replayed.drawn else asked)
 
 
-DRAWN = {Drawn.PHASES: "the cameras' phases", Drawn.SPEEDS: "speeds"}
+DRAWN = {Drawn.PHASES: "camera phases", Drawn.SPEEDS: "predicted speeds"}
 
 
-def draws_of(replayed: Replayed) -> str:
-    """`draws of the cameras' phases and speeds`."""
-    return f"draws of {' and '.join(DRAWN[what] for what in replayed.drawn)}"
+def drawn(replayed: Replayed) -> str:
+    """`camera phases and predicted speeds`: what each replication draws anew."""
+    return " and ".join(DRAWN[what] for what in replayed.drawn)
 
 
 def draws_line(answer: Recommendation | Simulation) -> list[str]:
-    """In how many draws every SLO is met, where cameras draw phases or speeds are drawn."""
+    """How many replications meet every SLO, where these draw phases of cameras or speeds."""
     seen = answer.replayed
     if seen is None or seen.draws_kept is None or seen.draws_asked is None:
         return []
     if seen.draws_mixed > 1:
-        return [f"Cameras: clocks drift, so each SLO counts over {seen.draws_mixed:,} draws of their phases."]
+        return [f"Camera clocks drift, so each SLO counts over {seen.draws_mixed:,} draws of their phases."]
     kept = seen.draws_kept
     draws = seen.draws or answer.replications
     count = round(kept.mean * draws) if math.isfinite(kept.mean) else 0
     if Drawn.SPEEDS in seen.drawn:
         return [
-            f"Probability that every SLO holds for good: {percent(kept.mean)} % [{percent(kept.low)}, "
-            f"{percent(kept.high, up=True)}], {exact(seen.draws_asked)} are asked. Of {draws:,} "
-            f"{draws_of(seen)} {count:,} meet every SLO."
+            f"Every SLO holds with probability {percent(kept.mean)} % [{percent(kept.low)}, "
+            f"{percent(kept.high, up=True)}]; {exact(seen.draws_asked)} was asked for. {count:,} of {draws:,} "
+            f"replications meet every SLO; each draws its own {drawn(seen)}."
         ]
     return [
-        f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} meet "
-        f"every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} are asked."
+        f"A site keeps the camera phases that it starts with. {count} of {counted(answer.replications, 'draw')} of "
+        f"phases meet every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} was asked for."
     ]
 
 
@@ -247,22 +247,21 @@ def replayed_line(answer: Recommendation | Simulation) -> list[str]:
     seen = answer.replayed
     if seen is None:
         return []
-    what = "draw" if seen.draws_asked is not None else "replication"
-    line = f"Replayed: {counted(answer.replications, what)} of {span(seen.horizon_s)}"
+    line = f"Replayed: {counted(answer.replications, 'replication')} of {span(seen.horizon_s)}"
     if seen.draws_inferred:
         replayed = answer.replications - seen.draws_inferred
-        line = f"Replayed: {replayed:,} of {counted(answer.replications, what)}, {span(seen.horizon_s)} each"
+        line = f"Replayed: {replayed:,} of {counted(answer.replications, 'replication')}, {span(seen.horizon_s)} each"
     if seen.draws_clear:
-        line += f", {seen.draws_clear:,} of them only until they left no doubt"
+        line += f", {seen.draws_clear:,} of them only until their result was clear"
     if seen.draws_inferred:
-        line += "; slower and quicker ones tell of the others"
+        line += "; slower and faster ones decide the others"
     if seen.repeat_s:
-        line += f"; all cameras come round every {span(seen.repeat_s)}"
+        line += f"; the pattern of all cameras repeats every {span(seen.repeat_s)}"
     elif seen.settling_s:
-        line += f"; after a burst, queues are as before within {seconds(seen.settling_s)}"
+        line += f"; queues settle within {seconds(seen.settling_s)} after a burst"
     bears = answer.demand_factor_max
     if math.isfinite(bears):
-        line += f". No queue grows for good up to {bears:.2f} times this load, headroom and SLOs aside"
+        line += f". Queues stay stable up to {bears:.2f} times this load (without headroom and SLOs)"
     return [f"{line}."]
 
 
@@ -299,20 +298,20 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
     """How much could still be saved at most, and for which plans that is proven."""
     bound = answer.lower_bound_usd_per_hour
     if math.isnan(bound):
-        return "What nothing can beat is not known at these prices: only fleets that were replayed were compared."
+        return "No lower bound is known at these prices: only fleets that were replayed were compared."
     basis = bound_basis(answer, rejections)
-    rules = f"with {exact(headroom)} headroom, in batches that profiles have, one at a time on a GPU"
+    rules = f"with {exact(headroom)} headroom, batch sizes of the profiles, one batch at a time on a GPU"
     free = answer.lower_bound_full_usd_per_hour
     least = least_price(answer, survive)
     less = f" Without headroom the bound is {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
     if not saving(answer):
         cheapest = "Proven cheapest" if proven(answer) else "Cheapest"
-        nothing = f"no placement under {least} can carry this"
+        nothing = f"no placement under {least} can do this"
         return f"{cheapest}{basis}{assumed(answer)}, {rules}: {nothing}.{less}"
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return (
-        f"Cheapest found{basis}, {rules}. Nothing under {least} can carry this, with every batch full"
-        f" and no waiting; what lies between was not all searched, so at most {most} may still be saved.{less}"
+        f"Cheapest found{basis}, {rules}. Lower bound: {least}, with full batches and no waiting. Not every fleet "
+        f"between the two was tried: a better one saves at most {most}.{less}"
     )
 
 
@@ -326,7 +325,7 @@ def bound_basis(answer: Recommendation, rejections: Sequence[Rejection]) -> str:
     """Figures that the bound rests on, where these are not profiles of all GPUs."""
     if answer.predicted:
         asked = answer.replayed.draws_asked if answer.replayed else None
-        return f" with each prediction at its {exact(1 - RISK_SHARE * (1 - asked))} end" if asked else ""
+        return f" with each prediction at its slow {exact(1 - RISK_SHARE * (1 - asked))} end" if asked else ""
     if any(no.bottleneck is Bottleneck.PROFILE for no in rejections):
         return " on GPUs that have profiles"
     return ""
@@ -342,7 +341,9 @@ def assumed(answer: Recommendation) -> str:
     return " with memory as layers predict it" if Evidence.PREDICTED in known else ""
 
 
-TILDE = "~: predicted, nobody measured that model on that GPU; each draw has a speed out of the prediction's band."
+TILDE = (
+    "~: predicted; nobody measured this model on this GPU. Each replication draws a speed from the prediction's band."
+)
 
 
 def predicted_line(answer: Recommendation | Simulation) -> list[str]:
@@ -350,11 +351,11 @@ def predicted_line(answer: Recommendation | Simulation) -> list[str]:
     if not any(model.predicted for model in answer.models):
         return []
     asked = draws_of_p99(answer)
-    return [f"{TILDE} p99: no higher in {asked} of draws." if asked else TILDE]
+    return [f"{TILDE} p99: not exceeded in {asked} of replications." if asked else TILDE]
 
 
 def draws_of_p99(answer: Recommendation | Simulation) -> str:
-    """`95 %`: draws of speeds in which p99 is no higher than what is shown; empty where none are drawn."""
+    """`95 %`: replications in which p99 is no higher than what is shown; empty where no speeds are drawn."""
     asked = answer.replayed.draws_asked if answer.replayed else None
     drawn = any(model.p99_in_draws_s is not None for model in answer.models)
     return exact(asked) if drawn and asked is not None else ""
@@ -379,12 +380,12 @@ def costs_line(answer: Recommendation) -> list[str]:
     unit = answer.unit_costs
     if unit is None or not math.isfinite(unit.per_million_requests):
         return []
-    parts = [f"{dollars(unit.per_million_requests)} for a million requests"]
+    parts = [f"{dollars(unit.per_million_requests)} per million requests"]
     if unit.per_million_right > 1.001 * unit.per_million_requests:
-        parts.append(f"{dollars(unit.per_million_right)} for a million right answers")
+        parts.append(f"{dollars(unit.per_million_right)} per million right answers")
     if unit.per_stream_month is not None:
-        parts.append(f"{dollars(unit.per_stream_month)} a month for a camera's stream")
-    return [f"That is {', '.join(parts)}."]
+        parts.append(f"{dollars(unit.per_stream_month)} per camera stream and month")
+    return [f"Unit cost: {', '.join(parts)}."]
 
 
 def told_apart(models: Sequence[ModelAnswer], policies: Policies) -> bool:

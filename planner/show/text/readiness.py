@@ -133,14 +133,14 @@ def standing(case: LossCase) -> str:
 
 
 def short(model: ModelAnswer) -> str:
-    """`4.20 points`: share on time that an SLO lacks; how many draws keep it, where these say otherwise than the mean;
-    `-` where it is met by both."""
+    """`4.20 points`: share on time that an SLO lacks; how many replications meet it, where these say otherwise than
+    the mean; `-` where it is met by both."""
     lacking = model.slo_attainment_target - model.slo_attainment.mean
     if model.slo_met and (lacking <= 0 or not model.draws_kept):
         return "-"
     if lacking > 0 and not model.slo_met:
         return f"{100 * lacking:.2f} points"
-    return f"kept in {percent(model.draws_kept.mean)} % of draws" if model.draws_kept else "not surely kept"
+    return f"met in {percent(model.draws_kept.mean)} % of replications" if model.draws_kept else "not surely met"
 
 
 def obstacles(answer: WhatIf) -> Iterator[str]:
@@ -187,7 +187,7 @@ def planned_anew(answer: WhatIf) -> str:
     if answer.load != 1:
         again = f"multiply the rates in the scenario by {answer.load:g}, then {again}"
     predicted = any(model.predicted for case in answer.cases for model in case.models)
-    sure = " By the first look's draws of predicted speeds: to be as sure as a plan may take more." if predicted else ""
+    sure = " From few replications of predicted speeds: to be as sure as a plan, it may take more." if predicted else ""
     return f"These keep the plan's types of machines.{sure} Others may cost less: {again}."
 
 

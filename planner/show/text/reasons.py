@@ -52,7 +52,7 @@ FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.P
 LEAST_PAID_USD = 0.0005
 """Below it, dollars round to nothing: a machine of one's own at a low price, or none; no machine that is saved."""
 OLD_PRICES = frozenset({Code.STALE_PRICE, Code.STALE_PRICES})
-PRECISIONS = "At another precision or in another runtime (not replayed: a plan may cost more or less)"
+PRECISIONS = "At another precision or in another runtime (estimated, not replayed)"
 
 
 def stale_prices(plan: Plan) -> bool:
@@ -117,8 +117,8 @@ def least_price(answer: Recommendation, survive: int) -> str:
 
 
 def full_batches(headroom: float) -> str:
-    """What the lower bound reckons with."""
-    return f"with {exact(headroom)} headroom, every batch full and no waiting"
+    """What the lower bound assumes."""
+    return f"full batches, no waiting, {exact(headroom)} headroom"
 
 
 def never_tried(plan: Plan) -> list[str]:
@@ -184,11 +184,11 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
     if len(no) > after + OTHERS_SHOWN:
         more = len(no) - after - OTHERS_SHOWN
         was = "was" if more == 1 else "were"
-        lines.append(f"{counted(more, 'more candidate')} {was} rejected; the JSON has them all.")
+        lines.append(f"{counted(more, 'more candidate')} {was} rejected: see the JSON.")
     if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
         lines.append(
-            f"Nothing under {least_price(best, plan.policies.survive)} can carry the work with "
-            f"{exact(plan.policies.headroom)} headroom, whatever the placement."
+            f"No placement under {least_price(best, plan.policies.survive)} can do this with "
+            f"{exact(plan.policies.headroom)} headroom."
         )
     return [*lines, *never_tried(plan)]
 
@@ -246,9 +246,9 @@ def outlooks(plan: Plan) -> list[str]:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """Those that may save: `fp16: from $1.60/h (in the middle $2.10/h, 4 x g4dn.xlarge (T4)), about $2.63/h at ...`
+    """Those that may save: `fp16: about $2.10/h (80 % band $1.60 to $2.63/h; 4 x g4dn.xlarge (T4)) instead of ...`
 
-    The least is a bound: waiting, and draws of phases and speeds, may take more.
+    The least is a bound: waiting, phases and speeds may take more.
     """
     best = plan.recommendation
     below_usd = best.cost_usd_per_hour if best.feasible else math.inf
@@ -259,29 +259,28 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     """One of them."""
     cost = outlook.cost_usd_per_hour
     now = " and ".join(outlook.instead_of) or "what is measured"
-    against = f", against {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
+    against = f" instead of {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
-    wants = ", of models that are quantized" if outlook.precision == "int8" else ""
+    wants = ", after quantization" if outlook.precision == "int8" else ""
     spares = " with its spares" if any(one.spares for one in best.instances) else ""
-    middle = f"in the middle {dollars(cost.value)}/h, " if cost.low < cost.value else ""
-    fleet = f"from {dollars(cost.low)}/h ({middle}{candidate_name(outlook.candidate)}{spares}){_at_bad_end(best, cost)}"
+    band = f"80 % band {_band(best, cost)}; " if cost.low < cost.high else ""
+    fleet = f"about {dollars(cost.value)}/h ({band}{candidate_name(outlook.candidate)}{spares})"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 
 
-def _at_bad_end(best: Recommendation, cost: Estimate) -> str:
-    if cost.low == cost.high:
-        return ""
-    there = f"about {dollars(cost.high)}/h" if math.isfinite(cost.high) else "no fleet does it"
-    more = ", so that it may take more than now" if best.feasible and best.cost_usd_per_hour < cost.high else ""
-    return f", {there} at the bad end of the 80 % band{more}"
+def _band(best: Recommendation, cost: Estimate) -> str:
+    if not math.isfinite(cost.high):
+        return f"from {dollars(cost.low)}/h to no fleet at all"
+    more = ", more than now" if best.feasible and best.cost_usd_per_hour < cost.high else ""
+    return f"{dollars(cost.low)} to {dollars(cost.high)}/h{more}"
 
 
 def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
     """Why to measure some of a plan, what it takes, what it saves or decides, and the command."""
-    lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
+    lines = [(f"Measure {m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
     gain = decided_by if measuring_decides(plan) else saved_by
-    return [f"{line} {bargain(m, gain(m))}Run `{m.command}` there." for line, m in lines]
+    return [f"{line} {bargain(m, gain(m))}Run there: `{m.command}`." for line, m in lines]
 
 
 def measuring_decides(plan: Plan) -> bool:
@@ -291,7 +290,7 @@ def measuring_decides(plan: Plan) -> bool:
 
 
 def bargain(one: Measurement, gain: str) -> str:
-    """`It takes 10 minutes, $0.09, and is expected to save $37/month. `; empty in plans that do not say."""
+    """`It takes 10 minutes, $0.09, and should save $37/month. `; empty in plans that do not say."""
     if math.isnan(one.minutes):
         return ""
     paid = f", {dollars(one.usd)}" if one.usd >= LEAST_PAID_USD else ""
@@ -300,7 +299,7 @@ def bargain(one: Measurement, gain: str) -> str:
 
 def decided_by(_: Measurement) -> str:
     """What a measurement tells where nothing is feasible by predicted speeds."""
-    return ", and helps to decide whether a fleet does that was rejected for speeds at their slow ends"
+    return ", and helps to decide on a fleet that was rejected for its predicted speeds"
 
 
 def saved_by(one: Measurement) -> str:
@@ -310,26 +309,26 @@ def saved_by(one: Measurement) -> str:
         return ""
     if saves_nothing(one):
         return ", and makes the plan surer, not cheaper"
-    return f", and is expected to save {dollars(worth)}/month"
+    return f", and should save {dollars(worth)}/month"
 
 
 def less_sure_line(plan: Plan) -> list[str]:
-    """The cheapest fleet that was tried, is much cheaper, and keeps every SLO in most draws, though not in enough."""
+    """The cheapest fleet that is much cheaper, and meets every SLO in most replications, though not in enough."""
     without_spares = sum(one.count * one.usd_per_hour for one in plan.recommendation.instances)
     no = less_sure(plan.rejections, without_spares)
     if not plan.recommendation.feasible or no is None or no.why.figures.get("at_least"):
         return []
     fleet = f"{subject_name(no.subject)} at {rejected_price(plan, no)}"
-    return [f"Or less surely: {fleet} keeps every SLO in {draws_seen(no)}. `confidence` asks for fewer."]
+    return [f"Or less sure: {fleet} meets every SLO in {draws_seen(no)}. Lower `confidence` to accept it."]
 
 
 def draws_seen(no: Rejection) -> str:
-    """`90 % of the draws, where 95 % are asked`, in as many digits as tell the two apart."""
+    """`90 % of replications (95 % was asked for)`, in as many digits as tell the two apart."""
     asked = exact(no.limit)
     if no.observed >= no.limit:
-        return f"{share(no.observed, 1)} of the draws that were seen, not surely in the {asked} that are asked"
+        return f"{share(no.observed, 1)} of replications, too few of them to be sure of {asked}"
     places = next((n for n in range(4) if share(no.observed, n) != share(no.limit, n)), 4)
-    return f"{share(no.observed, places)} of the draws, where {asked} are asked"
+    return f"{share(no.observed, places)} of replications ({asked} was asked for)"
 
 
 def saves_nothing(one: Measurement) -> bool:
@@ -371,4 +370,4 @@ def refusals_title(plan: Plan) -> str:
     best = plan.recommendation
     if not best.feasible:
         return "What was rejected, and why"
-    return "Cheaper ones that were tried" if saving(best) else "Why nothing cheaper works"
+    return "Cheaper fleets that were rejected" if saving(best) else "Why nothing cheaper works"

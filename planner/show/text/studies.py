@@ -19,7 +19,7 @@ from planner.units.writing import counted, decimals, dollars, gigabytes, per_sec
 from simulator.grouping import grouped
 
 REASONS_SHOWN = 5
-PREDICTED = "~: predicted, nobody measured some model on that GPU; each draw has a speed out of the band."
+PREDICTED = "~: predicted; nobody measured some model on this GPU. Each replication draws speeds from their bands."
 NOT_ASKED = "The study has no point with these values."
 CLOSEST = "A row that is not feasible shows the fleet that came closest; it is no answer."
 MONEY = frozenset({"USD", "USD/h"})

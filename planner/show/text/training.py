@@ -78,14 +78,14 @@ def who(o: TrainingOption) -> str:
 
 
 def headline(plan: TrainingPlan) -> str:
-    """How many ways there are, within which limits."""
+    """How many options there are, and the limits."""
     limits = []
     if plan.deadline_s:
-        limits.append(f"{length(plan.deadline_s)} at most")
+        limits.append(f"deadline {length(plan.deadline_s)}")
     if plan.budget_usd:
-        limits.append(f"{usd(plan.budget_usd)} at most")
-    within = f", {' and '.join(limits)}" if limits else ""
-    return f"{plan.name}: {counted(len(plan.options), 'way')} to train it{within}."
+        limits.append(f"budget {usd(plan.budget_usd)}")
+    within = f"; {', '.join(limits)}" if limits else ""
+    return f"{plan.name}: {counted(len(plan.options), 'option')}{within}."
 
 
 def answers(plan: TrainingPlan) -> list[str]:
@@ -106,19 +106,19 @@ def old_price(plan: TrainingPlan, o: TrainingOption) -> str:
 
 
 def rivals(plan: TrainingPlan) -> Iterator[str]:
-    """Kinds of GPU that cannot be told apart from those recommended, and what settles that."""
+    """Kinds of GPU that may be as good as those recommended, and the measurement that decides."""
     found = (("cheaper", plan.cheapest, plan.cheapest_rival), ("faster", plan.fastest, plan.fastest_rival))
     for better, best, rival in found:
         if best and rival:
             shown = f"{who(rival)}: {between(rival.time_s)}, {between(rival.cost_usd, usd)}"
-            settled_by = f"`planner calibrate --mode training --models MODEL` on one {best.gpu} and one {rival.gpu}"
-            yield f"Cannot be told apart, may be {better}: {shown}; {settled_by} settles it."
+            decided_by = f"`planner calibrate --mode training --models MODEL` on one {best.gpu} and one {rival.gpu}"
+            yield f"Perhaps {better}: {shown}. To decide, run {decided_by}."
 
 
 def other_answers(plan: TrainingPlan) -> Iterator[str]:
     """The cheapest at a fresh price; what would be better and may run out of memory, and what settles that."""
     if fresh := plan.cheapest_at_fresh_price:
-        yield f"Cheapest at a fresh price: {who(fresh)}: {length(fresh.time_s.mid)}, {usd(fresh.cost_usd.mid)}."
+        yield f"Cheapest at a current price: {who(fresh)}: {length(fresh.time_s.mid)}, {usd(fresh.cost_usd.mid)}."
     cheaper, faster = plan.cheaper_if_it_fits, plan.faster_if_it_fits
     if cheaper and cheaper == faster:
         yield f"Cheaper and faster if it fits: {unsure(cheaper)}"
@@ -131,11 +131,11 @@ def other_answers(plan: TrainingPlan) -> Iterator[str]:
 
 def unsure(o: TrainingOption) -> str:
     """An option that may run out of memory, and what to do about that."""
-    settled = "`planner calibrate --mode training --models MODEL` settles it"
+    decided = "to decide, run `planner calibrate --mode training --models MODEL`"
     if o.accumulation_enough:
-        settled = f"`train.accumulation: {o.accumulation_enough}` surely fits"
+        decided = f"`train.accumulation: {o.accumulation_enough}` surely fits"
     memory = f"up to {gigabytes(o.memory_range_bytes.high)} of {gigabytes(o.memory_limit_bytes)}"
-    return f"{who(o)}: {length(o.time_s.mid)}, {usd(o.cost_usd.mid)}, {memory}; {settled}."
+    return f"{who(o)}: {length(o.time_s.mid)}, {usd(o.cost_usd.mid)}, {memory}; {decided}."
 
 
 def memory_band(o: TrainingOption) -> str:
@@ -148,7 +148,7 @@ def in_short(o: TrainingOption) -> str:
     """An option in one line."""
     doubt = "" if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is not Fits.LIKELY else "; may run out of memory"
     figures = f"{between(o.time_s)}{in_time(o)}, {between(o.cost_usd, usd)}{commitment(o)}"
-    return f"{who(o)}: {figures}, held by {o.bottleneck}{in_passes(o)}{doubt}"
+    return f"{who(o)}: {figures}, limited by {o.bottleneck}{in_passes(o)}{doubt}"
 
 
 def in_time(o: TrainingOption) -> str:
@@ -194,8 +194,8 @@ def no_way(plan: TrainingPlan) -> list[str]:
     if not fitting:
         return [nothing_fits(plan)]
     if not any(math.isfinite(o.time_s.low) for o in fitting):
-        return ["None comes to an end: machines fail before a checkpoint is written."]
-    return ["No way surely keeps these limits.", *nearest_to_limits(plan), *remedies(plan)]
+        return ["No option ends: machines fail before a checkpoint is written."]
+    return ["No option surely keeps these limits.", *nearest_to_limits(plan), *remedies(plan)]
 
 
 def nearest_to_limits(plan: TrainingPlan) -> Iterator[str]:
@@ -323,7 +323,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
         *huge_line(shown),
     ]
     if late := max((x.staleness for x in shown), default=0):
-        lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
+        lines.append(f"Asynchronous: gradients arrive up to {counted(late, 'update')} late.")
     if plan.prices_as_of:
         lines.append(f"The oldest price is of {plan.prices_as_of}.")
     if plan.rejections:
@@ -354,30 +354,30 @@ def weak_lines(plan: TrainingPlan) -> Iterator[str]:
     weak = [o for o in plan.options if o.evidence.rank > Evidence.FITTED.rank]
     measured = {o.gpu for o in plan.options if o.rule is SpeedRule.TRAINING_STEPS}
     if kinds := sorted({o.gpu for o in weak if o.rule not in AS_STATED} - measured):
-        yield f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err."
+        yield f"Nobody measured this training on {names(kinds)}: the bands show how far such predictions err."
     if kinds := sorted({o.gpu for o in weak if o.rule in AS_STATED}):
         yield (
-            f"The speed of {names(kinds)} is what the scenario states. Taken to differ by {share(MEASURED_BAND)}; by"
-            f" {share(PAST_BAND)} where it is carried over to other numbers of GPUs, or a rate of operations."
+            f"The speed of {names(kinds)} is what the scenario states. It is assumed to err by {share(MEASURED_BAND)}; by"
+            f" {share(PAST_BAND)} at other numbers of GPUs, or where it is a rate of operations."
         )
 
 
 def band_lines(plan: TrainingPlan) -> Iterator[str]:
     """What a band means, where any option has one."""
     if any(o.time_s.low < o.time_s.high for o in plan.options):
-        yield "About a tenth of cases lie below a band, a tenth above."
+        yield "A band holds about 80 % of cases: a tenth lie below it, a tenth above."
 
 
 def starved_lines(plan: TrainingPlan, by: Sequence[Limit] = (Limit.LOADER, Limit.STORAGE)) -> list[str]:
-    """How many of all options wait for samples, held by one of these: for how many workers, or for storage."""
+    """How many of all options wait for samples, limited by one of these: for how many workers, or for storage."""
     lines = []
     options = counted(len(plan.options), "option")
     held = [o for o in plan.options if o.bottleneck in by]
     if starved := [o for o in held if o.bottleneck is Limit.LOADER]:
         need = max(o.workers_enough or 0 for o in starved)
-        lines.append(f"{len(starved)} of {options} held by the loader; {need} workers a GPU end that everywhere.")
+        lines.append(f"{len(starved)} of {options} limited by the loader; {need} workers a GPU are enough everywhere.")
     if late := sum(o.bottleneck is Limit.STORAGE for o in held):
-        lines.append(f"{late} of {options} held by storage (`data.storage`), which more workers do not change.")
+        lines.append(f"{late} of {options} limited by storage (`data.storage`); more workers do not help.")
     return lines
 
 

@@ -39,11 +39,11 @@ from planner.units.writing import dollars, exact, gigabytes, names, seconds, sha
 from planner.words.candidates import candidate_name
 from simulator.world.profile import Evidence
 
-BINDING = "What binds each model, tightest first"
+BINDING = "What limits each model, tightest first"
 """Title of the limits of models."""
 SPARES_IN_PRICES = (
-    "Prices of the answer and of the next best are with their spares; those of rejected fleets are of the machines"
-    " that are named, without spares but where they are named too."
+    "Prices of the answer and of the next best include their spares. Prices of rejected fleets include spares only"
+    " where these are named."
 )
 
 
@@ -86,7 +86,7 @@ def binding(model: ModelAnswer, answer: Recommendation | Simulation) -> str:
     """Whether a model's replicas keep up, what gives way first, and how far off that is."""
     busiest = sorted((gpu for gpu in answer.gpus if gpu.id in model.gpus), key=lambda gpu: -occupied(gpu))
     slack = f"{standing(model)}; p99 {seconds(model.p99_shown_s)} of {seconds(model.slo_s)}{batches(model)}"
-    return f"{model.verdict}, bound by {GIVES_WAY[model.bottleneck]}. {limit(model, busiest)}{slack}."
+    return f"{model.verdict}, limited by {GIVES_WAY[model.bottleneck]}. {limit(model, busiest)}{slack}."
 
 
 def batches(model: ModelAnswer) -> str:
@@ -103,8 +103,8 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
     device = devices[0]
     match model.bottleneck:
         case Bottleneck.COMPUTE | Bottleneck.BATCH_RANGE:
-            busy = f"{share(device.offered_load)} of the time in full batches{slow_ends(device)}"
-            return f"{device.id} would compute {busy}. "
+            busy = f"{share(device.offered_load)} of the time{slow_ends(device)}"
+            return f"In full batches {device.id} would be busy {busy}. "
         case Bottleneck.LOADING:
             return f"{device.id} waits for weights {share(device.load_share)} of the time. "
         case Bottleneck.MEMORY:
@@ -115,8 +115,8 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
 
 
 def slow_ends(device: GpuAnswer) -> str:
-    """What the offered load of a GPU with predicted models is reckoned at."""
-    return ", predicted times at their slow ends" if device.predicted else ""
+    """The speeds behind the offered load of a GPU with predicted models."""
+    return ", with predicted speeds at their slow end" if device.predicted else ""
 
 
 def standing(model: ModelAnswer) -> str:
@@ -127,9 +127,9 @@ def standing(model: ModelAnswer) -> str:
     elif model.slo_met is False:
         rest = "missed"
     elif model.slo_met and model.draws_kept:
-        rest = "met in as many draws as are asked; those that miss it count in this mean"
+        rest = "met in enough replications; those that miss it count in this mean"
     else:
-        rest = "not surely kept"
+        rest = "not surely met"
     return f"{on_time(model)} % on time, SLO {exact(model.slo_attainment_target)}, {rest}"
 
 
@@ -149,7 +149,7 @@ def load_room(answer: Recommendation | Simulation) -> list[str]:
 
 
 def first_to_give(answer: Recommendation | Simulation) -> str:
-    """`compute gives way first, at 1.18 times this load, headroom kept; `, as the plan says it; empty where that is not
+    """`compute limits it from 1.18 times this load, headroom kept; `, as the plan says it; empty where that is not
     known, or no sooner than queues grow."""
     known = [m for m in answer.models if isfinite(m.demand_factor_max)]
     if isinstance(answer, Simulation) or not known:
@@ -158,13 +158,13 @@ def first_to_give(answer: Recommendation | Simulation) -> str:
     if not 1 < round(first.demand_factor_max, 2) < answer.demand_factor_max:
         return ""
     what = GIVES_WAY[first.bottleneck]
-    return f"{what} gives way first, at {first.demand_factor_max:.2f} times this load, headroom kept; "
+    return f"{what} limits it from {first.demand_factor_max:.2f} times this load, headroom kept; "
 
 
 def grown(bears: float) -> str:
-    """`no queue grows for good up to 1.33 times this load ...`"""
-    aside = "headroom and SLOs aside, weights loaded in full batches too"
-    return f"no queue grows for good up to {bears:.2f} times this load, {aside}"
+    """`queues stay stable up to 1.33 times this load ...`"""
+    aside = "without headroom and SLOs, in full batches"
+    return f"queues stay stable up to {bears:.2f} times this load ({aside})"
 
 
 def price_room(plan: Plan, answer: Recommendation) -> list[str]:
@@ -176,7 +176,7 @@ def price_room(plan: Plan, answer: Recommendation) -> list[str]:
     margin = other.cost_usd_per_hour - answer.cost_usd_per_hour
     dearer = f"{dollars(margin)}/h ({share(margin / answer.cost_usd_per_hour)}) more"
     name = candidate_name(other.candidate)
-    return [f"Price: the next best costs {dearer}, {name}. Up to that margin this one may become dearer."]
+    return [f"Price: the next best, {name}, costs {dearer}. This plan stays cheaper until its price rises by as much."]
 
 
 def slo_room(answer: Recommendation | Simulation) -> list[str]:
@@ -187,11 +187,10 @@ def slo_room(answer: Recommendation | Simulation) -> list[str]:
     asked = draws_of_p99(answer) if slow.p99_in_draws_s is not None else ""
     is_exact = asked or seconds(slow.p99.high) == seconds(slow.p99_s)
     at_most = "" if is_exact else f", {seconds(slow.p99.high)} at most"
-    in_draws = f" in {asked} of draws" if asked else ""
-    within = f"within {seconds(slow.p99_shown_s)}{at_most}{in_draws}"
-    latency = f"{slow.name} answers 99 % of what it answers {within}"
+    in_draws = f", not exceeded in {asked} of replications" if asked else ""
+    latency = f"p99 of {slow.name} is {seconds(slow.p99_shown_s)}{at_most}{in_draws}"
     return [
-        f"Latency: {latency}, {share(room)} under its {seconds(slow.slo_s)}."
+        f"Latency: {latency}; that is {share(room)} under its SLO of {seconds(slow.slo_s)}."
         if room > 0
         else f"Latency: no latency can be tightened; {slow.name} has none to spare.",
         *attainment_room(tight),
@@ -199,9 +198,9 @@ def slo_room(answer: Recommendation | Simulation) -> list[str]:
 
 
 def attainment_room(tight: ModelAnswer) -> list[str]:
-    """The highest SLO that the tightest model would meet, or the share of draws of the phases in which it is met."""
+    """The highest SLO that the tightest model would meet, or the share of replications in which it is met."""
     if drawn := tight.draws_kept:
-        kept = f"{tight.name} keeps its SLO in {share(drawn.mean, 1)} of the draws"
+        kept = f"{tight.name} meets its SLO in {share(drawn.mean, 1)} of replications"
         return [f"Attainment: {kept}, in {share(drawn.low, 1)} at least."]
     return [f"Attainment: the highest that {tight.name} would meet is {share(tight.slo_attainment.low, 2)}."]
 
