@@ -81,7 +81,7 @@ def columns(horizon: Horizon) -> list[Column]:
         *(spans if ranged else []),
         rows.shown("a month", "cost_usd_per_month", dollars),
         rows.shown("a million", "usd_per_million_requests", dollars),
-        rows.worked("in time %", prose.on_time, percent),
+        rows.worked("on time %", prose.on_time, percent),
         rows.worked("worst hour %", lambda s: min(p.worst_hour for p in s.slos), percent),
         rows.worked("minute %", lambda s: min(p.worst_minute for p in s.slos), percent),
         rows.words("kept", lambda s: "yes" if s.met else "no"),

@@ -24,7 +24,7 @@ def answers(horizon: Horizon) -> list[str]:
     """The cheapest way, what it commits to, and what no way can cost less than."""
     if not horizon.best:
         nearest = max(horizon.strategies, key=shortest)
-        met_by = f"No way meets every SLO. Nearest: {nearest.way}, {percent(on_time(nearest))} % in time."
+        met_by = f"No way meets every SLO. Nearest: {nearest.way}, {percent(on_time(nearest))} % on time."
         return [met_by, *mean_of_draws(horizon)]
     best = next(s for s in horizon.strategies if s.way == horizon.best)
     lines = [cheapest(best, horizon)]
@@ -38,9 +38,7 @@ def mean_of_draws(horizon: Horizon) -> list[str]:
     """How sure it is where speeds are predicted."""
     if not horizon.speed_draws:
         return []
-    judged = (
-        f"Predicted, not measured: SLOs are judged by the mean over {horizon.speed_draws} draws of predicted speeds"
-    )
+    judged = f"Predicted, not measured: SLOs are judged by the mean of {horizon.speed_draws} draws of predicted speeds"
     return [f"{judged}. `planner plan` is stricter, and may take more machines."]
 
 
@@ -96,7 +94,7 @@ def models(horizon: Horizon) -> list[str]:
     first = horizon.strategies[0].slos
     over = kept_over(horizon)
     if len(first) == 1:
-        return [f"{first[0].model}: {exact(first[0].slo_attainment_target)} of requests must be in time, {over}"]
+        return [f"{first[0].model}: {exact(first[0].slo_attainment_target)} of requests must be on time, {over}"]
     return [model_line(i, one, over, horizon) for i, one in enumerate(first)]
 
 
@@ -123,7 +121,7 @@ def checked(check: DayCheck | None) -> list[str]:
     busy_off = check.busy_gpu_hours_levels / check.busy_gpu_hours - 1 if check.busy_gpu_hours else 0.0
     return [
         f"day {check.day} of {check.way}: {check.requests:,} requests in {check.wall_s:,.0f} s",
-        f"in time: {check.slo_attainment * 100:.3f} % replayed, {check.slo_attainment_levels * 100:.3f} % by levels: "
+        f"on time: {check.slo_attainment * 100:.3f} % replayed, {check.slo_attainment_levels * 100:.3f} % by levels: "
         f"{off:+.3f} points",
         f"GPU-hours in which a batch ran: {check.busy_gpu_hours:,.1f} replayed, {check.busy_gpu_hours_levels:,.1f} by "
         f"levels: {100 * busy_off:+.2f} %",

@@ -167,7 +167,7 @@ def ways_section(plan: Plan, why: Sequence[str]) -> Section:
     """The ways of a plan beside each other, and why one was chosen; empty where the scenario merges nothing."""
     about = (
         "Processed and accuracy: of the model that has least, accuracy over that alone. Right: of all frames, answered "
-        "in time and rightly. *: chosen."
+        "on time and rightly. *: chosen."
     )
     missed = frozenset(i for i, way in enumerate(plan.merging) if not way.feasible)
     table = Table(way_columns(plan.merging), missed, stacked=True)

@@ -357,7 +357,7 @@ def weak_lines(plan: TrainingPlan) -> Iterator[str]:
         yield f"Nobody measured this training on {names(kinds)}: the bands show how far such predictions err."
     if kinds := sorted({o.gpu for o in weak if o.rule in AS_STATED}):
         yield (
-            f"The speed of {names(kinds)} is what the scenario states. It is assumed to err by {share(MEASURED_BAND)}; by"
+            f"The speed of {names(kinds)} is what the scenario states. Its assumed error is {share(MEASURED_BAND)},"
             f" {share(PAST_BAND)} at other numbers of GPUs, or where it is a rate of operations."
         )
 
