@@ -471,7 +471,7 @@ def test_strict_names_what_is_weak():
     assert [line.split(":")[1].strip() for line in weak(PLAN)] == ["yolov3"]
     assert "more than 90 days old. Give a newer one" in weak(replace(PLAN, created_at="2027-01-01T00:00:00Z"))[-1]
     old = Statement(code=Code.STALE_PRICE, subjects=("L40S-1x", "2026-08-19"), figures={"days": 40, "usual": 30})
-    assert "L40S-1x is of 2026-08-19, 40 days old" in weak(replace(PLAN, warnings=(PlanWarning(what=old),)))[-1]
+    assert "L40S-1x is from 2026-08-19 (40 days ago)" in weak(replace(PLAN, warnings=(PlanWarning(what=old),)))[-1]
     assert weak(replace(PLAN, recommendation=replace(BEST, models=BEST.models[:1]))) == []
 
 

@@ -276,7 +276,8 @@ def next_steps(plan: Plan) -> list[str]:
     stopped = [one for one in plan.warnings if one.what.code in (Code.INTERRUPTED, Code.INTERRUPTED_BEFORE)]
     feasible = plan.recommendation.feasible
     worthwhile = [one for one in plan.measure_next if not (feasible and reasons.saves_nothing(one))]
-    steps = [reasons.sentence(warning(one)[1]) for one in stopped] + reasons.measure_next(plan, worthwhile)[:1]
+    steps = [reasons.sentence(warning(one)[1]) for one in stopped]
+    steps += [f"Measure {line}" for line in reasons.measure_next(plan, worthwhile)[:1]]
     steps += reasons.less_sure_line(plan)
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
     for outlook in cheaper[:1]:

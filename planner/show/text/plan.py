@@ -237,8 +237,8 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
             f"replications meet every SLO; each draws its own {drawn(seen)}."
         ]
     return [
-        f"A site keeps the camera phases that it starts with. {count} of {counted(answer.replications, 'draw')} of them "
-        f"meet every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} was asked for."
+        f"A site keeps the camera phases that it starts with. {count} of {counted(answer.replications, 'draw')} of "
+        f"them meet every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} was asked for."
     ]
 
 

@@ -278,7 +278,7 @@ def _band(best: Recommendation, cost: Estimate) -> str:
 
 def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
     """Why to measure some of a plan, what it takes, what it saves or decides, and the command."""
-    lines = [(f"Measure {m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
+    lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
     gain = decided_by if measuring_decides(plan) else saved_by
     return [f"{line} {bargain(m, gain(m))}Run there: `{m.command}`." for line, m in lines]
 

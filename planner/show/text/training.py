@@ -81,10 +81,10 @@ def headline(plan: TrainingPlan) -> str:
     """How many options there are, and the limits."""
     limits = []
     if plan.deadline_s:
-        limits.append(f"deadline {length(plan.deadline_s)}")
+        limits.append(length(plan.deadline_s))
     if plan.budget_usd:
-        limits.append(f"budget {usd(plan.budget_usd)}")
-    within = f"; {', '.join(limits)}" if limits else ""
+        limits.append(usd(plan.budget_usd))
+    within = f"; limits: {', '.join(limits)}" if limits else ""
     return f"{plan.name}: {counted(len(plan.options), 'option')}{within}."
 
 

@@ -63,7 +63,7 @@ def test_the_best_until_then_is_kept_whenever_it_comes() -> None:
     for found in cut:
         assert found.recommendation.feasible
         assert found.recommendation.cost_usd_per_hour >= whole.recommendation.cost_usd_per_hour
-        assert headline(found).startswith("Interrupted. The cheapest until then is ")
+        assert headline(found).startswith("Interrupted. The cheapest so far is ")
         assert found.by_gpu_left_out == ()  # what was not tried is not said to fail
     assert cut[-1].recommendation.instances == whole.recommendation.instances
 
@@ -82,7 +82,7 @@ def test_without_one_it_says_where_it_was_what_missed_and_what_any_costs_at_leas
     assert 0 < bound <= plan(loaded(free), CATALOG, LIBRARY, created_at=MADE).recommendation.cost_usd_per_hour
     said = brief(found, Screen(width=500))
     assert said.startswith("Interrupted before a fleet was seen to meet every SLO")
-    assert f"Nothing under {dollars(bound)}/h can carry this" in said
+    assert f"no fleet under {dollars(bound)}/h can do this" in said
     assert " x g4dn.xlarge" in said.partition("interrupted at ")[2]
     assert "come to its end, or ask for less" in said
     assert ("`buy.max_gpus: " in said) is rejected
@@ -180,6 +180,6 @@ def test_the_command_shows_and_keeps_it_and_ends_as_interrupted(tmp_path: Path, 
     kept = tmp_path / "kept.json"
     code, out, _ = planner("plan", "video", "-o", kept)
     assert code == 130
-    assert out.startswith("Interrupted. The cheapest until then is ")
+    assert out.startswith("Interrupted. The cheapest so far is ")
     assert "The search was interrupted" in out
     assert "interrupted" in kept.read_text(encoding="utf-8")

@@ -340,7 +340,7 @@ def test_what_leaves_decoders_no_headroom_is_no_answer_where_no_more_can_be_boug
     own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=1, cores=4),))
     fits, beyond = (planned(decoding(n, buy=own), quick) for n in (138, 145))
     assert (fits.recommendation.feasible, beyond.recommendation.feasible) == (True, False)
-    told = "the decoders of T4 would work 94.0 % of the time, with 10 % to be kept free. May help: "
+    told = "the decoders of T4 would work 94.0 % of the time; 10 % headroom must stay free. May help: "
     helps = "at most 138 of these 145 streams on T4, or one more GPU ($0.350/h more), or `headroom: 5 %`"
     assert any(told + helps in rejection_line(one) for one in beyond.rejections), "138 fit, as above"
     assert planned(decoding(145, buy=own, headroom=0.05), quick).recommendation.feasible

@@ -555,10 +555,10 @@ def test_a_plan_without_host_stages_says_that_their_work_is_not_in_it() -> None:
     """With the cores of the machine that has fewest, where they are known."""
     known = warned(RARE, [replace(offer(T4, 0.2), host_cores=4)])[Code.HOST_WORK]
     assert warning(PlanWarning(what=known))[0] == (
-        "Decoding and tokenizing on the host are not in this; 1xT4 has 4 vCPUs: docs/pipelines.md"
+        "Decoding and tokenizing on the host are not included; 1xT4 has 4 vCPUs: docs/pipelines.md"
     )
     unknown = warned(RARE, [offer(T4, 0.2)])[Code.HOST_WORK]
-    assert warning(PlanWarning(what=unknown))[0].endswith("are not in this: docs/pipelines.md")
+    assert warning(PlanWarning(what=unknown))[0].endswith("are not included: docs/pipelines.md")
 
 
 def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:

@@ -54,7 +54,7 @@ def test_eight_models_fit_a_terminal_and_the_eye():
     lines = brief(with_models(*eight), Screen(80)).splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 30
-    rows = [line.split()[0] for line in lines if line.startswith("  ")]
+    rows = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
     assert [row for row in rows if row in {model.name for model in eight}] == [model.name for model in eight]
 
 
@@ -83,7 +83,7 @@ def test_what_runs_stands_beside_the_largest_batch_in_full_answers():
 
 
 def test_prices_with_spares_are_told_from_those_without():
-    said = "those of rejected fleets are of the machines that are named"
+    said = "Prices of rejected fleets include spares only where these are named."
     assert said in explained(replace(PLAN, policies=replace(PLAN.policies, survive=1)), Screen(1000))
     assert said not in explained(PLAN, Screen(1000))
 
@@ -94,7 +94,7 @@ def test_a_mean_below_an_slo_that_is_met_in_the_draws_is_explained():
         YOLO, slo_met=True, draws_kept=Interval(0.97, 0.955, 0.98), slo_attainment=Interval(0.98, 0.97, 0.985)
     )
     text = brief(with_models(kept, VGG), Screen())
-    assert "On time: the mean of all draws, also of the few that miss the SLO of yolov3." in text
+    assert "On time: the mean of all replications, with the few that miss the SLO of yolov3." in text
     assert standing(kept).endswith("those that miss it count in this mean")
     assert standing(replace(kept, slo_met=False)).endswith("missed")
     assert "On time: the mean" not in brief(with_models(VGG), Screen())
@@ -102,8 +102,8 @@ def test_a_mean_below_an_slo_that_is_met_in_the_draws_is_explained():
 
 def test_what_is_given_up_has_no_latency_and_is_named_beside_it():
     few, many = (replace(YOLO, dropped_fraction=share) for share in (0.0099, 0.0198))
-    assert "of yolov3 up to 1.98 % is given up." in brief(with_models(many, VGG), Screen())
-    assert "given up" not in brief(with_models(few, VGG), Screen())
+    assert "Up to 1.98 % of yolov3 are dropped." in brief(with_models(many, VGG), Screen())
+    assert "dropped" not in brief(with_models(few, VGG), Screen())
 
 
 def test_a_missed_slo_is_not_hidden():
@@ -119,7 +119,7 @@ def test_notes_on_single_figures_come_after_what_weakens_the_plan():
     _, _, said = brief(replace(PLAN, warnings=(*DOUBTS_SHOWN * PLAN.warnings, *notes, host)), Screen()).partition(
         "What is"
     )
-    assert "on the host are not in this" in said
+    assert "on the host are not included" in said
     assumed = PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=("vgg16 on V100",)))
     _, _, doubts = brief(replace(PLAN, warnings=(*notes, assumed)), Screen()).partition("What is uncertain\n")
     shown = [line for line in doubts.splitlines() if line.startswith("  - ")][:DOUBTS_SHOWN]
@@ -130,10 +130,10 @@ def test_notes_on_single_figures_come_after_what_weakens_the_plan():
 @pytest.mark.parametrize(
     ("predicted", "evidence", "tone", "words"),
     [
-        (False, Evidence.MEASURED, Tone.GOOD, "SLO 99 %."),
-        (False, Evidence.PUBLISHED, Tone.GOOD, "SLO 99 %."),
-        (False, Evidence.ASSUMED, Tone.WARN, "Figures of all models are assumed in part."),
-        (False, Evidence.PREDICTED, Tone.WARN, "Figures of all models are predicted in part."),
+        (False, Evidence.MEASURED, Tone.GOOD, "(SLO 99 %)."),
+        (False, Evidence.PUBLISHED, Tone.GOOD, "(SLO 99 %)."),
+        (False, Evidence.ASSUMED, Tone.WARN, "Figures of all models are partly assumed."),
+        (False, Evidence.PREDICTED, Tone.WARN, "Figures of all models are partly predicted."),
         (True, Evidence.PREDICTED, Tone.WARN, "Figures of all models are predicted."),
     ],
 )
@@ -147,8 +147,8 @@ def test_only_what_nobody_predicts_or_assumes_is_green(predicted, evidence, tone
 @pytest.mark.parametrize(
     ("evidence", "said"),
     [
-        (Evidence.MEASURED, "Proven: nothing cheaper can carry this."),
-        (Evidence.ASSUMED, "Proven by figures that are partly assumed: nothing cheaper can carry this."),
+        (Evidence.MEASURED, "Proven: no cheaper fleet can do this."),
+        (Evidence.ASSUMED, "Proven by figures that are partly assumed: no cheaper fleet can do this."),
     ],
 )
 def test_a_proof_by_assumed_figures_says_so(evidence, said):
@@ -223,17 +223,17 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     by = (Bottleneck.COMPUTE, Bottleneck.LATENCY, Bottleneck.COMPUTE, Bottleneck.LOADING)
     models = [replace(VGG, name=name, bottleneck=b) for name, b in zip(names, by, strict=True)]
     said = limits(with_models(*models).recommendation)
-    begin = "First to give way as load grows, headroom kept: compute"
-    assert said.startswith(f"{begin}; of b the latency SLO")
-    assert said.endswith("; of d weight loading.")
-    assert limits(with_models(*models[::2]).recommendation) == f"{begin}."
+    begin = "More load is limited by compute"
+    assert said.startswith(f"{begin}; for b by the latency SLO")
+    assert said.endswith("; for d by weight loading (headroom kept).")
+    assert limits(with_models(*models[::2]).recommendation) == f"{begin} (headroom kept)."
     at = [replace(one, demand_factor_max=factor) for one, factor in zip(models, (2.0, 3.4, 1.5, 0.9), strict=True)]
     assert limits(with_models(*at).recommendation) == (
-        "First to give way as load grows, headroom kept: of d weight loading, at this load already; of a, c compute, "
-        "at 1.50 times this load; of b the latency SLO, at 3.40."
+        "More load is limited for d by weight loading, already at this load; for a, c by compute, from 1.50 times this "
+        "load; for b by the latency SLO, from 3.40 (headroom kept)."
     )
     predicted = limits(with_models(replace(models[0], predicted=True)).recommendation)
-    assert predicted.startswith("First to give way as load grows, headroom kept, predicted speeds at their slow ends:")
+    assert predicted.endswith(" (headroom kept, predicted speeds at their slow end).")
 
 
 def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
@@ -241,7 +241,8 @@ def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
         one = Statement(code=Code.COMPUTES_IN, subjects=subjects)
         return " ".join(brief(replace(PLAN, assumptions=(one,)), Screen(200)).split())
 
-    assert "as PyTorch comes (`precision: torch`) it is on for convolutions on A10G, L4." in said("fp32", "A10G", "L4")
+    default = "PyTorch's own default (`precision: torch`) has it on for convolutions on A10G, L4."
+    assert default in said("fp32", "A10G", "L4")
     assert "TF32" not in said("fp32") + said("torch", "A10G") + said("amp")
 
 
@@ -254,8 +255,8 @@ def test_a_precision_that_may_cost_more_at_its_bad_end_is_said_to():
 
     now = PLAN.recommendation.cost_usd_per_hour
     assert now > 1
-    assert "it may take more than now" in said(now * 1.1)
-    assert "it may take more than now" not in said(now * 0.9)
+    assert "more than now" in said(now * 1.1)
+    assert "more than now" not in said(now * 0.9)
 
 
 @pytest.mark.parametrize(
@@ -267,15 +268,15 @@ def test_a_fleet_that_is_much_cheaper_but_less_sure_is_told(kept, cost_share, is
     dollars_per_hour = cost_share * PLAN.recommendation.cost_usd_per_hour
     no = replace(fleet, why=why, beside=(), observed=kept, limit=0.95, cost_usd_per_hour=dollars_per_hour)
     shown = " ".join(brief(replace(PLAN, rejections=(no,)), Screen(120)).split())
-    assert (f"${dollars_per_hour:.2f}/h keeps every SLO in {kept:.0%}".replace("%", " %") in shown) is is_told
+    assert (f"${dollars_per_hour:.2f}/h meets every SLO in {kept:.0%}".replace("%", " %") in shown) is is_told
 
 
 @pytest.mark.parametrize(
     ("kept", "told"),
     [
-        (0.948, "94.8 % of the draws, where 95 % are asked"),
-        (0.90, "90 % of the draws, where 95 % are asked"),
-        (0.951, "95.1 % of the draws that were seen, not surely in the 95 % that are asked"),
+        (0.948, "94.8 % of replications (95 % was asked for)"),
+        (0.90, "90 % of replications (95 % was asked for)"),
+        (0.951, "95.1 % of replications, too few of them to be sure of 95 %"),
     ],
 )
 def test_too_few_draws_never_look_like_enough(kept, told):
@@ -286,7 +287,7 @@ def test_a_measurement_decides_where_a_fleet_was_rejected_at_slow_ends_alone():
     one = replace(INFEASIBLE.measure_next[0], minutes=10, usd=0.0, worth_usd_per_month=0.0)
     no = replace(NO_ROOM, remedies=(Statement(code=Code.MEASURING_DECIDES),))
     shown = " ".join(brief(replace(INFEASIBLE, measure_next=(one,), rejections=(no,)), Screen(120)).split())
-    assert "decide whether a fleet does that was rejected" in shown
+    assert "helps to decide on a fleet that was rejected" in shown
     assert "not cheaper" not in shown
 
 
@@ -294,7 +295,7 @@ def test_a_kind_left_out_is_told_with_the_sizes_that_were_tried():
     one = KindLeftOut(gpu="L4", why=NO_FLEET_OF_KIND, usd_per_hour_at_least=1.5, gpus_tried=(2, 3, 5))
     others = replace(one, gpu="T4", usd_per_hour_at_least=None, gpus_tried=(4,)), replace(one, gpu="P4", gpus_tried=())
     (line,) = kinds_left_out(replace(PLAN, by_gpu_left_out=(one, *others)))
-    kinds = line.partition(": ")[2].rpartition(": no answer")[0]
+    kinds = line.partition(": ")[2].rpartition(": no fleet")[0]
     assert kinds == "L4 (2 to 5 tried, $1.50/h at least), T4 (4 tried), P4 ($1.50/h at least)"
 
 
@@ -347,7 +348,7 @@ def test_a_price_without_the_spares_that_are_asked_for_says_so():
     assert f"at $6.00/h, ${6 + 6 / machines.count:.2f}/h with 1 spare: " in said
 
 
-def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
+def test_a_share_of_few_replications_says_of_how_many():
     rough = OfOneKind(
         gpu="T4",
         candidate=PLAN.recommendation.candidate,
@@ -360,17 +361,18 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
         evidence=Evidence.PREDICTED,
         predicted=True,
         searched=Searched.SCREENED,
+        replications=12,
     )
     screened = " ".join(brief(replace(PLAN, by_gpu=(rough,)), Screen(80)).split())
-    assert "100 % of few" in screened
-    assert "`of few`: a dozen draws were replayed" in screened
-    ranked = " ".join(brief(replace(PLAN, by_gpu=(replace(rough, searched=Searched.RANKED),)), Screen(80)).split())
-    assert "100 % of some" in ranked
-    assert "`of some`: the first look's draws were replayed" in ranked
+    assert "100 % of 12" in screened
+    assert "`+`: from few replications" in screened
+    sure = " ".join(brief(replace(PLAN, by_gpu=(replace(rough, searched=Searched.CONFIRMED),)), Screen(80)).split())
+    assert "100 % of 12" in sure
+    assert "`+`" not in sure
     measured = replace(rough, slo_held=None, predicted=False, evidence=Evidence.MEASURED)
     undrawn = " ".join(brief(replace(PLAN, by_gpu=(measured,)), Screen(80)).split())
-    assert "`not confirmed`: none of its times is predicted" in undrawn
-    assert "`of few`" not in undrawn
+    assert "not confirmed" in undrawn
+    assert " of 12" not in undrawn
     mixed = brief(
         replace(PLAN, by_gpu=(replace(rough, precision="amp"), replace(rough, precision="fp32"))), Screen(120)
     )
@@ -379,11 +381,11 @@ def test_a_share_of_a_dozen_draws_is_explained_where_it_is_shown():
         "amp",
         "fp32",
     ]
-    assert "Kinds differ in precision" in mixed
-    assert "Kinds differ in precision" not in screened
+    assert "Precisions differ between kinds" in mixed
+    assert "Precisions differ" not in screened
     dated = {"usd_per_hour_by_price": {"spot": 0.2}, "prices_as_of_by_price": {"spot": "2025-01-01"}}
     spot = brief(replace(PLAN, by_gpu=(replace(rough, prices_as_of="2026-07-20", **dated),)), Screen(120))
-    assert "Under spot $/h: prices of 2025-01-01 on T4." in spot
+    assert "Spot prices of T4 are from 2025-01-01." in spot
     sure = replace(rough, searched=Searched.CONFIRMED)
     assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
 

@@ -150,7 +150,7 @@ def test_draws_that_keep_an_slo_only_as_long_as_they_are_replayed_are_said_to_ha
     assert case.models[0].slo_attainment.mean == 1
     assert (isfinite(case.models[0].p99_s), case.models[0].p99_shown_s) == (True, inf)
     assert no.why.code is Code.DRAWS_BREAK
-    assert "keep every SLO as long as they are replayed, but queues of a grow in them without end" in rejection_line(no)
+    assert "every SLO is met as long as they run, but queues of a grow without end" in rejection_line(no)
 
 
 def test_what_mends_a_plan_with_a_spare_has_one_too():

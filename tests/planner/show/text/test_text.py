@@ -93,8 +93,8 @@ def test_a_percentage_never_rounds_over_an_slo(share):
 def test_the_answer_comes_first():
     first, *rest = render(PLAN, Format.TABLE, Screen()).splitlines()[:3]
     assert first == "2 x NC6s_v3 (V100, azure eastus): $6.12/h, $4,468/month (prices of 2026-06-18)"
-    second = "SLO met: 2 of 2 models. Tightest: vgg16 with 99.31 [99.20, 99.43] % on time, SLO 99 %."
-    assert " ".join(map(str.strip, rest)) == f"{second} Figures of 1 of 2 models are assumed in part."
+    second = "SLO met: 2 of 2 models. Tightest: vgg16, 99.31 [99.20, 99.43] % on time (SLO 99 %)."
+    assert " ".join(map(str.strip, rest)) == f"{second} Figures of 1 of 2 models are partly assumed."
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
@@ -139,13 +139,13 @@ def test_a_model_nobody_answered_is_the_tightest():
 
 def test_missed_slos_are_said_loudly():
     said = slo_line(INFEASIBLE.recommendation)
-    assert said.startswith("SLO MISSED by 1 of 2 models: vgg16 with 95.00 [94.00, 96.00] %")
+    assert said.startswith("SLO MISSED by 1 of 2 models: vgg16, 95.00 [94.00, 96.00] %")
     assert headline(INFEASIBLE).startswith("No feasible plan. The closest is 2 x NC6s_v3")
     assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates rejected."
 
 
 def test_what_could_still_be_saved():
-    assert "at most $0.520/h (8.5 %) may still be saved" in bound_line(BEST, (), 0.1)
+    assert "a better one saves at most $0.520/h (8.5 %)" in bound_line(BEST, (), 0.1)
     assert "roven" not in bound_line(BEST, (), 0.1)
     for evidence, proven in (
         (Evidence.FITTED, "Proven cheapest, with 10 %"),
@@ -236,10 +236,10 @@ def test_markdown_tables_have_equal_rows():
 
 def test_explanation_names_what_binds_and_what_to_measure():
     text = " ".join(explained(PLAN, Screen()).split())
-    assert "yolov3: stable, bound by compute. gpu1 would compute 66 % of the time in full batches." in text
+    assert "yolov3: stable, limited by compute. In full batches gpu1 would be busy 66 % of the time." in text
     assert "gpu1 has the largest offered load" in text
     assert "raise vgg16's latency SLO to 131 ms." in text
-    assert "Measure this next - yolov3 on V100: among the models that are only assumed, it has the least room." in text
+    assert "Measure this next - yolov3 on V100: of the models that are only assumed, it has the least room." in text
 
 
 def test_room_for_more_load_counts_from_full_batches():
@@ -247,7 +247,7 @@ def test_room_for_more_load_counts_from_full_batches():
     device = replace(BEST.gpus[0], offered_load=0.08, load_share=0.25, utilization=1.0)
     best = replace(BEST, gpus=(device,), demand_factor_max=10.02)
     text = " ".join(explained(replace(PLAN, recommendation=best), Screen()).split())
-    assert f"{device.id} has the largest offered load, 8 %; no queue grows for good up to 10.02 times" in text
+    assert f"{device.id} has the largest offered load, 8 %; queues stay stable up to 10.02 times" in text
 
 
 def test_what_was_never_tried_is_said_once():
