@@ -383,9 +383,9 @@ def warning(one: PlanWarning) -> tuple[str, str]:
 
 
 def warning_line(one: PlanWarning) -> str:
-    """What weakens an answer and what to do about it, in one clause."""
+    """What weakens an answer and what to do about it, without the last full stop."""
     what, remedy = warning(one)
-    return f"{what}: {remedy}" if remedy else what
+    return f"{what}. Remedy: {remedy}" if remedy else what
 
 
 def assumption(one: Statement) -> str:

@@ -204,8 +204,8 @@ def predicted_in(ways: Ways) -> bool:
 
 def drawn_assumption(confidence: float) -> str:
     """How sure an answer on predicted speeds is."""
-    drawn = f"predicted speeds are {REPLAYS} draws from their bands, the same at every level"
-    asked = f"`planner plan` asks for {exact(confidence)} of the draws, which may take more machines"
+    drawn = f"Predicted speeds are {REPLAYS} draws from their bands, the same at every level"
+    asked = f"`planner plan` asks for {exact(confidence)} of them, which may take more machines"
     return f"{drawn}, and SLOs are judged by their mean; {asked}"
 
 
@@ -219,17 +219,17 @@ def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterat
     )
     if predicted_in(ways):
         yield drawn_assumption(group.loaded.scenario.confidence)
-    yield "load changes by the minute; within it, requests come as the streams say"
-    yield "machines are paid by the second, from their order until they are given back"
+    yield "Load changes by the minute; within it, requests come as the streams say"
+    yield "Machines are paid by the second, from their order until they are given back"
     if group.loaded.scenario.drop is Drop.NEVER:
-        yield "nothing is dropped: behind a backlog all requests are late, and it is worked off in full batches"
+        yield "Nothing is dropped: behind a backlog all requests are late, and it is worked off in full batches"
     if HorizonWay.SCHEDULED in ways:
-        yield "a timetable knows the calendar in advance: machines are ordered so early that they answer in time"
+        yield "A timetable knows the calendar in advance: machines are ordered so early that they answer in time"
     kinds = {part.price_kind for way in ways.values() for part in way.strategy.parts}
     if calendar.reserved.term in kinds:
-        yield f"a {calendar.reserved.term} reservation is paid for its whole term, all of it like this calendar"
+        yield f"A {calendar.reserved.term} reservation is paid for its whole term, all of it like this calendar"
     if Paid.OWN in kinds:
-        yield "machines of one's own are paid for all the time: switched off, they would save electricity only"
+        yield "Machines of one's own are paid for all the time: switched off, they would save electricity only"
     if calendar.spot and Paid.SPOT in kinds:
         yield spot_assumption(calendar.spot)
 
@@ -239,7 +239,7 @@ def spot_assumption(spot: SpotSpec) -> str:
     often = written_duration(1 / spot.interruptions)
     zones = f"of {spot.zones} zones" if spot.zones > 1 else "of the zone"
     return (
-        f"each spot machine is taken once in {often} on average, warned {spot.notice:g} s before; "
+        f"Each spot machine is taken once in {often} on average, warned {spot.notice:g} s before; "
         f"{share(spot.together)} of the time with all machines {zones}, and then none can be had there for "
         f"{written_duration(spot.shortage)} (`calendar.spot.together`, `.zones`, `.shortage`)"
     )
@@ -252,14 +252,14 @@ def recording_warnings(shape: Shape, course: Course) -> Iterator[str]:
         now = course.group.needed(peak)
         at_upper_end = course.group.needed(peak * shape.peak_high)
         down, up = 100 * (shape.peak_low - 1), 100 * (shape.peak_high - 1)
-        known = f"the recording's peak is known to {down:+.0f} % and {up:+.0f} %"
+        known = f"The recording's peak is known to {down:+.0f} % and {up:+.0f} %"
         if at_upper_end > now:
             yield f"{known}: at its upper end {at_upper_end} x {instance} are needed instead of {now}"
         else:
             yield f"{known}: {now} x {instance} serve it either way"
     if shape.hidden > HIDDEN:
         yield (
-            f"a crowd of {CROWD_MIN} minutes with up to {shape.hidden:.1f} times the mean load would not show in so "
+            f"A crowd of {CROWD_MIN} minutes with up to {shape.hidden:.1f} times the mean load would not show in so "
             "sparse a recording: record more of the requests, or keep room for it"
         )
 
@@ -272,7 +272,7 @@ def warnings(course: Course, ways: Ways, today: date) -> Iterator[str]:
     yield from old_prices(course, ways, today)
     most = group.machines_max
     if course.needed[-1] >= most and group.misses(float(course.levels.factor[-1]), most):
-        yield "even all machines that may be had miss an SLO at the busiest level: raise `buy.max_gpus`"
+        yield "Even all machines that may be had miss an SLO at the busiest level. Remedy: raise `buy.max_gpus`"
 
 
 def old_prices(course: Course, ways: Ways, today: date) -> Iterator[str]:
@@ -283,4 +283,4 @@ def old_prices(course: Course, ways: Ways, today: date) -> Iterator[str]:
     old = {(part.price_kind, part.instance, part.price_as_of) for part in late}
     for kind, instance, as_of in sorted(old):
         if (kind, instance) != named:
-            yield f"the {kind} price of {instance} is of {as_of}: look it up"
+            yield f"The {kind} price of {instance} is from {as_of}. Remedy: look it up"

@@ -64,7 +64,7 @@ def least(tight: ModelAnswer, at: str) -> Stat:
     slo = f"SLO {exact(tight.slo_attainment_target)}"
     if drawn := tight.draws_kept:
         cell = Cell(f"{percent(drawn.mean)} %", drawn.mean, f"{at}.draws_kept.mean")
-        return Stat("fewest replications met", cell, f"{tight.name}, {slo}", tone)
+        return Stat("met least often", cell, f"{tight.name}, {slo}", tone)
     low = tight.slo_attainment.low
     cell = Cell(f"{percent(low)} %", low, f"{at}.slo_attainment.low")
     return Stat("lowest share on time", cell, f"{tight.name}, bad end; {slo}", tone)

@@ -152,5 +152,5 @@ def price(p: StrategyPart) -> str:
 
 
 def sentences(lines: Sequence[str]) -> list[str]:
-    """What is assumed or to be minded, which the answer keeps as clauses, as sentences."""
-    return [sentence(f"{line[:1].upper()}{line[1:]}") for line in lines]
+    """Assumptions or warnings with their full stops."""
+    return [sentence(line) for line in lines]

@@ -351,7 +351,7 @@ def warning_texts(warnings: Sequence[PlanWarning]) -> list[str]:
 
 
 def warning_text(what: str, remedy: str) -> str:
-    """`The price of g5.xlarge is of 2026-01-02. Remedy: look it up ...`"""
+    """`The price of g5.xlarge is from 2026-01-02. Remedy: look it up ...`"""
     return f"{sentence(what)} Remedy: {sentence(remedy)}" if remedy else sentence(what)
 
 

@@ -325,7 +325,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients arrive up to {counted(late, 'update')} late.")
     if plan.prices_as_of:
-        lines.append(f"The oldest price is of {plan.prices_as_of}.")
+        lines.append(f"The oldest price is from {plan.prices_as_of}.")
     if plan.rejections:
         count = counted(len(plan.rejections), "machine")
         lines.append(f"Left out: {count} not sold at such a price; --format json says which.")
