@@ -9,7 +9,18 @@ from planner.compare.reprice import FleetChange, Repriced, relative
 from planner.model.plan import Interval
 from planner.show.document import Block, Changes, Document, Rows, Section, Table, Text
 from planner.show.forms import written
-from planner.units.writing import Format, Screen, counted, decimals, dollars, names, percent, rate_decimals, share
+from planner.units.writing import (
+    Format,
+    Screen,
+    begin,
+    counted,
+    decimals,
+    dollars,
+    names,
+    percent,
+    rate_decimals,
+    share,
+)
 from planner.words.statements import note, warning_line
 from simulator.grouping import grouped
 
@@ -262,7 +273,7 @@ def summary(diff: Diff) -> str:
     whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in WHOLE and f.difference]
     parts = [change_text(figure) for figure in sorted(whole, key=moved, reverse=True)]
     line = "; ".join(filter(None, [*parts, *(counts(diff, name) for name in COUNTED)]))
-    return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
+    return f"{begin(line)}." if line else "What differs stands below."
 
 
 def change_text(figure: FigureChange) -> str:

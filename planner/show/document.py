@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from planner.io.store import plain
+from planner.units.writing import begin
 
 T = TypeVar("T")
 
@@ -265,7 +266,7 @@ class Table(Block):
         alike = [c for c in self.columns if c.once and len(set(c.texts)) == 1]
         once = "; ".join(column.once.format(column.texts[0]) for column in alike)
         several = bool(alike) and len(alike[0].cells) > 1
-        line = f"All: {once}." if several else f"{once[:1].upper()}{once[1:]}." if once else ""
+        line = f"All: {once}." if several else f"{begin(once)}." if once else ""
         return [c for c in self.columns if c not in alike], line
 
     @property

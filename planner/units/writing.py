@@ -314,6 +314,11 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
+def begin(text: str) -> str:
+    """`text` as a sentence begins: `let it end` becomes `Let it end`."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 model`, `8 models`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -10,7 +10,7 @@ from planner.model.candidate import Candidate
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.statement import Code, Statement
 from planner.units.reading import written_duration
-from planner.units.writing import dollars, exact, gigabytes, names, share, span_usd
+from planner.units.writing import begin, dollars, exact, gigabytes, names, share, span_usd
 from planner.words.candidates import gpus_name, subject_name
 from simulator.grouping import grouped
 from simulator.world.hardware import with_article
@@ -319,7 +319,7 @@ def filled(template: Template, statement: Statement) -> str:
 def begun(template: Template, statement: Statement) -> str:
     """The same as a sentence begins; a name that it begins with stays as it is written."""
     text = filled(template, statement)
-    return text if isinstance(template, str) and template.startswith("{") else f"{text[:1].upper()}{text[1:]}"
+    return text if isinstance(template, str) and template.startswith("{") else begin(text)
 
 
 def reason(why: Statement) -> str:

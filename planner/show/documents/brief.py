@@ -23,7 +23,7 @@ from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines
-from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
+from planner.units.writing import Screen, begin, counted, dollars, exact, names, per_second, percent, seconds, share
 from planner.words.statements import assumption, warning
 from simulator.grouping import grouped
 from simulator.world.deployment import Failures
@@ -276,7 +276,7 @@ def next_steps(plan: Plan) -> list[str]:
     stopped = [one for one in plan.warnings if one.what.code in (Code.INTERRUPTED, Code.INTERRUPTED_BEFORE)]
     feasible = plan.recommendation.feasible
     worthwhile = [one for one in plan.measure_next if not (feasible and reasons.saves_nothing(one))]
-    steps = [reasons.sentence(warning(one)[1]) for one in stopped]
+    steps = [reasons.sentence(begin(warning(one)[1])) for one in stopped]
     steps += [f"Measure {line}" for line in reasons.measure_next(plan, worthwhile)[:1]]
     steps += reasons.less_sure_line(plan)
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]

@@ -13,7 +13,7 @@ from planner.model.plan import Plan, WayOfServing
 from planner.model.statement import Code
 from planner.placing.merging.analysis import ANALYSIS_SCHEMA, Analysis, HeavyHitters
 from planner.show.document import PAGE, Column, Document, Items, Rows, Section, Table, Text
-from planner.units.writing import counted, dollars, gigabytes, names, percent, share
+from planner.units.writing import begin, counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
 from planner.words.statements import assumption
 from simulator.world.sharing import group_document
@@ -193,7 +193,7 @@ def no_way(plan: Plan) -> list[str]:
     if any(way.merging is not Merging.NONE for way in plan.merging):
         return []
     texts = [assumption(one) for one in plan.assumptions if one.code is Code.OF_MERGING]
-    return [f"{text[0].upper()}{text[1:]}." for text in texts]
+    return [f"{begin(text)}." for text in texts]
 
 
 def place(way: WayOfServing) -> str:

@@ -18,7 +18,7 @@ from planner.questions.training.memory import Fits
 from planner.questions.training.speed import AS_STATED, MEASURED_BAND, PAST_BAND, Limit, SpeedRule
 from planner.questions.training.step import RunInterruptions
 from planner.show.text.reasons import sentence
-from planner.units.writing import counted, dollars, gigabytes, names, share
+from planner.units.writing import begin, counted, dollars, gigabytes, names, share
 from planner.words.statements import warning
 from simulator.grouping import grouped
 from simulator.world.profile import Evidence
@@ -429,5 +429,5 @@ def speed_lines(shown: Sequence[TrainingOption]) -> list[str]:
 
 def speed_line(source: str, sources: Sequence[str], kinds: Sequence[str]) -> str:
     """Where the speed of some kinds of GPU comes from: `Training steps measured on it: V100. Sources: ...`"""
-    line = f"{source[0].upper()}{source[1:]}: {names(kinds)}."
+    line = f"{begin(source)}: {names(kinds)}."
     return f"{line} Sources: {'; '.join(sources)}." if sources else line
