@@ -23,6 +23,7 @@ from calibrate.library.published import profile_of, source_spread, sources_of
 from calibrate.library.reading import (
     DEVICE_SCHEMA,
     PRECISIONS,
+    QUANTIZED,
     ROUNDING,
     SCHEMA,
     USUAL_RUNTIME,
@@ -131,15 +132,21 @@ class Library:
     def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None) -> Profile | None:
         """The best source of the model's architecture on `gpu`, whatever name the source has for it.
 
-        Without a precision what was measured here comes first, then the first of `PRECISIONS` (fp32) there is. Without
-        a runtime `USUAL_RUNTIME` counts, or what runs at that precision, and another only where nothing else is known;
-        with one, only what ran in it.
+        Without a precision what was measured here comes first, then the first of `PRECISIONS` (fp32) there is; int8,
+        which takes another model, a quantized one, only where a profile has it, not by published figures alone.
+        Without a runtime `USUAL_RUNTIME` counts, or what runs at that precision, and another only where nothing else is
+        known; with one, only what ran in it.
         """
-        wanted = PRECISIONS if precision is None else (precision,)
+        wanted = self._unasked(model, gpu) if precision is None else (precision,)
         asked = [(one, way) for one in wanted for way in _ways(runtime, precision)]
         found = [sources[0] for one, way in asked if (sources := self.sources(model, gpu, one, way))]
         best = min(found, key=lambda profile: not _is_measured(profile), default=None)
         return best or (self._in_another(model, gpu, wanted) if runtime is None else None)
+
+    def _unasked(self, model: str, gpu: str) -> tuple[str, ...]:
+        """Precisions that count where none is named."""
+        is_quantized = any((p.gpu, p.precision) == (gpu, QUANTIZED) for p in self.for_model(model))
+        return PRECISIONS if is_quantized else tuple(one for one in PRECISIONS if one != QUANTIZED)
 
     def sources(self, model: str, gpu: str, precision: str, runtime: str) -> tuple[Profile, ...]:
         """All that is known of one thing, side by side: measured here, then most batch sizes, then the newest.

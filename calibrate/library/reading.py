@@ -16,6 +16,8 @@ DEVICE_SCHEMA = "planner.device/v1"
 WHAT = {SCHEMA: "a profile", DEVICE_SCHEMA: "a device"}
 PRECISIONS = tuple(WEIGHT_BYTES)
 """In order of preference where a question names none: the precision that changes no result comes first."""
+QUANTIZED = "int8"
+"""The precision that takes another model: a quantized one."""
 ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 USUAL_RUNTIME = "pytorch"

@@ -92,7 +92,8 @@ class ModelSpec:
     """With `factory`, or another than the usual one of a `model`: the shape of one sample, e.g. `3x224x224`."""
     precision: Precisions | None = None
     """Run it at this precision, e.g. `fp16`, or at the best of several, e.g. `[fp16, int8]`; where not given as it
-    was measured here, else at the first of fp32, tf32, amp, ... that is known."""
+    was measured here, else at the first of fp32, tf32, amp, ... that is known; int8, which takes a quantized model,
+    only where a profile has it."""
     runtime: Runtimes = None
     """Run it in this software, e.g. `tensorrt`, or in the best of several; where not given in its profile's."""
     slo: SloSpec
