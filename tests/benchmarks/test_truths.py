@@ -1,5 +1,7 @@
 """A plan asked for 90 % holds for what was published and left out: a few of what `benchmarks truths` prints."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -9,10 +11,11 @@ from benchmarks.truths import LEFT_OUT, QUARTERS, Truth, interval, outcomes, sha
 from planner.catalog.catalog import load_catalog
 from planner.prediction.learnt import learnt
 
-FIGURES, PLANS = 250, 1
+FIGURES, PLANS = 200, 1
 """Small enough for seconds: fits grow with the third power."""
 
 
+@cache
 def _few() -> Fit:
     some = thinned(figures(load_catalog().gpus), np.random.default_rng(3), FIGURES)
     return fit(some, Spreads(learnt().spreads, learnt().noise))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.answers import BEST, INFEASIBLE, PLAN
+from support.forks import Forked, forking
 from support.paths import ROOT
 from support.shown import SHOWN, chains
 
@@ -68,8 +69,9 @@ def planner(here, monkeypatch, capsys):
 
 
 def apart(*words, **options):
-    """The same in a process of its own."""
-    return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=LONG_S, **options)
+    """The same in a process of its own; a fresh one where it is to begin with other settings of Python."""
+    with forking():
+        return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=LONG_S, **options)
 
 
 @pytest.fixture
@@ -503,7 +505,7 @@ def test_an_internal_error_is_one_line(planner, monkeypatch):
 
 def test_a_reader_that_leaves_is_no_error(here):
     write_answer(PLAN, here / "plan.json")
-    run = subprocess.Popen([*PLANNER, "explain", "plan.json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = Forked([*PLANNER, "explain", "plan.json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdout is not None
     run.stdout.close()
     assert run.wait(LONG_S) == 0
@@ -515,7 +517,8 @@ def test_a_reader_that_leaves_is_no_error(here):
 def test_a_full_disk_is_said_and_an_answer_is_kept_before_it_is_shown(here):
     words = ("train", "lenet", "-o", "kept.json")
     with Path("/dev/full").open("w") as full:
-        run = subprocess.run([*PLANNER, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        with forking():
+            run = subprocess.run([*PLANNER, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (run.returncode, run.stderr) == (2, "standard output: cannot be written: No space left on device.\n")
     assert json.loads((here / "kept.json").read_text())["schema"] == "planner.training/v1"
 
@@ -554,7 +557,7 @@ def in_terminal(*words, **variables):
     termios.tcsetwinsize(terminal, (24, 80))
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
     env |= {"TERM": "xterm"} | variables
-    run = subprocess.Popen([*PLANNER, *words], stdout=terminal, stderr=terminal, env=env, start_new_session=True)
+    run = Forked([*PLANNER, *words], stdout=terminal, stderr=terminal, env=env, start_new_session=True)
     os.close(terminal)
     return Terminal(run, main)
 

@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.show import document as blocks
@@ -182,6 +182,7 @@ def test_markdown_says_each_sentence_and_each_row_once(document):
         assert f"#### {section.title}" in lines
 
 
+@settings(max_examples=25)
 @given(DOCUMENTS)
 def test_a_page_says_all_of_it(document):
     read = {word for text in Words(page(document)).texts for word in text.split()}

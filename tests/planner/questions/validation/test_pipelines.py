@@ -492,9 +492,11 @@ TRIES = 3
 
 
 def test_a_pipeline_is_served_and_lies_in_its_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five seconds of it. An interval of 95 % is some 4.4 standard deviations wide; a figure that lies a whole width
+    """Three seconds of a video of 20 pictures. An interval of 95 % is some 4.4 standard deviations wide; a figure that lies a whole width
     outside is off by 6 of them, which chance does not do."""
-    monkeypatch.setattr(validation_bench, "SECONDS_PER_POINT", 0.2)
+    monkeypatch.setattr(validation_bench, "SECONDS_PER_POINT", 0.1)
+    monkeypatch.setattr(pipelines, "PICTURES", 20)
+    monkeypatch.setattr(pipelines, "ONE_CAMERA", pipelines.ONE_CAMERA[:20])
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     outside = [""]
     for number in range(TRIES):
@@ -514,7 +516,7 @@ def test_a_pipeline_is_served_and_lies_in_its_intervals(tmp_path: Path, monkeypa
 
 def served(record: Path, profiles: Path) -> tuple[Recording, dict[str, Any]]:
     """Measured and served for real: what is kept of it, and how it compares."""
-    on = ["--device", "cpu", "--duration", "5s", "--profiles", profiles, "--quiet", "--format", "json"]
+    on = ["--device", "cpu", "--duration", "3s", "--profiles", profiles, "--quiet", "--format", "json"]
     code, out, err = planner("validate", PATH, *on, "--record", record)
     assert code == 0, err
     return read_recording(record), json.loads(out)
