@@ -60,7 +60,7 @@ def planner(here, monkeypatch, capsys):
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["planner", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
+        with forking(), pytest.raises(SystemExit) as end:
             cli.main()
         out, err = capsys.readouterr()
         return end.value.code or 0, out, err
