@@ -71,7 +71,9 @@ def planner(here, monkeypatch, capsys):
 def apart(*words, **options):
     """The same in a process of its own; a fresh one where it is to begin with other settings of Python."""
     with forking():
-        return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=LONG_S, **options)
+        return subprocess.run(
+            [*PLANNER, *words], capture_output=True, text=True, check=False, timeout=LONG_S, **options
+        )
 
 
 @pytest.fixture
@@ -516,9 +518,8 @@ def test_a_reader_that_leaves_is_no_error(here):
 
 def test_a_full_disk_is_said_and_an_answer_is_kept_before_it_is_shown(here):
     words = ("train", "lenet", "-o", "kept.json")
-    with Path("/dev/full").open("w") as full:
-        with forking():
-            run = subprocess.run([*PLANNER, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    with Path("/dev/full").open("w") as full, forking():
+        run = subprocess.run([*PLANNER, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (run.returncode, run.stderr) == (2, "standard output: cannot be written: No space left on device.\n")
     assert json.loads((here / "kept.json").read_text())["schema"] == "planner.training/v1"
 

@@ -492,8 +492,8 @@ TRIES = 3
 
 
 def test_a_pipeline_is_served_and_lies_in_its_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three seconds of a video of 20 pictures. An interval of 95 % is some 4.4 standard deviations wide; a figure that lies a whole width
-    outside is off by 6 of them, which chance does not do."""
+    """Three seconds of a video of 20 pictures. An interval of 95 % is some 4.4 standard deviations wide; a figure that
+    lies a whole width outside is off by 6 of them, which chance does not do."""
     monkeypatch.setattr(validation_bench, "SECONDS_PER_POINT", 0.1)
     monkeypatch.setattr(pipelines, "PICTURES", 20)
     monkeypatch.setattr(pipelines, "ONE_CAMERA", pipelines.ONE_CAMERA[:20])
