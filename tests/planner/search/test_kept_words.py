@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from planner.show.text.plan import bound_line
 
 CATALOG = load_catalog()
 DAY = "2026-11-22"
+DRAWS = 40
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Case:
     """Of a placement that is known to keep every SLO; None: whatever it costs, the word must be kept."""
     horizon: str = "1000s"
     """Of five replays together: 75,000 requests, if independent, give 95 % in time a standard error of 0.08 %."""
-    draws: bool = field(default=False)
-    """Whether cameras have phases of their own, so that the share of draws counts."""
+    draws: int = 0
+    """Of phases that are replayed again, where cameras have their own, so that the share of draws counts."""
 
     def known(self, folder: Path) -> tuple[Loaded, object]:
         profiles = folder / "profiles"
@@ -116,7 +117,7 @@ drop: never
 predict: never
 """,
         {"a": TURNS, "b": TURNS},
-        draws=True,
+        draws=DRAWS,
     ),
     "long SLOs hide a queue that grows": Case(
         """
@@ -138,7 +139,7 @@ buy: {own: [{name: box, gpu: T4, gpu_count: 2, memory: 4.2 GB, price: $1/h, coun
 predict: never
 """,
         {"fat": model((0.02, 0.03, 0.05), 10, 3200, 800)},
-        horizon="200s",
+        horizon="120s",
     ),
     "cut over two GPUs for larger batches": Case(
         """
@@ -149,7 +150,7 @@ predict: never
 """,
         {"big": BIG},
         usd_per_hour=1.0,
-        horizon="200s",
+        horizon="120s",
     ),
     "the largest batches are the right ones": Case(
         """
@@ -199,7 +200,7 @@ padded: true
             ]
         },
         usd_per_hour=0.88,
-        draws=True,
+        draws=DRAWS,
     ),
     "bursts of two models over both GPUs of one machine": Case(
         """
@@ -227,7 +228,7 @@ predict: never
             "m1": model((0.00561, 0.00808, 0.01302, 0.02289), 20, 437, gpu="V100"),
         },
         usd_per_hour=2.96,
-        draws=True,
+        draws=12,
     ),
     "the same at random": Case(
         """
@@ -244,6 +245,7 @@ predict: never
             "m1": model((0.03279, 0.03955, 0.05305, 0.08007), 20, 807),
         },
         usd_per_hour=1.19,
+        horizon="300s",
     ),
     "two cameras whose phases decide": Case(
         """
@@ -256,7 +258,7 @@ predict: never
 """,
         {"heavy": model((0.05,), 50, 100), "light": model((0.02,), 50, 100)},
         usd_per_hour=1.0,
-        draws=True,
+        draws=DRAWS,
     ),
     "six cameras whose phases decide": Case(
         f"""
@@ -271,7 +273,7 @@ predict: never
             f"d{i}": model((run_s, 1.6 * run_s, 2.8 * run_s), 50, 100)
             for i, run_s in enumerate((0.008, 0.012, 0.015, 0.018, 0.022, 0.03))
         },
-        draws=True,
+        draws=DRAWS,
     ),
 }
 
@@ -284,7 +286,7 @@ def planned(case: Case, folder: Path) -> tuple[Plan, Loaded, object]:
 def again(found: Plan, loaded: Loaded, library: object, **changes: object) -> Simulation:
     """The same plan replayed with another seed: for longer and less often, or in fewer draws of the phases."""
     drawn = found.recommendation.replayed and found.recommendation.replayed.draws_kept
-    changes |= {"replications": 40, "confidence": 0.5} if drawn else {"replications": 5}
+    changes = ({"replications": DRAWS, "confidence": 0.5} if drawn else {"replications": 5}) | changes
     other = replace(loaded, scenario=replace(loaded.scenario, seed=101, **changes))  # type: ignore[arg-type]
     return simulate_plan(other, CATALOG, library, found, date.fromisoformat(DAY))  # type: ignore[arg-type]
 
@@ -299,7 +301,7 @@ def test_what_is_called_met_is_met_for_longer(name: str, tmp_path: Path) -> None
     if case.usd_per_hour is not None:
         assert best.cost_usd_per_hour == pytest.approx(case.usd_per_hour)
     if case.draws:
-        seen = again(found, loaded, library)
+        seen = again(found, loaded, library, replications=case.draws)
         assert seen.replayed.draws_kept is not None
         assert seen.replayed.draws_kept.mean >= 0.92
         return
@@ -365,7 +367,6 @@ def test_random_plans_keep_their_word(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seed", "usd_per_hour"),
     [
-        (37, 0.83),  # only with the stages of a cut model in the opposite order, and in larger batches
         (74, 0.42),  # only with smaller batches of one model, beside which the others' weights stay in memory
         (78, 0.43),  # only with smaller batches than those by which one model misses by a mile
     ],

@@ -94,14 +94,13 @@ def test_a_plan_with_ways_is_kept(city: Plan, tmp_path: Path) -> None:
     assert json.loads(to_json(read_plan(tmp_path / "plan.json"))) == json.loads(to_json(city))
 
 
-@pytest.mark.parametrize("name", ["city-medium", "city-low"])
-def test_cities_with_less_in_common_take_turns(name: str) -> None:
-    found = answer(name, "horizon=4")
+def test_a_city_with_less_in_common_takes_turns() -> None:
+    found = answer("city-low", "horizon=3")
     chosen = next(way for way in found.merging if way.chosen)
     assert (chosen.merging, chosen.candidate.memory, chosen.gpus_added) == (Merging.NONE, Memory.SWAPPED, 0)
     assert all(w.total_usd_per_month > chosen.total_usd_per_month for w in found.merging if not w.chosen)
     saved = {w.merging: w.saved_bytes / w.weights_bytes for w in found.merging}
-    assert saved[Merging.LAYERS] < (0.1 if name == "city-low" else 0.6)
+    assert saved[Merging.LAYERS] < 0.1
 
 
 def test_the_edge_box_need_not_merge() -> None:
