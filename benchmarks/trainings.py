@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import exp, expm1, log
 from statistics import median
 
@@ -44,6 +45,12 @@ def left_out(known: Trainings, of: Callable[[StepCase], str]) -> Iterator[StepEr
                 yield StepError(case, log_s - log(told.value), told.low <= exp(log_s) <= told.high)
 
 
+@cache
+def errors_without(what: str) -> list[StepError]:
+    """Of all steps that are shipped, by what is left out."""
+    return list(left_out(trainings(load_catalog().gpus), LEFT_OUT[what]))
+
+
 def row(what: str, errors: list[StepError]) -> str:
     """A row of the table."""
     apart = [abs(error.log_error) for error in errors]
@@ -54,10 +61,9 @@ def row(what: str, errors: list[StepError]) -> str:
 
 def trainings_table() -> list[str]:
     """Errors by what was left out; then told over published throughput of each chip, which is left out."""
-    known = trainings(load_catalog().gpus)
     rows = [*HEAD]
-    for what, of in LEFT_OUT.items():
-        errors = list(left_out(known, of))
+    for what in LEFT_OUT:
+        errors = errors_without(what)
         rows.append(row(what, errors))
         if what == "a chip":
             by_kind = kinds(errors)

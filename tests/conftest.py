@@ -29,10 +29,14 @@ TOGETHER = frozenset(
     f"tests/{name}.py"
     for name in (
         "calibrate/joint/test_joint",
+        "calibrate/library/test_fit",
         "calibrate/sweep/test_probes",
         "calibrate/sweep/test_used",
         "planner/exports/test_export",
         "planner/placing/test_exchanges",
+        "planner/prediction/test_predict",
+        "planner/prediction/test_trainings",
+        "planner/replay/test_looks",
         "planner/io/test_foreign",
         "planner/questions/training/test_training_public",
         "planner/questions/studies/test_studies",

@@ -61,8 +61,9 @@ class Allocations(TorchDispatchMode):
 
 def traced_bytes(name: str, batches: tuple[int, ...]) -> list[int]:
     """Weights and the most that was allocated besides, for each batch, as tensors without values tell it."""
-    built = build(name)
-    module = built.module.to("meta")
+    with torch.device("meta"):
+        built = build(name)
+    module = built.module
     weights = [*module.parameters(), *module.buffers()]
     found = []
     for batch in batches:

@@ -1,5 +1,6 @@
 """Serving for real: tiny models on the CPU, every request accounted for, memory within its limit, clean stops."""
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -102,7 +103,7 @@ class Caller(Sleeper):
     def forward(self, x):
         self.calls = getattr(self, "calls", 0) + 1
         if self.calls == 40:
-            os.kill(os.getppid(), signal.SIGINT)
+            os.kill(multiprocessing.parent_process().pid, signal.SIGINT)
         return super().forward(x)
 
 
@@ -550,6 +551,14 @@ def test_what_cannot_be_served_is_said():
 # Two processes
 
 
+@pytest.fixture
+def copied(monkeypatch):
+    """Processes that serve are copies of one that has imported torch, which takes longer than all they do."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "calibrate.serving.serve"])
+    monkeypatch.setattr("calibrate.serving.together.get_context", lambda _: context)
+
+
 def apart(latency_s: float) -> Deployment:
     """Models a and b in processes of their own."""
     services = [
@@ -558,6 +567,7 @@ def apart(latency_s: float) -> Deployment:
     return worlds.deployment(*services, devices=2, memory_bytes=10**8, context_bytes=CONTEXT_BYTES)
 
 
+@pytest.mark.usefixtures("copied")
 def test_two_processes_serve_one_device_from_the_same_moment_until_ctrl_c():
     names, duration_s = ["a", "b"], 30.0
     demand = draw(Workload(tuple(Stream(name, FixedRate(40.0, phase_s=0.0)) for name in names)), duration_s, 1)
@@ -576,6 +586,7 @@ def test_two_processes_serve_one_device_from_the_same_moment_until_ctrl_c():
     assert all(model.finished > 0 for model in summarise(run.result).models.values())
 
 
+@pytest.mark.usefixtures("copied")
 def test_a_process_that_dies_costs_only_its_own_records():
     run = serve(
         apart(0.001),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.paths import PUBLIC
 
@@ -399,6 +399,7 @@ def test_an_error_stands_where_its_value_stands(tmp_path):
 ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just([]) | st.just({})
 
 
+@settings(max_examples=40)
 @given(key=st.sampled_from(["provider", "region", "instance", "gpu", "gpu_count", "prices", "status"]), value=ANYTHING)
 def test_any_value_is_read_or_refused_in_lines_that_name_the_file(tmp_path_factory, key, value):
     row = {"provider": "aws", "region": "r", "instance": "a", "gpu": "T4", "gpu_count": 1, "prices": PRICE_A}

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.making.trainings import MADE, made
-from benchmarks.trainings import LEFT_OUT, left_out, trainings_table
+from benchmarks.trainings import errors_without, trainings_table
 from calibrate.layers.facts import facts
 from planner.catalog.catalog import load_catalog
 from planner.prediction.effects import chip
@@ -45,7 +45,7 @@ def test_each_published_step_names_where_it_stands() -> None:
 @pytest.mark.parametrize(("what", "most"), [("a model on a chip", 0.12), ("a chip", 0.15), ("a publisher", 0.2)])
 def test_what_is_left_out_is_told_by_the_rest(what: str, most: float) -> None:
     """Half err by no more than these; 80 % bands hold three quarters and more, and not everything."""
-    errors = list(left_out(KNOWN, LEFT_OUT[what]))
+    errors = errors_without(what)
     assert median(abs(error.log_error) for error in errors) < most
     assert 0.75 <= sum(error.inside for error in errors) / len(errors) <= 0.92
 

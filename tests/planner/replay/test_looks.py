@@ -33,7 +33,7 @@ from simulator.world.doubt import Doubt
 from simulator.world.workload import SLO, Poisson, Stream, Workload
 
 CONFIDENCE = 0.9
-TRIES = 200
+TRIES = 100
 LATENCIES_S = [0.018, 0.02, 0.024, 0.026, 0.03]
 EACH_CONFIRMED = replace(ESTIMATE, hopeful=False)
 """A search that confirms every fleet it goes on from."""

@@ -128,7 +128,7 @@ def test_same_inputs_give_the_same_bytes_in_every_process() -> None:
 
 def written(hash_seed: str) -> bytes:
     scenario_file = SCENARIOS / "trace.yaml"
-    quick = ("--set", "horizon=10 s", "--set", "replications=2", "--set", "confidence=50 %")
+    quick = ("--set", "horizon=2 s", "--set", "replications=2", "--set", "confidence=50 %")
     some = ("--set", "buy.gpus=[T4, L4, V100]")  # order shows among three kinds as among all
     done = subprocess.run(
         [sys.executable, "-m", "planner", "plan", str(scenario_file), *quick, *some, "--format", "json", "-q"],
