@@ -169,7 +169,7 @@ def test_what_is_told_is_the_same_to_the_last_bit_in_every_process() -> None:
         "        print(*map(float.hex, plans.get(model, gpu, 'fp32').latency.y))",
     )
     told = set()
-    for hash_seed in "035":
+    for hash_seed in "03":
         environment = {
             **os.environ,
             "PYTHONHASHSEED": hash_seed,
