@@ -14,6 +14,7 @@ from planner.model.plan import (
     ModelAnswer,
     OfOneKind,
     Plan,
+    PlanWarning,
     Policies,
     Recommendation,
     Rejection,
@@ -22,6 +23,7 @@ from planner.model.plan import (
 )
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
+from planner.model.statement import Code
 from planner.show.text.reasons import OLD_PRICES, days_old, least_price, saving, warnings_of
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
 from simulator.world.deployment import Failures
@@ -80,11 +82,11 @@ def headline(plan: Plan) -> str:
     stopped = "Interrupted before any fleet met every SLO" if plan.interrupted_before else ""
     if not answer.models:
         return f"{stopped or 'No feasible plan'}: {counted(len(plan.rejections), 'candidate')} rejected."
-    bought, evidence = fleet(answer.instances), "predicted, not measured"
+    bought, evidence = fleet(answer.instances), not_measured(answer.models, plan.warnings)
     if answer.feasible and not plan.interrupted:
-        predicted = f"{evidence.capitalize()}: " if answer.predicted else ""
-        return f"{predicted}{bought}: {price(answer)} ({dated(plan)})"
-    known = f"{dated(plan)}; {evidence}" if answer.predicted else dated(plan)
+        beginning = f"{evidence.capitalize()}: " if evidence else ""
+        return f"{beginning}{bought}: {price(answer)} ({dated(plan)})"
+    known = f"{dated(plan)}; {evidence}" if evidence else dated(plan)
     line = f"is {bought} at {price(answer)} ({known})."
     if stopped:
         return f"{stopped}. The closest so far {line}"
@@ -92,6 +94,14 @@ def headline(plan: Plan) -> str:
         seen = "" if answer.feasible else ", by a few replays only,"
         return f"Interrupted. The cheapest so far{seen} {line}"
     return f"No feasible plan. The closest {line}"
+
+
+def not_measured(models: Sequence[ModelAnswer], warnings: Sequence[PlanWarning]) -> str:
+    """`predicted, not measured`, or `published, not measured`: the weakest ground of any speed; empty where the user
+    measured all."""
+    if any(model.predicted for model in models):
+        return "predicted, not measured"
+    return "published, not measured" if any(one.what.code is Code.AS_PUBLISHED for one in warnings) else ""
 
 
 def since(before: Plan, after: Plan) -> str:
@@ -415,8 +425,9 @@ def simulated(run: Simulation) -> str:
     devices = " + ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
     cost = "" if run.cost_usd_per_hour is None else f" at {dollars(run.cost_usd_per_hour)}/h"
     merged = "" if run.merging is Merging.NONE else f", merged {run.merging}"
-    predicted = "Predicted, not measured: " if any(model.predicted for model in run.models) else ""
-    return f"{predicted}{devices}{cost}{merged}: {counted(run.requests, 'request')} replayed"
+    evidence = not_measured(run.models, run.warnings)
+    beginning = f"{evidence.capitalize()}: " if evidence else ""
+    return f"{beginning}{devices}{cost}{merged}: {counted(run.requests, 'request')} replayed"
 
 
 def idle_line(run: Simulation) -> str:
