@@ -62,7 +62,7 @@ def test_a_plan_says_in_what_pytorch_computes_and_which_gpus_have_tf32(tmp_path,
 def test_of_a_model_without_convolutions_there_is_nothing_to_say_of_tf32(tmp_path, model):
     file = tmp_path / "s.yaml"
     file.write_text(SCENARIO.format(wish="precision: fp32, ").replace("resnet50", model), encoding="utf-8")
-    made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=20 rps"])
+    made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=2 rps"])
     assert made.recommendation.models[0].precision == "fp32"
     assert Code.COMPUTES_IN not in {one.code for one in made.assumptions}
 
@@ -71,7 +71,7 @@ def test_of_a_model_without_convolutions_there_is_nothing_to_say_of_tf32(tmp_pat
 def test_a_plan_says_how_many_tokens_it_takes_where_none_are_stated(tmp_path, model, tokens):
     file = tmp_path / "s.yaml"
     file.write_text(SCENARIO.format(wish="precision: fp16, ").replace("resnet50", model), encoding="utf-8")
-    made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=20 rps"])
+    made = plan(file, overrides=["buy={gpus: [A10G], providers: [aws]}", "streams[0].poisson=2 rps"])
     assert [one.figures["tokens"] for one in made.assumptions if one.code is Code.USUAL_TOKENS] == tokens
     said = f"{made.recommendation.models[0].name}: a sample has 128 tokens, as no `input` is stated."
     assert (said in brief(made, Screen(120))) == bool(tokens)
