@@ -88,7 +88,7 @@ def test_much_more_load_never_costs_less(models: Drawn) -> None:
         assert twice.cost_usd_per_hour >= once.cost_usd_per_hour - 1e-9
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(MODELS, st.floats(1.0, 3.0))
 def test_bound_never_falls_with_load(models: Drawn, factor: float) -> None:
     """Frames keep their rate; more cameras of the same kind come."""
@@ -97,14 +97,14 @@ def test_bound_never_falls_with_load(models: Drawn, factor: float) -> None:
     assert bound(more, library(models)) >= bound(asked, library(models)) * (1 - 1e-6)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(MODELS, st.floats(0.3, 1.0))
 def test_bound_never_rises_when_a_gpu_gets_faster(models: Drawn, v100: float) -> None:
     asked = drawn(models)
     assert bound(asked, library(models, v100)) <= bound(asked, library(models)) * (1 + 1e-6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(MODELS)
 def test_a_faster_gpu_never_waits_longer(models: Drawn) -> None:
     """Means over the same arrivals on one GPU. With 5 % of margin: smaller batches may come of shorter queues."""
@@ -141,7 +141,7 @@ def written(hash_seed: str) -> bytes:
     return without_date
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(MODELS)
 def test_refusals_carry_figures_and_a_remedy(models: Drawn) -> None:
     for no in planned(drawn(models, load=2.0), library(models)).rejections:
