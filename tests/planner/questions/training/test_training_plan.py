@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
@@ -71,6 +72,7 @@ WITH_V100 = ("buy.gpus=[V100, A100-80GB, H100, L4]", "buy.retired=true")
 """Most that was published is of GPUs that can no longer be rented."""
 
 
+@cache
 def answer(name: str, *overrides: str) -> TrainingPlan:
     given = (*WITH_V100, *overrides) if name == "resnet50" else overrides
     return train(load_training(SCENARIOS / f"{name}.yaml", given), CATALOG, LIBRARY)
@@ -1239,6 +1241,7 @@ def test_a_transformer_by_its_shape_and_by_its_name_puts_gpus_in_one_order() -> 
 
 
 @cache
+@cache
 def vit(*overrides: str) -> TrainingPlan:
     """ViT-B/16 on a large batch, of which one GPU may just hold a pass."""
     given = ("model={zoo: vit_b_16}", "data={samples: 3000000}", "train={epochs: 8, global_batch: 384, precision: amp}",
@@ -1319,6 +1322,7 @@ def test_options_nearest_to_limits_that_nothing_keeps_are_in_the_table_with_what
     assert why.lstrip(" \n-").startswith(f"{who(nearest_one)}: ")
 
 
+@cache
 def of_one_provider(*limits: str) -> TrainingPlan:
     return train(load_training(SCENARIOS / "resnet50.yaml", (OF_ONE_PROVIDER, *limits)), CATALOG, LIBRARY)
 

@@ -412,6 +412,7 @@ design: one-at-a-time
 axes:
   counts: [[1], [2], [4]]
   train.epochs: [1, 2, 3]
+set: {buy.gpus: [H100]}
 outputs: [cost_usd, time_s]
 """
 
