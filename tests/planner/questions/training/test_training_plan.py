@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from functools import cache
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
