@@ -182,7 +182,7 @@ def test_markdown_says_each_sentence_and_each_row_once(document):
         assert f"#### {section.title}" in lines
 
 
-@settings(max_examples=25)
+@settings(max_examples=50)
 @given(DOCUMENTS)
 def test_a_page_says_all_of_it(document):
     read = {word for text in Words(page(document)).texts for word in text.split()}
