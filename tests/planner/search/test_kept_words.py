@@ -340,7 +340,7 @@ predict: never
     assert (best.cost_usd_per_hour, best.lower_bound_usd_per_hour) == (pytest.approx(1.0), pytest.approx(1.0))
     assert best.lower_bound_full_usd_per_hour == pytest.approx(0.5)
     said = bound_line(best, (), 0.1)
-    assert said.startswith("Proven cheapest, with 10 % headroom, in batches that profiles have")
+    assert said.startswith("Proven cheapest, with 10 % headroom, batch sizes of the profiles")
     assert said.endswith("Without headroom the bound is $0.500/h.")
 
 
