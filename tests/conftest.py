@@ -25,50 +25,37 @@ gc.set_threshold(20_000)
 # A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TOGETHER = frozenset(
-    f"tests/{name}.py"
+EARLY = tuple(
+    f"tests/{name}"
     for name in (
-        "calibrate/joint/test_joint",
-        "calibrate/library/test_fit",
-        "calibrate/sweep/test_probes",
-        "calibrate/sweep/test_used",
-        "planner/exports/test_export",
-        "planner/placing/test_exchanges",
-        "planner/prediction/test_predict",
-        "planner/prediction/test_trainings",
-        "planner/replay/test_looks",
-        "planner/io/test_foreign",
-        "planner/questions/training/test_training_public",
-        "planner/questions/studies/test_studies",
-        "planner/questions/validation/test_bench",
-        "planner/questions/studies/test_studies_ray",
-        "planner/questions/validation/test_validation",
-        "planner/search/test_merged",
-        "planner/show/page/test_page",
-        "planner/show/charts/test_charts",
-        "simulator/clock/test_compiled",
+        "simulator/clock/test_compiled.py",
+        "simulator/flow/compiled",
+        "simulator/clock/test_worlds.py",
+        "planner/placing/test_exchanges.py",
+        "calibrate/test_cli.py",
+        "calibrate/sweep/test_sweep.py",
+        "planner/test_cli.py",
+        "test_walks.py",
+        "planner/questions/validation",
+        "planner/questions/studies",
+        "calibrate/sweep/test_cuda.py",
+        "planner/search/test_kept_words.py",
+        "planner/search/test_pipelines.py",
+        "planner/io/test_foreign.py",
+        "planner/questions/horizons",
+        "planner/questions/training",
+        "calibrate/joint",
+        "planner/search",
+        "planner/prediction",
+        "simulator",
+        "calibrate",
     )
 )
-"""Tests of one file that share what takes long to make: one process runs all of them."""
-
-assert all((Path(__file__).parents[1] / file).is_file() for file in TOGETHER)
-
-EARLY = (
-    "tests/simulator/clock/test_compiled.py",
-    "tests/simulator/flow/compiled",
-    "tests/simulator/clock/test_worlds.py",
-    "tests/planner/placing/test_exchanges.py",
-    "tests/calibrate/test_cli.py",
-    "tests/calibrate/sweep/test_sweep.py",
-    *sorted(TOGETHER),
-    "tests/test_walks.py",
-    "tests/planner/test_agreement.py",
-    "tests/planner/test_cli.py",
-    "tests/simulator/flow",
-)
 """First where machine code is made, each by one process: two that need the same at once make it twice, and who plans
-before it is there does without. Then what takes longest in one process: were that the last, it would run while the
-others have ended."""
+before it is there does without. Then files that take longest: were one of these the last, it would run while the other
+process has ended."""
+
+assert all((Path(__file__).parents[1] / early).exists() for early in EARLY)
 
 
 def pytest_collection_modifyitems(items):
@@ -90,15 +77,11 @@ def pytest_unconfigure():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Gives each process one test at a time, or one of the files above, in the order of `EARLY`."""
+    """Gives each process one file at a time, in the order of `EARLY`: tests of one share what takes long to make."""
     config.option.loadscopereorder = False  # files of many tests before all others
-    from xdist.scheduler import LoadScopeScheduling
+    from xdist.scheduler import LoadFileScheduling
 
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            path = nodeid.partition("::")[0]
-            return path if path in TOGETHER else nodeid
-
+    class Scheduling(LoadFileScheduling):
         def _reschedule(self, node):
             """Forgets what has ended, which xdist would count again after each test."""
             work = self.assigned_work[node]

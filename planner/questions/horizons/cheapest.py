@@ -29,7 +29,7 @@ from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.ways import OfferPair, WayCandidate, candidates, pairs
 from planner.units.reading import HOURS_PER_MONTH
 from planner.units.writing import share
-from simulator.clock.autoscaling import HOUR_S, FleetTimeline, timeline
+from simulator.clock.autoscaling import HOUR_S, FleetTimeline, summed, timeline
 from simulator.clock.metrics import confidence_interval
 from simulator.world.workload import Floats
 
@@ -167,7 +167,7 @@ def gpu_use(
 
 def hours_above_zero(cut: Stretches, machines: NDArray[Any]) -> float:
     """Machine-hours of those stretches that have more than 0."""
-    return float(np.maximum(machines, 0) @ cut.lengths_s) / HOUR_S
+    return summed(np.maximum(machines, 0), cut.lengths_s) / HOUR_S
 
 
 def by_hour(cut: Stretches) -> Floats:
