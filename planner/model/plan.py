@@ -159,6 +159,8 @@ class Measurement:
     """That it takes, a machine that starts included; NaN in plans that do not say."""
     usd: float = nan
     """What the cheapest machine with that GPU costs for so long; 0 for one's own, NaN where none is on offer."""
+    by_own_tool: bool = False
+    """Whether its runtime has a tool of its own that times it, which `planner calibrate` does not run."""
     worth_usd_per_month: float = nan
     """To be saved: 730 hours of what is paid now, less the mean of what will be once it is known; NaN where nobody
     says how far its time may be off."""
@@ -381,7 +383,8 @@ class ModelAnswer:
     p99_s: float
     p99: Interval
     p99_in_draws_s: float | None = None
-    """The least that p99 does not pass in as many draws of predicted speeds as are asked; None where none are drawn."""
+    """The least that p99 does not pass in as many draws of phases and predicted speeds as are asked; None where none
+    are drawn, or a site meets many."""
     throughput_rps: float
     offered_rps: float
     due_fraction: float = 1.0
@@ -410,7 +413,7 @@ class ModelAnswer:
 
     @property
     def p99_shown_s(self) -> float:
-        """p99 as tables show it: as sure as draws of speeds are asked to be, where these are drawn, else the mean."""
+        """p99 as tables show it: as sure as draws are asked to be, where phases or speeds are drawn, else the mean."""
         return self.p99_s if self.p99_in_draws_s is None else self.p99_in_draws_s
 
     @property

@@ -188,10 +188,10 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
 
 
 def _p99_in_draws_s(trial: Trial, model: str, seen: Sequence[ModelMetrics]) -> float | None:
-    """p99 that as many draws of speeds keep as are asked; None where none are drawn. Infinite where in too many of them
-    nothing is answered, or the queue grows for good."""
+    """p99 that as many draws of phases and speeds keep as are asked; None where none are drawn, or a site meets many.
+    Infinite where in too many of them nothing is answered, or the queue grows for good."""
     replay = trial.replay
-    if replay.draws is None or not trial.deployment.doubted:
+    if replay.draws is None or replay.draws.mixed > 1:
         return None
     each_s = [
         inf if model in growing or isnan(one.p99_s) else one.p99_s
@@ -215,7 +215,9 @@ def _gives_way(trial: Trial, need: Need, placed: Sequence[Placed]) -> Shortage:
     resources = resources_of(trial) if need.pipeline else ()
     if busiest := max(resources, key=lambda one: one.used, default=None):
         return Shortage(busiest.kind, 1 / busiest.used if busiest.used else inf)
-    return shortage_of(max(placed, key=lambda p: p.worst_s))
+    slowest = max(placed, key=lambda p: p.worst_s)
+    short, bears = shortage_of(slowest), trial.limit * trial.demand_factor_max
+    return Shortage(Bottleneck.LOADING, bears) if slowest.swapped and bears < short.demand_factor else short
 
 
 def shortage_of(placed: Placed) -> Shortage:

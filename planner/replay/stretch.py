@@ -69,7 +69,9 @@ def stretch(
     budget_s = REQUESTS_MAX / (looks_at(scenario, workload)[0] * sum(workload.rates_rps().values()))
     wanted_s = min(max(SETTLES * settles_s, 2 * ROUNDS_WARM * round_s), budget_s)
     if repeat is not None:
-        lasts_s = doubled(ceil(max(repeat, REPEATS_S) / repeat - 1e-9) * repeat, wanted_s)
+        drawn = workload.draws_phases or deployment.doubted
+        shown_s = REPEATS_S if drawn else judged_s(scenario, workload)  # without draws, requests alone prove an SLO
+        lasts_s = doubled(ceil(max(repeat, shown_s) / repeat - 1e-9) * repeat, wanted_s)
     else:
         lasts_s = doubled(judged_s(scenario, workload), wanted_s)
     horizon = ceil(lasts_s + early_s + longest_slo_s(scenario) - 1e-9)

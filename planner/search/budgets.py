@@ -279,9 +279,9 @@ def check_load(loaded: Loaded, question: Question, gpus: int) -> None:
 
 def too_much(worst: Asked, gpus: int) -> str:
     """What is wrong with a load that no replay is worth."""
-    most = per_second(worst.rate_rps * gpus / worst.gpus)
-    rule = f"{worst.name} must be asked at most {most}, all that the {worst.resource} of {counted(gpus, 'GPU')} can do"
-    return f"{rule}, got {per_second(worst.rate_rps)}. Lower the rate or a fan-out, or allow more GPUs."
+    rule = f"all together must ask at most what the {worst.resource} of {counted(gpus, 'GPU')} can do"
+    most = f"most of it by {worst.name}, at {per_second(worst.rate_rps)}"
+    return f"{rule}, got {worst.gpus / gpus:.3g} times that, {most}. Ask less, or allow more GPUs."
 
 
 def _asked(question: Question) -> Iterator[Asked]:

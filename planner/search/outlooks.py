@@ -361,7 +361,8 @@ def _measurement(
 ) -> Measurement:
     profile = sized.profile
     spec = next(model for model in question.scenario.models if model.name == sized.model)
-    command = _calibrate if spec.is_calibrated_in(profile.runtime) else _import
+    is_calibrated = spec.is_calibrated_in(profile.runtime)
+    command = _calibrate if is_calibrated else _import
     offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
     cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)
     return Measurement(
@@ -369,8 +370,9 @@ def _measurement(
         gpu=profile.gpu,
         why=why,
         command=command(spec, profile, catalog),
-        minutes=MEASURE_MINUTES,
-        usd=cheapest * MEASURE_MINUTES / 60,
+        minutes=MEASURE_MINUTES if is_calibrated else nan,
+        usd=cheapest * MEASURE_MINUTES / 60 if is_calibrated else nan,
+        by_own_tool=not is_calibrated,
         worth_usd_per_month=worth_usd_per_month,
     )
 

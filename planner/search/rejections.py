@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import floor, inf
+from math import ceil, floor, inf
 
 from planner.catalog.engines import engine_count, engine_rates
 from planner.catalog.offers import Offer
@@ -13,7 +13,7 @@ from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
-from planner.placing.packing.packed import Misfit, Packing, Placed, models_bytes
+from planner.placing.packing.packed import Misfit, Packing, Placed, device_loads, models_bytes
 from planner.placing.sizing import Need, Part
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
 from planner.replay.replay import Replay
@@ -122,12 +122,24 @@ def too_busy(
         why=Statement(code=Code.TOO_BUSY, figures=figures),
         remedies=(
             *_measuring_decides(figures.get("work_at_middle", inf), limit),
-            _less_load(needs[packing.busiest], limit / packing.work),
-            ONE_MORE_GPU,
+            *_less_work(packing, needs, limit),
             *(_less_headroom(packing.work) if drains else ()),
         ),
         cost_usd_per_hour=cost_usd_per_hour,
     )
+
+
+def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Iterator[Statement]:
+    """Less of the model with most work on the busiest GPU, where that alone would do there, and as many GPUs more as
+    all the work takes, evenly spread."""
+    loads = device_loads(packing.placed)
+    busiest = max(loads, key=lambda here: sum(load for load, _ in here))
+    most, _ = max(busiest)
+    factor = 1 - (packing.work - limit) / most
+    if factor > 0:
+        yield _less_load(needs[packing.busiest], factor)
+    needed = ceil(sum(load for here in loads for load, _ in here) / limit - 1e-9)
+    yield Statement(code=Code.MORE_GPUS, figures={"gpu_count": max(1, needed - len(loads))})
 
 
 def often_away(

@@ -111,17 +111,16 @@ class Machine(NamedTuple):
     cores: int
     """Where pipelines work on them; else 0."""
     host_memory_bytes: int
-    """As far as all models fill it; 0 where all stay in GPU memory."""
+    """As far as all models fill it."""
 
 
 Gpus = frozenset[tuple[Machine, int]]
 """Machines, whatever they are called and cost, and how many there are of each."""
 
 
-def gpus_of(question: Question, offered: Sequence[Offer], fleet: Fleet, *, swap: bool = True) -> Gpus:
-    """The GPUs of a fleet, and what of their hosts matters to what is asked; `swap`: where models may take turns in
-    memory."""
-    all_bytes = sum(sized.profile.weight_bytes for sized in question.sized.values()) if swap else 0
+def gpus_of(question: Question, offered: Sequence[Offer], fleet: Fleet) -> Gpus:
+    """The GPUs of a fleet, and what of their hosts matters to what is asked."""
+    all_bytes = sum(sized.profile.weight_bytes for sized in question.sized.values())
     counts: Counter[Machine] = Counter()
     for offer, n in zip(offered, fleet, strict=True):
         cores = offer.cores if question.scenario.pipelines else 0
@@ -169,7 +168,7 @@ class FleetSearch:
         self.glanced: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
         """The same, of those that were only glanced at."""
         self.missed_gpus: set[Gpus] = set()
-        """GPUs on which models missed, swapped or not: other machines with just these would miss as well."""
+        """GPUs on which models missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
         self.begun: list[tuple[Deployment, Replay]] = []
         """First looks that leave hope."""
@@ -283,9 +282,7 @@ class FleetSearch:
 
     def _has_missed(self, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
         """Whether models missed on just these GPUs, of these machines or others."""
-        if not self.missed_gpus:
-            return False
-        return any(gpus_of(self.question, offered, fleet, swap=swap) in self.missed_gpus for swap in (False, True))
+        return bool(self.missed_gpus) and gpus_of(self.question, offered, fleet) in self.missed_gpus
 
     def _glance(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
         if self._has_missed(offered, fleet):
@@ -311,7 +308,7 @@ class FleetSearch:
                 self.misses.append((found.nearest, found.rejection))
             if not found.short_of_memory:
                 break
-        self.missed_gpus.add(gpus_of(self.question, offered, fleet, swap=swap))
+        self.missed_gpus.add(gpus_of(self.question, offered, fleet))
         return None
 
     def _find(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool, effort: Effort) -> Trial | Miss:

@@ -167,7 +167,7 @@ def test_a_plan_is_answered_and_kept(planner, here):
     code, out, err = planner(*ON_T4)
     assert code == 0
     kept = read_plan(here / "plan.json")
-    assert out.splitlines()[0] == headline(kept)
+    assert " ".join(out.split()).startswith(headline(kept))
     assert "planner explain plan.json" in out.splitlines()[-1]
     assert err == ""
 
@@ -379,7 +379,7 @@ def test_bad_usage_and_input_exit_2_in_words(planner, words, said):
 def test_an_unwritable_output_loses_nothing(planner, answered_once):
     code, out, err = planner(*ON_T4, "-o", "/dev/full")
     assert code == 2
-    assert re.match(r"\d+ x .*: \$[\d.]+/h, ", out)
+    assert re.match(r"Published, not measured: \d+ x .*: \$[\d.]+/h, ", out)
     assert err == "/dev/full: cannot be written: No space left on device. Name another file with -o.\n"
 
 
@@ -473,7 +473,7 @@ def test_several_conditions_are_all_checked():
 
 def test_strict_names_what_is_weak():
     assert [line.split(":")[1].strip() for line in weak(PLAN)] == ["yolov3"]
-    assert "more than 90 days old. Give a newer one" in weak(replace(PLAN, created_at="2027-01-01T00:00:00Z"))[-1]
+    assert "more than 90 days ago. Give a newer one" in weak(replace(PLAN, created_at="2027-01-01T00:00:00Z"))[-1]
     old = Statement(code=Code.STALE_PRICE, subjects=("L40S-1x", "2026-08-19"), figures={"days": 40, "usual": 30})
     assert "L40S-1x is from 2026-08-19 (40 days ago)" in weak(replace(PLAN, warnings=(PlanWarning(what=old),)))[-1]
     assert weak(replace(PLAN, recommendation=replace(BEST, models=BEST.models[:1]))) == []

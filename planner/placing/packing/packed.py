@@ -108,13 +108,20 @@ def at_middle(placed: Placed) -> float:
 
 def busiest_device(placed: Sequence[Placed], time_ratio: Callable[[Placed], float] = as_planned) -> tuple[float, str]:
     """Offered load of the busiest GPU, every batch as large as is allowed there, and the model with most of it."""
+    each = ((sum(load for load, _ in here), max(here)[1]) for here in device_loads(placed, time_ratio))
+    return max(each, default=(0.0, ""))
+
+
+def device_loads(
+    placed: Sequence[Placed], time_ratio: Callable[[Placed], float] = as_planned
+) -> list[list[tuple[float, str]]]:
+    """Of each GPU that holds any, the offered load of each model."""
     loads: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for p in placed:
         for device, portion in zip(p.devices, portions_of(p), strict=True):
             load = offered_load([portion], [p.batch_size_max]) * time_ratio(p)
             loads[device.id].append((load, portion.sized.model))
-    each = ((sum(load for load, _ in here), max(here)[1]) for here in loads.values())
-    return max(each, default=(0.0, ""))
+    return list(loads.values())
 
 
 def models_bytes(placed: Sequence[Placed], device: FleetGpu) -> float:

@@ -160,11 +160,10 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
 
 
 def predicted_ones(best: Recommendation) -> str:
-    """What stands beside figures that rest on predictions; empty where none do."""
-    if not best.predicted:
-        return ""
+    """What stands beside figures that rest on predictions, and which p99 is shown; empty where none are drawn."""
     asked = prose.draws_of_p99(best)
-    return f"{TILDE}. p99: not exceeded in {asked} of replications." if asked else f"{TILDE}."
+    p99 = f"p99: not exceeded in {asked} of replications." if asked else ""
+    return " ".join(filter(None, (f"{TILDE}." if best.predicted else "", p99)))
 
 
 def draws_kept(best: Recommendation) -> str:

@@ -124,7 +124,7 @@ def spread(options: Sequence[TrainingOption], count: int) -> list[TrainingOption
 def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]:
     """One row an option, narrower than `columns`."""
     rows = Rows(shown)
-    limits = [rows.words("at worst", prose.at_worst, once="limits {} at worst")]
+    limits = [rows.words("at worst", prose.at_worst, once="limits at worst: {}")]
     return [
         Column("", ["*" if o.pareto else "" for o in shown]),
         rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),

@@ -357,15 +357,15 @@ TILDE = (
 
 
 def predicted_line(answer: Recommendation | Simulation) -> list[str]:
-    """What figures are that rest on predictions; nothing where none do."""
-    if not any(model.predicted for model in answer.models):
-        return []
+    """What figures are that rest on predictions, and which p99 is shown; nothing where nothing is drawn."""
     asked = draws_of_p99(answer)
-    return [f"{TILDE} p99: not exceeded in {asked} of replications." if asked else TILDE]
+    p99 = f"p99: not exceeded in {asked} of replications." if asked else ""
+    tilde = TILDE if any(model.predicted for model in answer.models) else ""
+    return [text] if (text := " ".join(filter(None, (tilde, p99)))) else []
 
 
 def draws_of_p99(answer: Recommendation | Simulation) -> str:
-    """`95 %`: replications in which p99 is no higher than what is shown; empty where no speeds are drawn."""
+    """`95 %`: replications in which p99 is no higher than what is shown; empty where that is a mean of all."""
     asked = answer.replayed.draws_asked if answer.replayed else None
     drawn = any(model.p99_in_draws_s is not None for model in answer.models)
     return exact(asked) if drawn and asked is not None else ""

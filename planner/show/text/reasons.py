@@ -259,6 +259,8 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     """One of them."""
     cost = outlook.cost_usd_per_hour
     now = " and ".join(outlook.instead_of) or "what is measured"
+    if outlook.runtime and (runtimes := sorted({m.runtime for m in best.models} - {""})):
+        now += f" in {' and '.join(runtimes)}"
     against = f" instead of {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", after quantization" if outlook.precision == "int8" else ""
@@ -280,7 +282,12 @@ def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
     """Why to measure some of a plan, what it takes, what it saves or decides, and the command."""
     lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
     gain = decided_by if measuring_decides(plan) else saved_by
-    return [f"{line} {bargain(m, gain(m))}Run there: `{m.command}`." for line, m in lines]
+    return [f"{line} {bargain(m, gain(m))}{run_there(m)}: `{m.command}`." for line, m in lines]
+
+
+def run_there(one: Measurement) -> str:
+    """How to measure it: what `planner calibrate` does not run is timed with its own tool."""
+    return "Time it there with its own tool, then run" if one.by_own_tool else "Run there"
 
 
 def measuring_decides(plan: Plan) -> bool:

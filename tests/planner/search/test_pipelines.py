@@ -588,15 +588,15 @@ def test_a_load_that_no_replay_is_worth_is_refused_by_the_stage_that_takes_most(
     then come as 95 % x (1 + 1/30 + 1/900 + ...) of them are that. 40 cores do 500 of 80 ms, which is 95 % of 526."""
     ways = pairwise(["detect", "s0", "s1", "s2"])
     behind = [f"{{name: {a}, model: resnet50, after: {{stage: {b}, fan_out: 30}}}}" for b, a in ways]
-    way_out = "Lower the rate or a fan-out, or allow more GPUs."
+    way_out = "Ask less, or allow more GPUs."
     assert refusal(shelf(DETECTOR), ", ".join(["{name: detect, model: resnet50}", *behind]), headroom=headroom) == (
-        "made.yaml:4:175: pipelines[0].stages[3]: street.s2 must be asked at most 9,045/s, all that the arithmetic of "
-        f"10 GPUs can do, got 270,000/s. {way_out}",
+        "made.yaml:4:175: pipelines[0].stages[3]: all together must ask at most what the arithmetic of 10 GPUs can do, "
+        f"got {270_000 / 9_045:.3g} times that, most of it by street.s2, at 270,000/s. {way_out}",
     )
     many = "{name: detect, model: resnet50}, {name: track, host: 80 ms, after: {stage: detect, fan_out: 600}}"
     assert refusal(shelf(DETECTOR), many, headroom=headroom) == (
-        "made.yaml:4:47: pipelines[0].stages[1]: street.track must be asked at most 526/s, all that the cores of "
-        f"10 GPUs can do, got 6,000/s. {way_out}",
+        "made.yaml:4:47: pipelines[0].stages[1]: all together must ask at most what the cores of 10 GPUs can do, "
+        f"got {6_000 / 526:.3g} times that, most of it by street.track, at 6,000/s. {way_out}",
     )
 
 

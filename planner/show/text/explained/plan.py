@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import isfinite
+from operator import attrgetter
 
 from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.model.simulation import Simulation
@@ -84,7 +85,8 @@ def occupied(gpu: GpuAnswer) -> float:
 
 def binding(model: ModelAnswer, answer: Recommendation | Simulation) -> str:
     """Whether a model's replicas keep up, what gives way first, and how far off that is."""
-    busiest = sorted((gpu for gpu in answer.gpus if gpu.id in model.gpus), key=lambda gpu: -occupied(gpu))
+    by = occupied if model.bottleneck is Bottleneck.LOADING else attrgetter("offered_load")
+    busiest = sorted((gpu for gpu in answer.gpus if gpu.id in model.gpus), key=by, reverse=True)
     slack = f"{standing(model)}; p99 {seconds(model.p99_shown_s)} of {seconds(model.slo_s)}{batches(model)}"
     return f"{model.verdict}, limited by {GIVES_WAY[model.bottleneck]}. {limit(model, busiest)}{slack}."
 

@@ -248,7 +248,7 @@ def test_explanation_names_what_binds_and_what_to_measure():
     assert "yolov3: stable, limited by compute. In full batches gpu1 would be busy 66 % of the time." in text
     assert "gpu1 has the largest offered load" in text
     assert "raise vgg16's latency SLO to 131 ms." in text
-    assert "Measure this next - yolov3 on V100: of the models that are only assumed, it has the least room." in text
+    assert "Measure this next - yolov3 on V100: of the models with assumed figures, it has the least room." in text
 
 
 def test_room_for_more_load_counts_from_full_batches():
