@@ -43,6 +43,8 @@ from simulator.clock.metrics import (
 from simulator.world.profile import weakest
 from simulator.world.workload import FixedRate, Workload
 
+CLEARLY_LESS = 0.95
+"""Part of the load at which batches alone fill a GPU. Below it, loads of weights between them are what fills it."""
 WORTH_MEASURING = 0.05
 """Part more that larger batches would carry, from which on it is said that nobody measured them."""
 
@@ -217,7 +219,11 @@ def _gives_way(trial: Trial, need: Need, placed: Sequence[Placed]) -> Shortage:
         return Shortage(busiest.kind, 1 / busiest.used if busiest.used else inf)
     slowest = max(placed, key=lambda p: p.worst_s)
     short, bears = shortage_of(slowest), trial.limit * trial.demand_factor_max
-    return Shortage(Bottleneck.LOADING, bears) if slowest.swapped and bears < short.demand_factor else short
+    swapped = {device for p in trial.packing.placed if p.swapped for device in p.devices}
+    if short.demand_factor <= bears or not swapped.intersection(slowest.devices):
+        return short
+    is_loading = bears < CLEARLY_LESS * short.demand_factor
+    return Shortage(Bottleneck.LOADING if is_loading else short.bottleneck, bears)
 
 
 def shortage_of(placed: Placed) -> Shortage:

@@ -84,6 +84,16 @@ def test_p99_is_told_as_surely_as_the_slo_must_be_met() -> None:
     assert no_slower == pytest.approx(0.9, abs=NormalDist().inv_cdf(0.999) * sqrt(0.9 * 0.1 / draws))
 
 
+def test_p99_of_cameras_is_that_of_nearly_all_sites_not_of_their_mean() -> None:
+    """At two sites of five a frame waits for the other camera's, up to 20 ms: half of that on the mean of these."""
+    pair = scenario([model("detector", 1.0)], {"detector": (2, 10.0)}, confidence=0.95)
+    known = profile("detector", T4, 0.0, 0.020)
+    (one,) = planned(pair, shelf(known)).recommendation.models
+    assert one.p99_in_draws_s is not None
+    assert one.p50_s >= 0.020
+    assert one.p99_s < one.p99_shown_s == one.p99_in_draws_s
+
+
 def test_sessions_that_differ_make_a_plan_less_sure(tmp_path) -> None:
     """Three calibrations at 0.8, 1 and 1.25 times, joined, and one alone: the share in time has a wider interval."""
     folders = [session(tmp_path / str(n), factor, n) for n, factor in enumerate((0.8, 1.0, 1.25))]

@@ -12,6 +12,7 @@ from benchmarks.monotone import walk
 from planner.catalog.knowledge import knowledge
 from planner.io.load import load_scenario
 from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.plan import Rejection
 from planner.model.simulation import Simulation
 from planner.model.statement import Code
 from planner.placing.packing.packed import Packing
@@ -93,3 +94,27 @@ def test_a_rejection_quotes_the_best_placement_that_was_found(boxes: int) -> Non
     plan = planned(asked, library)
     (busy,) = [no for no in plan.rejections if no.why.code is Code.TOO_BUSY]
     assert busy.observed == pytest.approx(3 * 0.65 / boxes, rel=0.02)
+
+
+def too_busy(models: str, boxes: int) -> Rejection:
+    """Why one GPU more than these is needed for models that take 0.65 of a GPU each."""
+    library = shelf(*(profile(name, T4, 0.0, 0.010) for name in models))
+    buy = BuySpec(own=(replace(BOX, count=boxes),))
+    cameras = dict.fromkeys(models, (13, 5.0))
+    asked = scenario([model(name, 0.5) for name in models], cameras, drop=Drop.NEVER, headroom=0.0, buy=buy)
+    (busy,) = [no for no in planned(asked, library).rejections if no.why.code is Code.TOO_BUSY]
+    return busy
+
+
+@pytest.mark.parametrize(("models", "more"), [("abc", 1), ("abcde", 3)])
+def test_too_much_work_for_one_model_to_give_way_asks_for_enough_gpus(models: str, more: int) -> None:
+    """Without one of three models the other two still take 1.3 of the GPU; five take 3.25, so three GPUs more."""
+    remedies = {one.code: one for one in too_busy(models, 1).remedies}
+    assert Code.FEWER_CAMERAS not in remedies
+    assert remedies[Code.MORE_GPUS].figures["gpu_count"] == more
+
+
+def test_cameras_are_dropped_where_that_alone_is_enough() -> None:
+    """Two models take 1.3 of the GPU. Seven of thirteen cameras of one are 0.35 beside 0.65; eight are too many."""
+    remedies = {one.code: one for one in too_busy("ab", 1).remedies}
+    assert remedies[Code.FEWER_CAMERAS].figures == {"left": 7, "count": 13}

@@ -191,6 +191,19 @@ def test_fewest_gpus_is_never_more_than_the_cheapest_plan_has() -> None:
     assert fewest.gpu_count <= cheapest.gpu_count
 
 
+def test_models_that_take_turns_bear_no_more_load_than_their_gpu() -> None:
+    """Loads of 250 ms come on top of batches of 70 ms: they fill the GPU before the batches alone would."""
+    names = "abc"
+    heavy = shelf(*(profile(name, T4, 0.05, 0.02, 3_000_000_000) for name in names))
+    machine = OwnMachine(name="box", gpu="T4", price=0.3, host_memory=64_000_000_000, memory=6_400_000_000)
+    specs, cameras = [model(name, 2.0, 0.9) for name in names], dict.fromkeys(names, (2, 1.0))
+    light = scenario(specs, cameras, memory=MemoryPolicy.AUTO, horizon=60.0, buy=BuySpec(own=(machine,)))
+    turns = planned(light, heavy).recommendation
+    assert turns.feasible
+    assert {(one.mode, one.bottleneck) for one in turns.models} == {("swapped", Bottleneck.LOADING)}
+    assert max(one.demand_factor_max for one in turns.models) <= turns.demand_factor_max
+
+
 def test_swapping_serves_what_does_not_fit_together() -> None:
     heavy = shelf(*(profile(n, T4, 0.01, 0.002, 8_000_000_000) for n in "ab"))
     box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, host_memory=32_000_000_000),))
