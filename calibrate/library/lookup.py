@@ -137,15 +137,16 @@ class Library:
         Without a runtime `USUAL_RUNTIME` counts, or what runs at that precision, and another only where nothing else is
         known; with one, only what ran in it.
         """
-        wanted = self._unasked(model, gpu) if precision is None else (precision,)
+        wanted = self._unasked(model, gpu, runtime) if precision is None else (precision,)
         asked = [(one, way) for one in wanted for way in _ways(runtime, precision)]
         found = [sources[0] for one, way in asked if (sources := self.sources(model, gpu, one, way))]
         best = min(found, key=lambda profile: not _is_measured(profile), default=None)
         return best or (self._in_another(model, gpu, wanted) if runtime is None else None)
 
-    def _unasked(self, model: str, gpu: str) -> tuple[str, ...]:
+    def _unasked(self, model: str, gpu: str, runtime: str | None) -> tuple[str, ...]:
         """Precisions that count where none is named."""
-        is_quantized = any((p.gpu, p.precision) == (gpu, QUANTIZED) for p in self.for_model(model))
+        quantized = [p for p in self.for_model(model) if (p.gpu, p.precision) == (gpu, QUANTIZED)]
+        is_quantized = any(runtime in (None, p.runtime) for p in quantized)
         return PRECISIONS if is_quantized else tuple(one for one in PRECISIONS if one != QUANTIZED)
 
     def sources(self, model: str, gpu: str, precision: str, runtime: str) -> tuple[Profile, ...]:

@@ -222,8 +222,9 @@ def figures_of(fleet: Recommendation | Simulation, **whole: float) -> dict[Key, 
 
 
 def p99_of(model: ModelAnswer) -> Interval:
-    """As tables show it: its interval, or what as many draws of speeds keep as are asked."""
-    return model.p99 if model.p99_in_draws_s is None else exactly(model.p99_in_draws_s)
+    """What as many draws keep as are asked, where speeds are predicted; else its mean, with the interval."""
+    drawn_s = model.p99_in_draws_s if model.predicted else None
+    return model.p99 if drawn_s is None else exactly(drawn_s)
 
 
 # Training

@@ -160,7 +160,7 @@ class Measurement:
     usd: float = nan
     """What the cheapest machine with that GPU costs for so long; 0 for one's own, NaN where none is on offer."""
     by_own_tool: bool = False
-    """Whether its runtime has a tool of its own that times it, which `planner calibrate` does not run."""
+    """Whether it must be timed by a tool of its runtime, of which `command` only takes the file."""
     worth_usd_per_month: float = nan
     """To be saved: 730 hours of what is paid now, less the mean of what will be once it is known; NaN where nobody
     says how far its time may be off."""

@@ -40,11 +40,14 @@ from simulator.clock.metrics import (
     Verdict,
     confidence_interval,
 )
+from simulator.clock.stability import drain
 from simulator.world.profile import weakest
 from simulator.world.workload import FixedRate, Workload
 
 CLEARLY_LESS = 0.95
-"""Part of the load at which batches alone fill a GPU. Below it, loads of weights between them are what fills it."""
+"""Part of the load at which a round of a GPU breaks. Queues that grow below it grow by loads of weights."""
+JUST_BEYOND = 1.02
+"""Times the load up to which every queue drains."""
 WORTH_MEASURING = 0.05
 """Part more that larger batches would carry, from which on it is said that nobody measured them."""
 
@@ -220,10 +223,16 @@ def _gives_way(trial: Trial, need: Need, placed: Sequence[Placed]) -> Shortage:
     slowest = max(placed, key=lambda p: p.worst_s)
     short, bears = shortage_of(slowest), trial.limit * trial.demand_factor_max
     swapped = {device for p in trial.packing.placed if p.swapped for device in p.devices}
-    if short.demand_factor <= bears or not swapped.intersection(slowest.devices):
+    if short.demand_factor <= bears or not swapped.intersection(slowest.devices) or not _grows_first(trial, need.model):
         return short
     is_loading = bears < CLEARLY_LESS * short.demand_factor
     return Shortage(Bottleneck.LOADING if is_loading else short.bottleneck, bears)
+
+
+def _grows_first(trial: Trial, model: str) -> bool:
+    """Whether its queue is among those that grow just beyond what the deployment bears."""
+    rates_rps = trial.replay.rates_rps(JUST_BEYOND * trial.demand_factor_max)
+    return model in drain(trial.deployment, rates_rps, trial.replay.traffic).growing
 
 
 def shortage_of(placed: Placed) -> Shortage:

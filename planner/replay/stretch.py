@@ -16,7 +16,7 @@ from simulator.world.pipelines import RECORDS
 from simulator.world.workload import FixedRate, Poisson, Workload
 
 REPEATS_S = 5.0
-"""Shortest judged time of cameras that repeat themselves."""
+"""Shortest judged time of cameras that repeat themselves, where phases or speeds are drawn."""
 REPEAT_MAX_S = 30.0
 """Cameras that take longer to come round count as if they never did."""
 SETTLES = 20

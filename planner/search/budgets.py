@@ -280,8 +280,10 @@ def check_load(loaded: Loaded, question: Question, gpus: int) -> None:
 def too_much(worst: Asked, gpus: int) -> str:
     """What is wrong with a load that no replay is worth."""
     rule = f"all together must ask at most what the {worst.resource} of {counted(gpus, 'GPU')} can do"
-    most = f"most of it by {worst.name}, at {per_second(worst.rate_rps)}"
-    return f"{rule}, got {worst.gpus / gpus:.3g} times that, {most}. Ask less, or allow more GPUs."
+    times = worst.gpus / gpus
+    got = f"{times:,.0f}" if times >= 100 else f"{times:.3g}"
+    most = f"the largest part by {worst.name}, at {per_second(worst.rate_rps)}"
+    return f"{rule}, got {got} times that, {most}. Ask less, or allow more GPUs."
 
 
 def _asked(question: Question) -> Iterator[Asked]:

@@ -361,8 +361,7 @@ def _measurement(
 ) -> Measurement:
     profile = sized.profile
     spec = next(model for model in question.scenario.models if model.name == sized.model)
-    is_calibrated = spec.is_calibrated_in(profile.runtime)
-    command = _calibrate if is_calibrated else _import
+    command = _calibrate if spec.is_calibrated_in(profile.runtime) else _import
     offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
     cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)
     return Measurement(
@@ -370,9 +369,9 @@ def _measurement(
         gpu=profile.gpu,
         why=why,
         command=command(spec, profile, catalog),
-        minutes=MEASURE_MINUTES if is_calibrated else nan,
-        usd=cheapest * MEASURE_MINUTES / 60 if is_calibrated else nan,
-        by_own_tool=not is_calibrated,
+        minutes=MEASURE_MINUTES,
+        usd=cheapest * MEASURE_MINUTES / 60,
+        by_own_tool=command is _import and not _is_timed(profile),
         worth_usd_per_month=worth_usd_per_month,
     )
 
@@ -394,8 +393,13 @@ def _calibrate(spec: ModelSpec, profile: Profile, catalog: Catalog) -> str:
 def _import(spec: ModelSpec, profile: Profile, _: Catalog) -> str:
     """The commands that measure with a runtime's own tool, where it is known, and take what that wrote."""
     of = f"--gpu {profile.gpu} --precision {profile.precision} --runtime {profile.runtime}"
-    flag = TRTEXEC_FLAGS.get(profile.precision)
-    timed = profile.runtime == "tensorrt" and flag is not None
+    timed = _is_timed(profile)
     seen = "times.txt" if timed else "FILE"
+    flag = TRTEXEC_FLAGS.get(profile.precision)
     first = f"trtexec --onnx=FILE.onnx {flag} > {seen} && ".replace("  ", " ") if timed else ""
     return f"{first}planner profiles import {seen} --model {spec.known_as} {of}"
+
+
+def _is_timed(profile: Profile) -> bool:
+    """Whether the command of its runtime's own tool is known."""
+    return profile.runtime == "tensorrt" and profile.precision in TRTEXEC_FLAGS

@@ -25,6 +25,8 @@ from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.pipelines import DECODE, ENCODE
 from simulator.world.workload import FixedRate
 
+LEAST_LEFT = 0.1
+"""Part of its load that a model keeps at least where less of it is asked: nobody wants to hear of less."""
 ONE_MORE_GPU = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
 KIND_TOO_DEAR, NO_FLEET_OF_KIND = Statement(code=Code.KIND_TOO_DEAR), Statement(code=Code.NO_FLEET_OF_KIND)
 HUGE_GPUS = 512
@@ -130,14 +132,18 @@ def too_busy(
 
 
 def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Iterator[Statement]:
-    """Less of the model with most work on the busiest GPU, where that alone would do there, and as many GPUs more as
-    all the work takes, evenly spread."""
+    """Less of the model with most work on the busiest GPU, where that alone would do, and as many GPUs more as all the
+    work takes, evenly spread."""
     loads = device_loads(packing.placed)
     busiest = max(loads, key=lambda here: sum(load for load, _ in here))
-    most, _ = max(busiest)
+    most, first = max(busiest)
     factor = 1 - (packing.work - limit) / most
-    if factor > 0:
-        yield _less_load(needs[packing.busiest], factor)
+
+    def less(here: Sequence[tuple[float, str]]) -> float:
+        return sum(load * (factor if model == first else 1.0) for load, model in here)
+
+    if factor >= LEAST_LEFT and all(less(here) <= limit + 1e-9 for here in loads):
+        yield _less_load(needs[first], factor)
     needed = ceil(sum(load for here in loads for load, _ in here) / limit - 1e-9)
     yield Statement(code=Code.MORE_GPUS, figures={"gpu_count": max(1, needed - len(loads))})
 
@@ -412,7 +418,7 @@ def _less_load(need: Need, factor: float) -> Statement:
     """Fewer cameras, or a lower rate where the sources are no cameras."""
     need = need.judged
     cameras = sum(s.count for s in need.streams if isinstance(s.arrivals, FixedRate))
-    left = floor(cameras * factor)
+    left = floor(cameras * factor + 1e-9)
     if left and cameras == sum(s.count for s in need.streams):
         figures = {"left": float(left), "count": float(cameras)}
         return Statement(code=Code.FEWER_CAMERAS, subjects=(need.model,), figures=figures)

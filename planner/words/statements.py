@@ -62,12 +62,12 @@ def overloaded(at: Statement) -> str:
     """The load of a fleet, and the most that it may have."""
     load, limit = at.figures["load"], at.figures["limit"]
     loading = ", weight loading included" if at.figures["loading"] else ""
-    work = f"even in the largest batches allowed, its GPUs are loaded to {share(load, 1)}{loading}"
+    work = f"even in the largest batches allowed, its GPUs are loaded to {share(load, 1)}"
     likely = at.figures.get("load_at_middle", load)
     band = at_slow_ends(load, likely)
     most = f"; the headroom allows {share(limit)}" if limit < 1 else ""
     grow = f"; queues {'would' if likely > 1 else 'may'} grow without end" if load > 1 else ""
-    return f"{work}{band}{most}{grow}"
+    return f"{work}{loading}{',' if loading and band else ''}{band}{most}{grow}"
 
 
 def too_busy(at: Statement) -> str:
@@ -177,9 +177,7 @@ def stale_price(at: Statement) -> str:
 def widen_buy(to: Statement) -> str:
     """The keys any of which leaves a kind of GPU out that is sold."""
     *keys, gpu = to.subjects
-    return (
-        f"name an instance with {with_article(gpu)} in {' or '.join(f'`{key}`' for key in keys)} too, or leave that out"
-    )
+    return f"name what has {with_article(gpu)} in {' or '.join(f'`{key}`' for key in keys)} too, or leave that out"
 
 
 GPUS_NAMED = 6

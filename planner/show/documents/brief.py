@@ -97,7 +97,8 @@ def verdict(best: Recommendation, failing: Failures | None = None) -> str:
         return f"{met}. Tightest: {prose.standing(prose.tightest(best.models), None)}."
     kept = seen.draws_kept
     interval = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
-    return f"{met} with probability {interval}, over {prose.drawn(seen)}; {exact(seen.draws_asked)} was asked for."
+    over = prose.drawn(seen, best.models)
+    return f"{met} with probability {interval}, over {over}; {exact(seen.draws_asked)} was asked for."
 
 
 def spread(best: Recommendation) -> str:

@@ -81,7 +81,7 @@ KINDS_SHOWN = 6
 AT = "recommendation."
 """Where the answer stands in the JSON."""
 SPARES_PAID = "$/h is with spares; GPUs are without."
-FEW_NOTE = "`+`: from few replications; to be as sure as the answer, it may take more GPUs."
+FEW_NOTE = "`+`: from fewer replications than the answer; to be as sure, it may take more GPUs."
 PRECISIONS_NOTE = "Precisions differ between kinds: `precision: fp32` for each model compares them alike."
 BOTH_NOTE = "`*`: no other is both cheaper and faster."
 

@@ -222,12 +222,11 @@ def too_few_draws(replayed: Replayed) -> bool:
     return together.mean < asked or together.low < (least_share(asked) if Drawn.SPEEDS in replayed.drawn else asked)
 
 
-DRAWN = {Drawn.PHASES: "camera phases", Drawn.SPEEDS: "predicted speeds"}
-
-
-def drawn(replayed: Replayed) -> str:
-    """`camera phases and predicted speeds`: what each replication draws anew."""
-    return " and ".join(DRAWN[what] for what in replayed.drawn)
+def drawn(replayed: Replayed, models: Sequence[ModelAnswer]) -> str:
+    """`camera phases and predicted speeds`: what each replication draws anew; of measured speeds their sessions."""
+    speeds = "predicted speeds" if any(model.predicted for model in models) else "speeds of sessions"
+    called = {Drawn.PHASES: "camera phases", Drawn.SPEEDS: speeds}
+    return " and ".join(called[what] for what in replayed.drawn)
 
 
 def draws_line(answer: Recommendation | Simulation) -> list[str]:
@@ -244,11 +243,12 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
         return [
             f"Every SLO holds with probability {percent(kept.mean)} % [{percent(kept.low)}, "
             f"{percent(kept.high, up=True)}]; {exact(seen.draws_asked)} was asked for. {count:,} of {draws:,} "
-            f"replications meet every SLO; each draws its own {drawn(seen)}."
+            f"replications meet every SLO; each draws its own {drawn(seen, answer.models)}."
         ]
     return [
-        f"A site keeps the camera phases that it starts with. {count} of {counted(answer.replications, 'draw')} of "
-        f"them meet every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} was asked for."
+        f"A site keeps the camera phases that it starts with. Of {counted(answer.replications, 'draw')} of them "
+        f"{count} meet every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} was asked "
+        "for."
     ]
 
 

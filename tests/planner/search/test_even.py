@@ -106,10 +106,11 @@ def too_busy(models: str, boxes: int) -> Rejection:
     return busy
 
 
-@pytest.mark.parametrize(("models", "more"), [("abc", 1), ("abcde", 3)])
-def test_too_much_work_for_one_model_to_give_way_asks_for_enough_gpus(models: str, more: int) -> None:
-    """Without one of three models the other two still take 1.3 of the GPU; five take 3.25, so three GPUs more."""
-    remedies = {one.code: one for one in too_busy(models, 1).remedies}
+@pytest.mark.parametrize(("models", "boxes", "more"), [("abc", 1, 1), ("abcde", 1, 3), ("abcd", 2, 1)])
+def test_too_much_work_for_one_model_to_give_way_asks_for_enough_gpus(models: str, boxes: int, more: int) -> None:
+    """Without one of three models the other two still take 1.3 of the GPU; five take 3.25, so three GPUs more. Of four
+    on two GPUs, less of one leaves the other GPU at 1.3."""
+    remedies = {one.code: one for one in too_busy(models, boxes).remedies}
     assert Code.FEWER_CAMERAS not in remedies
     assert remedies[Code.MORE_GPUS].figures["gpu_count"] == more
 

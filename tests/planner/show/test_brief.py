@@ -365,7 +365,7 @@ def test_a_share_of_few_replications_says_of_how_many():
     )
     screened = " ".join(brief(replace(PLAN, by_gpu=(rough,)), Screen(80)).split())
     assert "100 % of 12" in screened
-    assert "`+`: from few replications" in screened
+    assert "`+`: from fewer replications" in screened
     sure = " ".join(brief(replace(PLAN, by_gpu=(replace(rough, searched=Searched.CONFIRMED),)), Screen(80)).split())
     assert "100 % of 12" in sure
     assert "`+`" not in sure
@@ -387,7 +387,7 @@ def test_a_share_of_few_replications_says_of_how_many():
     spot = brief(replace(PLAN, by_gpu=(replace(rough, prices_as_of="2026-07-20", **dated),)), Screen(120))
     assert "Spot prices of T4 are from 2025-01-01." in spot
     sure = replace(rough, searched=Searched.CONFIRMED)
-    assert "a dozen draws" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
+    assert "fewer replications" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
 
 
 def test_a_reserved_plan_says_what_the_cheapest_kind_costs_on_demand():

@@ -33,7 +33,7 @@ def verdict(s: Strategy, horizon: Horizon) -> str:
         return f"{paid}; {s.wasted_gpu_hours:,.0f} of {s.gpu_hours:,.0f} paid GPU-hours are not needed at their moment"
     worst = min(s.slos, key=beyond)
     got = f"{percent(worst.slo_attainment)} % on time, SLO {exact(worst.slo_attainment_target)}"
-    kept = f"kept in {share(worst.met_share)} of what is asked, {kept_over(horizon)}"
+    kept = f"met in {share(worst.met_share)} of what is asked, {kept_over(horizon)}"
     return f"{paid}, but {worst.model} is late: {got}, {kept}; {s.short_gpu_hours:,.1f} GPU-hours short"
 
 

@@ -1,4 +1,4 @@
-"""Why a plan is what it is: what binds each model, what was refused and why, what would change the answer."""
+"""Why a plan is what it is: what limits each model, what was refused and why, what would change the answer."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -99,7 +99,7 @@ def batches(model: ModelAnswer) -> str:
 
 
 def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
-    """How much is left of what binds, as a sentence; nothing where the latency itself says it."""
+    """How much is left of what limits it, as a sentence; nothing where the latency itself says it."""
     if not devices:
         return ""
     device = devices[0]

@@ -1,4 +1,4 @@
-"""Why a simulation came out as it did: what binds each model, where the time of each GPU goes, what has room."""
+"""Why a simulation came out as it did: what limits each model, where the time of each GPU goes, what has room."""
 
 from planner.model.plan import GpuAnswer
 from planner.model.simulation import Simulation
