@@ -177,7 +177,8 @@ def stale_price(at: Statement) -> str:
 def widen_buy(to: Statement) -> str:
     """The keys any of which leaves a kind of GPU out that is sold."""
     *keys, gpu = to.subjects
-    return f"name what has {with_article(gpu)} in {' or '.join(f'`{key}`' for key in keys)} too, or leave that out"
+    named_by = " or ".join(f"`{key}`" for key in keys)
+    return f"name what has {with_article(gpu)} in {named_by} too, or leave that key out"
 
 
 GPUS_NAMED = 6

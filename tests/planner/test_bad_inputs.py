@@ -427,7 +427,7 @@ COMMANDS = {
     "too short an SLO": (
         ["plan", "s.yaml", "-v", "--set", "models.0.slo.latency=1ms"],
         3,
-        ["No feasible plan", "one sample alone runs ", "Remedy: raise resnet50's latency SLO: "],
+        ["No feasible plan", "one sample alone takes ", "Remedy: raise resnet50's latency SLO: "],
     ),
     "no profile of a model": (
         ["plan", "s.yaml", "--set", "predict=never", "--set", "buy.gpus=[A100-80GB]"],
