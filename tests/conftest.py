@@ -92,6 +92,16 @@ def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log)
 
 
+@pytest.fixture(autouse=True)
+def modules_of_its_folder(request):
+    """What a test imports from its own folder is not there for the next, whose module may have the same name."""
+    yield
+    if folder := request.node.funcargs.get("tmp_path"):
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(str(folder)):
+                del sys.modules[name]
+
+
 @pytest.fixture
 def torchvision_in_workers(monkeypatch):
     """Processes that the test starts can import torchvision too."""

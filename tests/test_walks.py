@@ -47,7 +47,6 @@ def test_the_tutorial_runs_on_this_processor(here):
             (kind,) = (folder.name for folder in Path("measured").iterdir())
             (here / "tiles.yaml").write_text(saved(page)["tiles.yaml"].replace("cpu-amd-epyc", kind))
     assert (here / "served" / "serve_config.yaml").read_text().count("tiles:make") == 1
-    sys.modules.pop("tiles")
 
 
 @pytest.mark.parametrize("file", WALKED, ids=lambda file: file.stem)

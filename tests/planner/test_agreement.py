@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -170,7 +170,7 @@ def small():
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A scenario with a model of one's own beside one of the zoo's, in the folder of its module."""
     pytest.importorskip("torch")
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
@@ -179,8 +179,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = tmp_path / "s.yaml"
     text = SCENARIO.format(model="small", gpu="T4", precision="fp32")
     path.write_text(text.replace("name: small,", "name: small, factory: 'mine:small', input: [3, 64, 64],"), "utf-8")
-    yield path
-    sys.modules.pop("mine", None)
+    return path
 
 
 def test_a_model_of_ones_own_is_planned_by_its_layers(own: Path) -> None:

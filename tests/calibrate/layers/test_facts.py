@@ -60,7 +60,6 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "mine", raising=False)
     return lambda factory, shape: tracing.trace(zoo.build(factory, shape))
 
 
