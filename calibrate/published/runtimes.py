@@ -14,6 +14,8 @@ TRITON = "triton-"
 """A server around a runtime, which serves what that does."""
 QUANTIZED = ("int8", "fp8")
 """Precisions that PyTorch does not compute in on GPUs by itself: without a runtime they mean TensorRT."""
+PYTORCHS_OWN = ("torch", "amp", "amp-bf16")
+"""Precisions that are ways of PyTorch to compute: another runtime has them where its documentation says so."""
 USUAL, USUAL_QUANTIZED = "pytorch", "tensorrt"
 
 
@@ -35,7 +37,7 @@ class Runtime:
     called: str
     """How these are called; empty: all."""
     precisions: tuple[str, ...]
-    """Empty: all."""
+    """Empty: all but PyTorch's own."""
     gpus: Maker
     source: str
     """The documentation that says so."""
@@ -49,9 +51,13 @@ class Runtime:
             return why
         if not gpu.cores and (self.gpus is Maker.NONE or (self.gpus is Maker.NVIDIA and not _may_be_nvidia(gpu))):
             return f"{self.name} does not run on {gpu.name}"
-        if not gpu.cores and self.precisions and precision not in self.precisions:
-            return f"{self.name} does not compute in {precision} on GPUs"
+        if not self.computes_in(precision) and not (gpu.cores and precision not in PYTORCHS_OWN):
+            return f"{self.name} does not compute in {precision}{'' if precision in PYTORCHS_OWN else ' on GPUs'}"
         return ""
+
+    def computes_in(self, precision: str) -> bool:
+        """Whether it has a precision on GPUs."""
+        return precision in self.precisions or not (self.precisions or precision in PYTORCHS_OWN)
 
     def unserved_network(self, architecture: str) -> str:
         """The same of the network alone."""

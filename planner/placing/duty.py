@@ -266,7 +266,11 @@ def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Shortage
 
     Grown until the duty cycle breaks: compute, where even the cheapest batches then fill nine tenths of its time;
     loading, where that is longer than running; memory, where it holds batches below what the SLOs allow; else latency.
+    A GPU that cannot do even the work of the load as it is lacks compute or loading, however early an SLO broke.
     """
+    work, _ = least_work(portions)
+    if work > 1 - rules.headroom:
+        return Shortage(_scarce(portions, kind, rules), (1 - rules.headroom) / work)
     low, high = _break(portions, kind, rules, (0.0, GROWN_MAX), CLEARLY)
     scarce = _scarce(_grown(portions, high), kind, rules)
     return Shortage(scarce, _break(portions, kind, rules, (low, high), EXACTLY)[1] if high < GROWN_MAX else inf)

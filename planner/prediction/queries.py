@@ -153,8 +153,9 @@ class QueryKnowledge:
             batch=float(batch),
             counted=own,
         )
-        if unserved := runtimes.runtime(case.runtime).unserved(architecture, precision, self.gpus[gpu]):
-            raise UnansweredError(f"{unserved}. {ways_to_run(architecture, precision, self.gpus[gpu])}")
+        asked = names.precision(row.get("precision", "")) or USUAL_PRECISION
+        if unserved := runtimes.runtime(case.runtime).unserved(architecture, asked, self.gpus[gpu]):
+            raise UnansweredError(f"{unserved}. {ways_to_run(architecture, asked, self.gpus[gpu])}")
         if wrong := wrong_input(architecture, size, row.get("input", "")) or _too_small(
             row["model"], architecture, size
         ):

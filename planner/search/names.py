@@ -25,6 +25,7 @@ from planner.prediction.learnt import learnt
 from planner.units.errors import Steps
 from planner.units.reading import perhaps, perhaps_of
 from simulator.near import known_ones
+from simulator.world.precision import WEIGHT_BYTES
 
 OR_MEASURED = "Or measure it: `planner calibrate --models MODEL`, then `--profiles DIR`."
 USUAL_RUNTIMES = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
@@ -47,6 +48,7 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
             [one for i, one in enumerate(scenario.models) if i not in unknown], scenario, library
         )
         wrong += unknown.values()
+        wrong += _unknown_precisions(scenario, library)
     if wrong:
         raise refused(loaded, wrong)
     return loaded
@@ -131,6 +133,22 @@ def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: 
             yield place, f"{wrong}{perhaps(asked, known) or or_measured(model.known_as, asked, known)}"
         if model.runtimes and unserved.keys() == set(model.runtimes):
             yield place, f"{'; '.join(unserved.values())}.{or_measured(model.known_as, '', known)}"
+
+
+def _unknown_precisions(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
+    """Precisions that are PyTorch's own and that no runtime of their models has, each with its place."""
+    for model in scenario.models:
+        own = {(profile.precision, profile.runtime) for profile in library.for_model(model.known_as)}
+        known = [runtimes.runtime(one) for one in model.runtimes]
+        for asked in set(model.precisions).intersection(runtimes.PYTORCHS_OWN if known else ()):
+            if not any(one.computes_in(asked) or (asked, one.name) in own for one in known):
+                others = ", ".join(p for p in WEIGHT_BYTES if any(one.computes_in(p) for one in known))
+                lacking = f"{' and '.join(model.runtimes)} {'lacks' if len(known) == 1 else 'lack'}"
+                wrong = f"`{asked}` is a way of PyTorch to compute, which {lacking}."
+                yield (
+                    (*scenario.place(model.name), "precision"),
+                    f"{wrong} Write one of {others}, or `runtime: pytorch`.",
+                )
 
 
 def or_measured(model: str, asked: str, known: set[str]) -> str:

@@ -37,6 +37,14 @@ def test_triton_serves_what_it_wraps(plain):
             assert bool(served[0]) == bool(served[1])
 
 
+@pytest.mark.parametrize("precision", ["torch", "amp", "amp-bf16"])
+def test_ways_of_pytorch_to_compute_are_of_what_says_that_it_has_them(precision):
+    served = serving("resnet50", precision, GPUS["A10G"])
+    assert {"pytorch", "torchscript", "torch-compile", "cuda-graphs"} <= set(served)
+    assert not {"tensorrt", "triton-tensorrt", "onnxruntime", "tf-trt", "tvm", "ncnn"}.intersection(served)
+    assert ("tensorflow" in served) == (precision != "torch")
+
+
 def test_every_known_runtime_is_described_or_serves_all():
     """The data name no runtime that no source writes."""
     known = {one.removeprefix("triton-") for one in runtimes()}

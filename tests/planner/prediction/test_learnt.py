@@ -197,6 +197,8 @@ def test_a_shape_says_what_its_pixels_say(tmp_path: Path) -> None:
         ("T4,resnet50,,fp16,fastertransformer,", "fastertransformer runs BERT"),
         ("T4,mobilenet_v2,,fp16,EFF-FT,", "mobilenet_v2 is none of them. Write one of"),
         ("T4,resnet50,,int8,pytorch,", "pytorch does not compute in int8"),
+        ("T4,resnet50,,torch,tensorrt,", "tensorrt does not compute in torch. Write one of cuda-graphs, pytorch"),
+        ("A10G,resnet50,,mixed,tensorrt,", "tensorrt does not compute in amp. Write one of"),
         ("T4,resnet50,,int8,triton-onnxruntime,", "triton-onnxruntime does not compute in int8"),
         ("MI300X,resnet50,,fp16,tensorrt,", "tensorrt does not run on MI300X"),
         ("T4,resnet50,,fp16,openvino,", "openvino does not run on T4"),

@@ -109,6 +109,23 @@ def test_a_runtime_that_does_not_run_the_model_is_an_error_at_its_place(tmp_path
     assert "tensorrt" in line
 
 
+@pytest.mark.parametrize("asked", ["torch", "amp", "amp-bf16", "[fp16, torch]"])
+@pytest.mark.parametrize("runtime", ["tensorrt", "triton-tensorrt", "[tensorrt, onnxruntime]"])
+def test_a_precision_of_pytorch_is_an_error_at_its_place_in_what_computes_in_its_own_way(tmp_path, asked, runtime):
+    with pytest.raises(ScenarioError) as refused:
+        answer(tmp_path, f"runtime: {runtime}, precision: {asked}, ")
+    line = str(refused.value)
+    assert "\n" not in line
+    assert "models[0].precision: `" in line
+    assert "is a way of PyTorch to compute, which " in line
+    assert "Write one of fp32, tf32, fp16, bf16, int8, or `runtime: pytorch`." in line
+
+
+def test_a_precision_of_pytorch_is_one_beside_it(tmp_path):
+    found = answer(tmp_path, "runtime: [tensorrt, pytorch], precision: torch, ")
+    assert (found.recommendation.models[0].precision, found.recommendation.models[0].runtime) == ("torch", "pytorch")
+
+
 def test_of_several_runtimes_one_that_does_not_run_the_model_is_left_out(tmp_path):
     found = answer(tmp_path, "runtime: [fastertransformer, tensorrt], precision: fp16, ")
     (model,) = found.recommendation.models

@@ -204,6 +204,23 @@ def test_models_that_take_turns_bear_no_more_load_than_their_gpu() -> None:
     assert max(one.demand_factor_max for one in turns.models) <= turns.demand_factor_max
 
 
+@pytest.mark.parametrize(
+    ("slo_s", "memory_bytes", "by"),
+    [(0.1, 16_000_000_000, Bottleneck.COMPUTE), (0.4, 4_000_000_000, Bottleneck.LOADING)],
+)
+def test_models_of_a_gpu_with_too_much_work_are_limited_by_that_and_not_by_an_slo(slo_s, memory_bytes, by) -> None:
+    """Their SLO breaks at a quarter of the load: rounds of three batches of 20 ms and more take 60 ms and more."""
+    names = "abc"
+    known = shelf(*(profile(name, T4, 0.02, 0.001, 1_500_000_000) for name in names))
+    box = OwnMachine(name="box", gpu="T4", price=0.3, host_memory=64_000_000_000, memory=memory_bytes)
+    specs, cameras = [model(name, slo_s, 0.9) for name in names], dict.fromkeys(names, (30, 10.0))
+    busy = scenario(specs, cameras, memory=MemoryPolicy.AUTO, buy=BuySpec(own=(box,)))
+    answer = planned(busy, known).recommendation
+    assert not answer.feasible
+    assert {one.bottleneck for one in answer.models} == {by}
+    assert max(one.demand_factor_max for one in answer.models) < 1
+
+
 def test_swapping_serves_what_does_not_fit_together() -> None:
     heavy = shelf(*(profile(n, T4, 0.01, 0.002, 8_000_000_000) for n in "ab"))
     box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, host_memory=32_000_000_000),))
