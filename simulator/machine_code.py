@@ -16,6 +16,7 @@ fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 
 HERE = Path(__file__).parent
 CONSTANTS = (
+    HERE / "numba_parts.py",
     HERE / "rules" / "latencies.py",
     HERE / "rules" / "batching.py",
     HERE / "rules" / "queues.py",

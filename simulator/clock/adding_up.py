@@ -19,7 +19,6 @@ from simulator.clock.compiled import (
     come,
     deal,
     first_from,
-    loop,
     serve_all,
 )
 from simulator.clock.metrics import IN_TIME_S, STRETCHES
@@ -27,6 +26,7 @@ from simulator.clock.replays import latencies
 from simulator.clock.replays.latencies import Scratch, add_latencies, scratch
 from simulator.clock.stability import SHRINKS
 from simulator.machine_code import by_one, forget_stale
+from simulator.numba_parts import inner, loop
 from simulator.rules.latencies import EDGES_S, QUANTILES
 
 forget_stale(Path(__file__), Path(str(compiled.__file__)), Path(str(latencies.__file__)))
@@ -148,7 +148,7 @@ def judge(
     return -1
 
 
-@loop
+@inner
 def _judge_queue(queues: Queues, queue: int, slo_s: float, warmup_s: float, end_s: float) -> tuple[int, int]:
     """Requests of one queue that are judged, and those in time. Of a batch the first that came waits longest."""
     begin = queues.begin[queue]
@@ -204,6 +204,14 @@ def grow(
 
 
 @loop
+def add_up_served(
+    layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float
+) -> None:
+    """As `add_up`, for Python to call."""
+    add_up(layout, queues, asked, sums, warmup_s, end_s)
+
+
+@inner
 def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
     """What the requests and batches of a world add up to."""
     room = sums.room
@@ -223,7 +231,7 @@ def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, war
         add_latencies(room, counts[1], sums.bins[model], sums.quantiles_s[model])
 
 
-@loop
+@inner
 def _settle(
     queues: Queues, queue: int, asked: WorldRequests, first: int, room: Scratch, warmup_s: float, end_s: float
 ) -> tuple[int, int, int]:
@@ -258,7 +266,7 @@ def _settle(
     return ran, batched, batches
 
 
-@loop
+@inner
 def _add_requests(
     arrival_s: Floats,
     start_s: Floats,
@@ -302,7 +310,7 @@ def _add_requests(
     counts[9], counts[10] = finished + _finished(start_s[:first], gone_s[:first]), stretches
 
 
-@loop
+@inner
 def _add_part(
     arrival_s: Floats, start_s: Floats, gone_s: Floats, latency_s: Floats, queued_s: Floats, limit_s: float
 ) -> tuple[int, int]:
@@ -327,7 +335,7 @@ def _add_part(
     return count, good
 
 
-@loop
+@inner
 def _finished(start_s: Floats, gone_s: Floats) -> int:
     count = 0
     for place in range(len(start_s)):
@@ -335,7 +343,7 @@ def _finished(start_s: Floats, gone_s: Floats) -> int:
     return count
 
 
-@loop
+@inner
 def _unfinished(start_s: Floats, gone_s: Floats) -> tuple[int, int]:
     """How many were dropped, and how many wait."""
     dropped = waiting = 0
@@ -346,7 +354,7 @@ def _unfinished(start_s: Floats, gone_s: Floats) -> tuple[int, int]:
     return dropped, waiting
 
 
-@loop
+@inner
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     """How many of the first had their deadline before the end."""
     count = first_from(arrival_s, end_s - slo_s)
@@ -357,7 +365,7 @@ def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     return count
 
 
-@loop
+@inner
 def _cut(arrival_s: Floats, first: int, end: int, edges: Ints) -> bool:
     """Cut the requests that are judged into stretches of equal length; False where they are too few to tell."""
     for stretch in range(STRETCHES):
@@ -379,7 +387,7 @@ def _cut(arrival_s: Floats, first: int, end: int, edges: Ints) -> bool:
     return True
 
 
-@loop
+@inner
 def _over_time(room: Scratch) -> tuple[int, float]:
     """Stretches that hold requests, and the standard deviation over them of the share in time."""
     means, held = room.spare, 0
@@ -396,7 +404,7 @@ def _over_time(room: Scratch) -> tuple[int, float]:
     return held, sqrt(_sum(means[:held]) / (held - 1))
 
 
-@loop
+@inner
 def _growth(arrival_s: Floats, gone_s: Floats, room: Scratch, warmup_s: float, end_s: float) -> float:
     """Requests that wait or run in the last third of the time after the warm-up, over those in the middle third."""
     third_s = (end_s - warmup_s) / 3
@@ -406,7 +414,7 @@ def _growth(arrival_s: Floats, gone_s: Floats, room: Scratch, warmup_s: float, e
     return late / (end_s - late_s) - middle / (late_s - begun_s)
 
 
-@loop
+@inner
 def _outstanding(arrival_s: Floats, gone_s: Floats, spare: Floats, begun_s: float, ended_s: float) -> float:
     """Time that requests waited or ran meanwhile; added up as `_sum` does, but for parts where it is 0."""
     count = len(arrival_s)
@@ -429,7 +437,7 @@ def _outstanding(arrival_s: Floats, gone_s: Floats, spare: Floats, begun_s: floa
     return _sum(spare[:count])
 
 
-@loop
+@inner
 def _sum(values: Floats) -> float:
     """As `numpy.add.reduce`, to the last bit."""
     count = len(values)

@@ -9,14 +9,14 @@ the first time on a machine.
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil, inf, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simulator.clock.serving import ServingGpu
 from simulator.machine_code import forget_stale
+from simulator.numba_parts import inlined, inner, loop
 from simulator.rules.batching import EPSILON_S
 from simulator.rules.noise import FACTORS
 from simulator.rules.queues import DELAYS, Delays, Queue
@@ -27,14 +27,6 @@ forget_stale(Path(__file__))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-UNCOUNTED: dict[str, Any] = {"_nrt": False}
-UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-loop = njit(cache=True, nogil=True, **UNCOUNTED)
-"""For functions that make no arrays, nor call any that do: Numba then counts no references to those that they are
-given, which took ten times as long as serving. Other threads run meanwhile."""
-inlined = njit(nogil=True, forceinline=True, **UNCOUNTED, **UNWRAPPED)
-"""For such functions that are given sixty arrays: to hand these on takes longer than most of what is done with them.
-Machine code alone calls them, so theirs is kept with its own."""
 STEPS_FIRST = 8
 """Requests of a queue that are looked at one by one: most batches are no larger."""
 DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}
@@ -141,7 +133,7 @@ def serve(gpu: ServingGpu, delays: Delays | None = None) -> None:
     now_s, last, lacking = 0.0, len(gpu.queues) - 1, BEGINS
     rule = rule_of(gpu)
     while lacking != DONE:
-        now_s, last, lacking = _serve(queues, rule, gpu.horizon_s, now_s, last)
+        now_s, last, lacking = serve_one(queues, rule, gpu.horizon_s, now_s, last)
         supply(queues, gpu.noise, delays, lacking)
     keep_logs(gpu, queues)
 
@@ -240,6 +232,13 @@ def draw_factors(queues: Queues, noise: Iterator[float], number: int) -> None:
 
 
 @loop
+def let_come(layout: Layout, coming: Coming, asked: WorldRequests, queues: Queues, end_s: float) -> None:
+    """Let all requests come, and send each to its queue."""
+    come(coming, asked, end_s)
+    deal(layout, asked, queues)
+
+
+@inner
 def serve_all(layout: Layout, queues: Queues, rule: int, horizon_s: float) -> int:
     """Serve on all GPUs: -1, or a queue whose factors are used up before all is done."""
     for gpu in range(len(layout.gpu_begin) - 1):
@@ -252,13 +251,13 @@ def serve_all(layout: Layout, queues: Queues, rule: int, horizon_s: float) -> in
 
 
 def part(queues: Queues, first: int, end: int) -> Queues:
-    """As `_some`, which must not be called from outside machine code."""
+    """As `_some`, for Python to call."""
     whole = {"times", "log_start_s", "log_finish_s", "log_count", "waits"}
     parts = {name: column[first:end] for name, column in queues._asdict().items() if name not in whole}
     return queues._replace(**parts)
 
 
-@loop
+@inner
 def _some(queues: Queues, first: int, end: int) -> Queues:
     """The queues of one GPU."""
     return Queues(
@@ -287,7 +286,7 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
     )
 
 
-@loop
+@inner
 def come(coming: Coming, asked: WorldRequests, end_s: float) -> None:
     """Let all requests come, as `simulator.world.workload.draw` does."""
     count = 0
@@ -327,7 +326,7 @@ def _film(phases_s: Floats, rate_rps: float, arrival_s: Floats, first: int, end_
     return count
 
 
-@loop
+@inner
 def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
     """Send each request to its queue, and let all begin anew."""
     for model in range(len(asked.begin) - 1):
@@ -351,7 +350,7 @@ def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
             queues.used[queue] = min(queues.used[queue], 0)
 
 
-@loop
+@inner
 def first_from(values: Ints | Floats, value: float) -> int:
     """Where those begin that are no less, by bisection."""
     low, high = 0, len(values)
@@ -368,6 +367,12 @@ def first_from(values: Ints | Floats, value: float) -> int:
 
 
 @loop
+def serve_one(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -> tuple[float, int, int]:
+    """As `_serve`, for Python to call."""
+    return _serve(queues, rule, horizon_s, now, last)
+
+
+@inner
 def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -> tuple[float, int, int]:
     """Serve until the horizon, or until delays or the factors of a queue are used up: the time, who ran last, and which
     of them, or that queue."""

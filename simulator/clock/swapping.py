@@ -33,10 +33,8 @@ from simulator.clock.compiled import (
     _leave,
     _ready_at,
     begun,
-    inlined,
     keep_logs,
     lacks,
-    loop,
     next_delay_s,
     rule_of,
     supply,
@@ -44,6 +42,7 @@ from simulator.clock.compiled import (
 from simulator.clock.records import Load, Stall
 from simulator.clock.serving import Number, ServingGpu
 from simulator.machine_code import by_one, forget_stale
+from simulator.numba_parts import inlined, loop
 from simulator.rules.queues import Delays, Stage
 from simulator.rules.scheduling import SwapAware
 from simulator.world.deployment import Eviction

@@ -343,7 +343,7 @@ class PlainWorlds:
 
         columns = self._with_enough_factors(place, world, replay)
         if self.swapping:
-            self.adding.add_up(self.places.layout, columns, place.requests, sums, warmup_s, end_s)
+            self.adding.add_up_served(self.places.layout, columns, place.requests, sums, warmup_s, end_s)
         return _Seen(sums._replace(room=None), int(place.requests.begin[-1]), loads)
 
     def _judged(self, place: Place, world: "_World") -> tuple[Counts, Counts, int]:
@@ -383,23 +383,21 @@ class PlainWorlds:
         """Where models take turns in memory, GPU by GPU: what loading came to, in `loads`. -1, or a queue that is short
         of factors."""
         code, turning, end_s = self.code, self.plain.turning, self.worlds.duration_s
-        code.come(world.come, place.requests, end_s)
-        code.deal(self.places.layout, place.requests, columns)
+        code.let_come(self.places.layout, world.come, place.requests, columns, end_s)
         for number, gpu in enumerate(self.gpus):
             first, end = self.places.layout.gpu_begin[number : number + 2].tolist()
+            queues = code.part(columns, first, end)
             if number not in self.swapping:
-                alone = self.places.layout._replace(gpu_begin=np.array([first, end]))
-                short = code.serve_all(alone, columns, code.rule_of(gpu), end_s)
+                short = code.serve_one(queues, code.rule_of(gpu), end_s, 0.0, end - first - 1)[2]
             else:
-                queues, rule = code.part(columns, first, end), turning.rule_in_turns(gpu)
+                rule = turning.rule_in_turns(gpu)
                 most_s = (1 + ROUNDING) * float((self.plain.load_s + columns.longest_s)[first:end].max())
                 turns = place.turns[number]._replace(most_s=most_s)
                 turning.begin(queues, turns, rule)
                 short = turning.serve_on(queues, turns, rule, end_s)
-                short = first + short if short >= 0 else short
                 loads[number] = _Loads(*turning.figures(turns, end_s))
             if short >= 0:
-                return int(short)
+                return int(first + short)
         return -1
 
     @cached_property

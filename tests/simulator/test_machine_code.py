@@ -27,6 +27,31 @@ assert by_one(count)(10) == by_one(count)(10) == 24
 print(sum(count.stats.cache_hits.values()), sum(count.stats.cache_misses.values()))
 """
 
+SHARING = """
+from simulator.numba_parts import inlined, inner, loop
+
+@inner
+def left(whole, parts):
+    return whole % parts
+
+@inlined
+def half(whole, parts):
+    return left(whole, parts) / parts
+
+@loop
+def total(most, parts):
+    sum_of = 0.0
+    for number in range(most):
+        sum_of += half(number, parts) + left(number, parts)
+    return sum_of
+
+assert total(10, 4) == sum(number % 4 / 4 + number % 4 for number in range(10))
+try:
+    total(10, 0)
+except ZeroDivisionError:
+    print(sum(total.stats.cache_hits.values()), sum(total.stats.cache_misses.values()))
+"""
+
 
 def test_code_is_kept_as_long_as_its_source(tmp_path):
     source, kept = tmp_path / "compiled.py", tmp_path / "__pycache__"
@@ -133,3 +158,13 @@ def test_of_processes_that_need_code_at_once_one_makes_it(tmp_path):
     processes = [subprocess.Popen(begin, stdout=subprocess.PIPE, cwd=tmp_path, env=environment) for _ in range(2)]
     said = sorted(process.communicate()[0] for process in processes)
     assert said == [b"0 1\n", b"1 0\n"]
+
+
+def test_parts_are_kept_with_what_calls_them(tmp_path):
+    """They do what Python does, and raise what it raises: in the process that makes them and in one that finds them."""
+    pytest.importorskip("numba")
+    (tmp_path / "sharing.py").write_text(SHARING, encoding="utf-8")
+    begin, environment = [sys.executable, "sharing.py"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    said = [subprocess.check_output(begin, cwd=tmp_path, env=environment) for _ in range(2)]
+    assert said == [b"0 1\n", b"1 0\n"]
+    assert {path.name.split("-")[0] for path in (tmp_path / "__pycache__").glob("*.nbi")} == {"sharing.total"}

@@ -10,6 +10,7 @@ from inspect import isfunction
 from itertools import accumulate, chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -35,15 +36,12 @@ SOURCES = (*(Path(str(module.__file__)) for module in (exchanges, rounds)), Path
 @cache
 def machine_code() -> SimpleNamespace:
     """The functions of `planner.placing.packing.exchanges` that are called from here, by Numba."""
-    numba = import_module("numba")
-    register = import_module("numba.extending").register_jitable
+    parts: Any = import_module("simulator.numba_parts")
     forget_stale(*SOURCES)
     for function in (*functions_of(rounds), *functions_of(exchanges)):
-        register(function)
+        parts.register(function)
     wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve, exchanges.lay)
-    # None of them makes an array, so references to arrays need not be counted, which takes longer than all else.
-    compile_it = numba.njit(cache=True, _nrt=False)
-    return SimpleNamespace(**{function.__name__: by_one(compile_it(function)) for function in wanted})
+    return SimpleNamespace(**{function.__name__: by_one(parts.loop(function)) for function in wanted})
 
 
 @cache

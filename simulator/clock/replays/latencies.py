@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.clock import compiled
-from simulator.clock.compiled import Floats, Ints, inlined, loop
+from simulator.clock.compiled import Floats, Ints
 from simulator.clock.metrics import STRETCHES
 from simulator.machine_code import forget_stale
+from simulator.numba_parts import inlined, inner
 from simulator.rules.latencies import EDGES_S, INNER_EDGES_S, QUANTILES, SHORTEST_S
 
 forget_stale(Path(__file__), Path(str(compiled.__file__)))
@@ -73,7 +74,7 @@ def scratch(requests: int, largest: int) -> Scratch:
     )
 
 
-@loop
+@inner
 def add_latencies(room: Scratch, count: int, bins: Ints, quantiles_s: Floats) -> None:
     """Of one model that has so many latencies: how many are in each bin, and their quantiles."""
     bins[:] = 0
@@ -107,7 +108,7 @@ def add_latencies(room: Scratch, count: int, bins: Ints, quantiles_s: Floats) ->
     room.bucket[lowest : highest + 1] = -1
 
 
-@loop
+@inner
 def _note_steps(bits: Ints, steps: NDArray[np.int32]) -> tuple[int, int]:
     """The steps of latencies; the lowest and the highest of them."""
     lowest, highest = STEPS, 0
@@ -118,7 +119,7 @@ def _note_steps(bits: Ints, steps: NDArray[np.int32]) -> tuple[int, int]:
     return lowest, highest
 
 
-@loop
+@inner
 def _find_ranks(room: Scratch, count: int, lowest: int) -> None:
     """In which steps the latencies are that quantiles lie between, and how many lie before them there; all latencies of
     such steps are to be put together."""
@@ -145,7 +146,7 @@ def _step_from(room: Scratch, step: int, before: int, rank: int) -> tuple[int, i
     return step, before
 
 
-@loop
+@inner
 def _ranked(room: Scratch, number: int) -> float:
     """The latency that stands there once they are sorted."""
     step = room.rank_step[number]
@@ -153,7 +154,7 @@ def _ranked(room: Scratch, number: int) -> float:
     return _select(room.spare[end - room.held[2 * step] - room.held[2 * step + 1] : end], room.rank_in[number])
 
 
-@loop
+@inner
 def _select(values: Floats, rank: int) -> float:
     """The value that stands there once they are sorted: what is smaller than one of them goes before it, what is larger
     behind it, and on with the part that holds the rank (Hoare, 1961)."""

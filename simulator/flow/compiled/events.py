@@ -4,19 +4,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from simulator.flow.compiled.columns import Columns
+from simulator.numba_parts import inner
 from simulator.rules.queues import DELAYS
 
-UNCOUNTED: dict[str, Any] = {"_nrt": False}
-UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-loop = njit(cache=True, nogil=True, **UNCOUNTED)
-"""No function here makes an array: so Numba need not count references to those that they are given. Worlds are
-replayed side by side."""
-part = njit(**UNCOUNTED, **UNWRAPPED)
-"""For functions that only others of them call, with whose code theirs is kept."""
 ARRIVES, ENDS, RAN, WAKES, AWAKE, RINGS = np.arange(6)
 """A frame arrives, items are done at stations, a batch has run; a GPU is rung for, and goes on; whoever serves has
 noticed that it should be."""
@@ -26,7 +20,7 @@ NONE: Any = np.int64(0)
 """Numbers of NumPy's are variables to Numba: of plain ones it would make functions for each by itself."""
 
 
-@part
+@inner
 def schedule(w: Columns, what: int, who: int, which: int, delay_s: float) -> None:
     clock = w.clock[0]
     at_s, place = clock.now_s + delay_s, clock.events
@@ -39,7 +33,7 @@ def schedule(w: Columns, what: int, who: int, which: int, delay_s: float) -> Non
     clock.events += 1
 
 
-@part
+@inner
 def remove_first(w: Columns) -> None:
     clock, events = w.clock[0], w.events
     clock.events -= 1
@@ -56,7 +50,7 @@ def remove_first(w: Columns) -> None:
     events[place] = last
 
 
-@part
+@inner
 def _is_before(w: Columns, one: int, other: int) -> bool:
     a, b = w.events[one], w.events[other]
     return a.at_s < b.at_s or (a.at_s == b.at_s and a.order < b.order)
@@ -77,7 +71,7 @@ def _call_back(_typing: Any, _address: Any, _number: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
-@part
+@inner
 def next_delay_s(w: Columns, delays: int, kind: int) -> float:
     """The next of its kind. Those of several may be drawn by one generator: so none is drawn before it is needed."""
     used = w.used[delays, kind]

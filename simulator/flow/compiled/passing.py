@@ -17,20 +17,19 @@ from simulator.flow.compiled.events import (
     RAN,
     RINGS,
     WAKE,
-    loop,
     next_delay_s,
-    part,
     remove_first,
     schedule,
 )
 from simulator.flow.compiled.turns import expect, follow, ring, serve
 from simulator.machine_code import by_one, forget_stale
+from simulator.numba_parts import inner, loop
 
 forget_stale(Path(__file__), *(Path(__file__).with_name(name) for name in ("columns.py", "events.py", "turns.py")))
 DONE, SHORT = 0, 1
 
 
-@part
+@inner
 def _start(w: Columns) -> None:
     """What happens before all else at the beginning: GPUs look at their queues, and the first frames arrive."""
     for queue in range(len(w.queues)):
@@ -76,7 +75,7 @@ def go_on(w: Columns, begins: bool) -> int:
 # Frames and their items
 
 
-@part
+@inner
 def _arrive(w: Columns, number: int, is_here: bool) -> None:
     """Frames arrive until one is yet to come. `is_here`: the next one was waited for."""
     source, clock = w.sources[number], w.clock[0]
@@ -94,7 +93,7 @@ def _arrive(w: Columns, number: int, is_here: bool) -> None:
         source.frame += 1
 
 
-@part
+@inner
 def _come(w: Columns, number: int, item: int, now_s: float) -> None:
     """An item comes to a stage."""
     stage = w.stages[number]
@@ -103,7 +102,7 @@ def _come(w: Columns, number: int, item: int, now_s: float) -> None:
     stage.count += 1
 
 
-@part
+@inner
 def _send(w: Columns, stage: int, first: int) -> None:
     """Bring items that came to where they wait."""
     if w.stages[stage].count == first:
@@ -114,7 +113,7 @@ def _send(w: Columns, stage: int, first: int) -> None:
         _work(w, stage, first)
 
 
-@part
+@inner
 def _follow(w: Columns, number: int, count: int) -> None:
     """So many items of a stage are done. What follows from them comes to the next stages."""
     stage, now_s = w.stages[number], w.clock[0].now_s
@@ -135,7 +134,7 @@ def _follow(w: Columns, number: int, count: int) -> None:
         _count_before(w, stage.begin, w.joins[w.join_after[number]], count)
 
 
-@part
+@inner
 def _count_before(w: Columns, begin: int, join: Any, count: int) -> None:
     """So many items before a join are done. It runs once nothing of a frame is left."""
     first = w.stages[join.stage].count
@@ -147,7 +146,7 @@ def _count_before(w: Columns, begin: int, join: Any, count: int) -> None:
     _send(w, join.stage, first)
 
 
-@part
+@inner
 def _deal(w: Columns, number: int, first: int) -> None:
     """Each item to its queue, and then each queue that got something tells its GPU."""
     stage, clock = w.stages[number], w.clock[0]
@@ -165,7 +164,7 @@ def _deal(w: Columns, number: int, first: int) -> None:
             expect(w, w.items[here].owner)
 
 
-@part
+@inner
 def _answer(w: Columns, number: int) -> None:
     """The batch of a GPU is done."""
     gpu, count = w.gpus[number], NONE
@@ -179,7 +178,7 @@ def _answer(w: Columns, number: int) -> None:
 # Stations
 
 
-@part
+@inner
 def _work(w: Columns, number: int, first: int) -> None:
     """Stations take items at once. Those that will end together do so in one event."""
     stage, now_s, groups = w.stages[number], w.clock[0].now_s, 0
@@ -200,7 +199,7 @@ def _work(w: Columns, number: int, first: int) -> None:
         schedule(w, ENDS, number, begun, max(0.0, w.places[begun].finish_s - now_s))
 
 
-@part
+@inner
 def _take(w: Columns, number: int, here: int) -> None:
     """Where its source stays, or where least is outstanding, a server takes an item."""
     stage, place, clock = w.stages[number], w.places[here], w.clock[0]
@@ -229,7 +228,7 @@ def _take(w: Columns, number: int, here: int) -> None:
     clock.uses += 1
 
 
-@part
+@inner
 def _end(w: Columns, number: int, here: int) -> None:
     """Items that ended together are done."""
     stage, count = w.stages[number], NONE
@@ -243,7 +242,7 @@ def _end(w: Columns, number: int, here: int) -> None:
     _follow(w, number, count)
 
 
-@part
+@inner
 def _note_done(w: Columns, begin: int, item: int, count: int) -> int:
     """How many items are done with this one, unless its frame is lost."""
     if w.frames[w.items[begin + item].frame].is_lost:

@@ -6,11 +6,12 @@ from math import inf, nan
 import numpy as np
 
 from simulator.flow.compiled.columns import FACTORS, LATE, NEVER, NEWEST, Columns
-from simulator.flow.compiled.events import AWAKE, FOLLOW, NONE, RAN, RINGS, WAKE, WAKES, next_delay_s, part, schedule
+from simulator.flow.compiled.events import AWAKE, FOLLOW, NONE, RAN, RINGS, WAKE, WAKES, next_delay_s, schedule
+from simulator.numba_parts import inner
 from simulator.rules.batching import EPSILON_S
 
 
-@part
+@inner
 def expect(w: Columns, number: int) -> None:
     """Book a queue where it will be ready earlier than its GPU knows, and wake that."""
     queue = w.queues[number]
@@ -25,7 +26,7 @@ def expect(w: Columns, number: int) -> None:
             schedule(w, RINGS, queue.gpu, NONE, wake_s)
 
 
-@part
+@inner
 def ring(w: Columns, number: int) -> None:
     """Wake a GPU that sleeps."""
     gpu = w.gpus[number]
@@ -34,7 +35,7 @@ def ring(w: Columns, number: int) -> None:
         schedule(w, WAKES, number, gpu.sleep, 0.0)
 
 
-@part
+@inner
 def _first_ready(w: Columns, number: int) -> int:
     """The first queue of a GPU that is ready; the first of all where none is."""
     gpu = w.gpus[number]
@@ -44,7 +45,7 @@ def _first_ready(w: Columns, number: int) -> int:
     return gpu.begin
 
 
-@part
+@inner
 def _book(w: Columns, number: int) -> None:
     """Note when a queue will be ready."""
     queue, clock = w.queues[number], w.clock[0]
@@ -61,7 +62,7 @@ def _book(w: Columns, number: int) -> None:
     clock.is_full |= gpu.entries + gpu.end - gpu.begin > w.agenda.shape[1]
 
 
-@part
+@inner
 def _ready_at(w: Columns, number: int) -> float:
     """When its next batch may run."""
     queue = w.queues[number]
@@ -75,7 +76,7 @@ def _ready_at(w: Columns, number: int) -> float:
     return oldest_s
 
 
-@part
+@inner
 def _batch_size(w: Columns, number: int) -> int:
     """Items in a batch that starts now."""
     queue, size = w.queues[number], 0
@@ -85,7 +86,7 @@ def _batch_size(w: Columns, number: int) -> int:
     return size
 
 
-@part
+@inner
 def _discard(w: Columns, number: int) -> None:
     """Apply the drop rule to what is here now."""
     queue, now_s = w.queues[number], w.clock[0].now_s
@@ -104,7 +105,7 @@ def _discard(w: Columns, number: int) -> None:
         queue.rest, queue.rest_s = kept, max(ready_s, w.waiting[kept].came_s)
 
 
-@part
+@inner
 def _first_kept(w: Columns, number: int) -> int:
     """As of `simulator.flow.stages.StageQueue`."""
     queue, now_s = w.queues[number], w.clock[0].now_s
@@ -127,12 +128,12 @@ def _first_kept(w: Columns, number: int) -> int:
     return first
 
 
-@part
+@inner
 def _is_late(w: Columns, number: int, place: int, answer_s: float) -> bool:
     return w.frames[w.waiting[place].frame].arrival_s + w.queues[number].slo_s < answer_s - EPSILON_S
 
 
-@part
+@inner
 def _leave(w: Columns, number: int, finish_s: float, count: int) -> None:
     queue = w.queues[number]
     row = w.log[queue.begin + queue.rows]
@@ -144,7 +145,7 @@ def _leave(w: Columns, number: int, finish_s: float, count: int) -> None:
 # Turns
 
 
-@part
+@inner
 def serve(w: Columns, number: int) -> None:
     """Run the next batch, or sleep."""
     gpu, clock = w.gpus[number], w.clock[0]
@@ -173,7 +174,7 @@ def serve(w: Columns, number: int) -> None:
         _book(w, which)
 
 
-@part
+@inner
 def follow(w: Columns, number: int) -> None:
     """Go on after a batch: at once, or where whoever serves takes time and a batch waits, once that is over."""
     gpu, clock, oldest, oldest_s = w.gpus[number], w.clock[0], -1, inf
@@ -189,7 +190,7 @@ def follow(w: Columns, number: int) -> None:
         schedule(w, AWAKE, number, NONE, next_delay_s(w, w.queues[oldest].delays, FOLLOW))
 
 
-@part
+@inner
 def _beside_stations(w: Columns, number: int, service_s: float) -> float:
     """As `simulator.rules.queues.Delays.beside` has it, of stations that work meanwhile."""
     gpu, free_s = w.gpus[number], 0.0
@@ -205,7 +206,7 @@ def _beside_stations(w: Columns, number: int, service_s: float) -> float:
     return (1 + (gpu.slowdown - 1) * share) / (1 + (gpu.slowdown - 1) * gpu.usual_share)
 
 
-@part
+@inner
 def _factor(w: Columns, number: int) -> float:
     """On the time of a queue's next batch."""
     queue = w.queues[number]
@@ -217,7 +218,7 @@ def _factor(w: Columns, number: int) -> float:
     return w.factors[number, queue.used - 1]
 
 
-@part
+@inner
 def _next(w: Columns, number: int) -> int:
     """The ready queue that runs now, which leaves the agenda; -1 where none is ready."""
     gpu, clock, agenda = w.gpus[number], w.clock[0], w.agenda[number]
@@ -243,7 +244,7 @@ def _next(w: Columns, number: int) -> int:
     return queue
 
 
-@part
+@inner
 def _sleep(w: Columns, number: int) -> None:
     """Wait for the next queue that is known to be ready, or until it is woken."""
     gpu, now_s, until_s = w.gpus[number], w.clock[0].now_s, inf
@@ -260,7 +261,7 @@ def _sleep(w: Columns, number: int) -> None:
         schedule(w, WAKES, number, gpu.sleep, left_s)
 
 
-@part
+@inner
 def _soonest(w: Columns, number: int) -> int:
     """The first queue of a GPU that none is ready before."""
     gpu = w.gpus[number]

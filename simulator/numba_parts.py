@@ -1,0 +1,58 @@
+"""Machine code by Numba: functions that Python calls, and parts of them.
+
+Numba makes code of each function with that of all that it calls, again for whoever calls it: of functions nine deep the
+innermost nine times. Code of a part is made once, within the function that Python calls, in two thirds of the time.
+"""
+
+from itertools import count
+from typing import Any
+
+from numba import extending, njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+NUMBERS = count()
+
+
+class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a part as Numba wrote it, for others to take in: nothing runs of it by itself."""
+
+    @property
+    def codegen(self) -> "PartLibrary":
+        """Where Numba looks for what has been made."""
+        return self
+
+    def set_env(self, *_: object) -> None:
+        """Nothing runs that would look for it."""
+
+    def _optimize_final_module(self) -> None:
+        """With whoever calls it."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+class PartCompiler(Compiler):  # type: ignore[misc]
+    """As Numba's own, but for where it keeps the code."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typing, target, library or PartLibrary(target.codegen(), f"part.{next(NUMBERS)}"), *rest)
+
+
+UNCOUNTED: dict[str, Any] = {"_nrt": False}
+"""No function makes an array, nor calls any that does: Numba then counts no references to those that they are given,
+which took ten times as long as serving."""
+PART: dict[str, Any] = {
+    **UNCOUNTED,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": PartCompiler,
+}
+loop = njit(cache=True, nogil=True, **UNCOUNTED)
+"""For functions that Python calls. Other threads run meanwhile."""
+inner = njit(**PART)
+"""For functions that only machine code calls, with which theirs is kept."""
+inlined = njit(forceinline=True, **PART)
+"""The same, where as many arrays are handed on as take longer to hand on than most of what is done with them."""
+register = extending.register_jitable(**PART)
+"""Parts that Python calls as they stand."""
