@@ -44,7 +44,7 @@ class TrainingOption:
     memory_range_bytes: Range
     memory_limit_bytes: int
     largest_batch: int
-    """Most samples of one pass that fit on one GPU or pipeline, at the middle; 0 where none fits."""
+    """Most samples of one pass that surely fit on one GPU or pipeline; 0 where none does."""
     accumulation_enough: int | None = None
     """Fewest passes a step with which it surely fits; None where it does already, or with none."""
     gpus_needed: int | None
