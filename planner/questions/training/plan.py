@@ -68,7 +68,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
     rates = loader_rates(loaded, {source.gpu.name for source in machines}, library)
     options = marked(every_option(scenario, subject, machines, predictor, rates))
     if not options:
-        raise no_option(loaded, scenario, machines, rejections)
+        raise no_option(loaded, scenario, machines, rejections, catalog)
     allowed = list(filter(is_allowed, options))
     sure = keeping_up(scenario, subject, surest(allowed))
     cheapest, fastest = cheapest_of(sure), fastest_of(sure)

@@ -1,16 +1,19 @@
 """What to know of the options of a training: what was left out and why, what is assumed, what is in doubt."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from math import ceil
 
+from calibrate.io.points import PRECISIONS
 from calibrate.layers.facts import known, of_any_input
 from calibrate.library.lookup import Library
+from planner.catalog.catalog import Catalog
 from planner.catalog.sold import stale_price, usual_days
 from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
 from planner.model.plan import PlanWarning, Rejection
-from planner.prediction.rules.roofline import lacks, why_not
+from planner.prediction.rules.roofline import PrecisionError, lacks, peak_flops, why_not
 from planner.questions.training.answer.choosing import is_stale
 from planner.questions.training.answer.option import TrainingOption
 from planner.questions.training.layout import Subject
@@ -21,6 +24,7 @@ from planner.questions.training.sources import (
     MachineSource,
     counts,
     hourly_usd,
+    sources,
     whole_counts,
 )
 from planner.questions.training.speed import steps_optimizer
@@ -38,10 +42,14 @@ def no_option(
     scenario: TrainingScenario,
     machines: Sequence[MachineSource],
     rejections: Sequence[Rejection],
+    catalog: Catalog,
 ) -> ScenarioError:
     """The error of a scenario for which no machine on offer will do."""
-    if (most := scenario.buy.max_cost) is not None and not any(any(counts(scenario, one)) for one in machines):
-        hourly = [hourly_usd(one, count) for one in machines for count in whole_counts(scenario, one)]
+    able = [one for one in machines if computes(scenario, one.gpu)]
+    if machines and not able:
+        return refused(loaded, [(("train", "precision"), no_precision(scenario, machines, catalog))])
+    if (most := scenario.buy.max_cost) is not None and not any(any(counts(scenario, one)) for one in able):
+        hourly = [hourly_usd(one, count) for one in able for count in whole_counts(scenario, one)]
         if hourly:
             text = f"allows {dollars(most)}/h, and what is on offer costs {dollars(min(hourly))}/h at least."
             remedy = f"Write {dollars(ceil(100 * min(hourly)) / 100)}/h or more."
@@ -50,8 +58,28 @@ def no_option(
     more = ", a higher `buy.max_cost`" if most is not None else ""
     remedy = f"Name other `counts`, `buy.gpus`{more}, or another precision."
     first = f"no machine on offer makes up {tried} GPUs at {scenario.train.precision}. {remedy}"
-    reasons = (*map(rejection_line, rejections), *too_dear(scenario, machines))
+    reasons = (*map(rejection_line, rejections), *without_precision(scenario, machines, ()), *too_dear(scenario, able))
     return refusal(loaded.path, [Problem(0, 0, text, "") for text in (first, *reasons)])
+
+
+def computes(scenario: TrainingScenario, gpu: GPU, precision: str = "") -> bool:
+    """Whether a GPU has a rate at a precision, the scenario's where none is named, or the scenario states its speed."""
+    try:
+        peak_flops(gpu, precision or scenario.train.precision)
+    except PrecisionError:
+        return not precision and any(speed.gpu == gpu.name for speed in scenario.speed)
+    return True
+
+
+def no_precision(scenario: TrainingScenario, machines: Sequence[MachineSource], catalog: Catalog) -> str:
+    """No GPU on offer computes in the precision: the precisions in which one does, and other GPUs that have it."""
+    kinds = {one.gpu.name: one.gpu for one in machines}
+    others = [one for one in PRECISIONS if any(computes(scenario, gpu, one) for gpu in kinds.values())]
+    anything, _ = sources(replace(scenario, buy=replace(scenario.buy, gpus=())), catalog)
+    able = sorted({one.gpu.name for one in anything if computes(scenario, one.gpu)})
+    named = f", or name another GPU in `buy.gpus`: {names(able)}" if able else ""
+    lacking = "; ".join(sorted({f"{name} {why_not(gpu, scenario.train.precision)}" for name, gpu in kinds.items()}))
+    return f"{lacking}. Write one of {', '.join(others)}{named}."
 
 
 def stale_prices(answers: Sequence[TrainingOption], today: date | None) -> Iterator[PlanWarning]:

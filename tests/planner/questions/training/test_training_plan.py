@@ -1068,6 +1068,17 @@ BAD = {
     "heads that do not divide the width": (
         ("zoo: resnet50", "transformer: {layers: 2, hidden: 64, heads: 7, sequence: 8}"),
         "must divide `hidden`, 64, got 7"),
+    "a precision that no GPU on offer has": (
+        ("epochs: 2", "epochs: 2, precision: bf16"),
+        "train.precision: T4 computes nothing in bf16. Write one of fp32, torch, amp, fp16."),
+    "a precision that no GPU named has": (
+        ("epochs: 2", "epochs: 2, precision: bf16"),
+        ("own: [{name: mine, gpu: T4, price: $0.5/h, count: 4}]", "gpus: [T4, V100], retired: true"),
+        "V100 computes nothing in bf16. Write one of fp32, torch, amp, fp16, or name another GPU in `buy.gpus`: A10,"),
+    "a price of GPUs that have the precision": (
+        ("epochs: 2", "epochs: 2, precision: bf16"),
+        ("count: 4}]", "count: 4}, {name: new, gpu: A10G, price: $1/h}], max_cost: $0.4/h"),
+        "buy.max_cost: allows $0.400/h, and what is on offer costs $1.00/h at least. Write $1.00/h or more."),
     "counts that nobody offers": (("[1, 2, 4]", "[8]"), "no machine on offer makes up 8 GPUs at fp32."),
 }  # fmt: skip
 
