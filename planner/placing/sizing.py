@@ -451,7 +451,9 @@ def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | Non
         limit=len(names),
         unit="",
         why=Statement(code=Code.NO_PROFILE, subjects=(*names, gpu)),
-        beside=tuple(Statement(code=Code.NOTHING_PREDICTS, text=why) for why in sorted({u.why for u in unpredicted})),
+        beside=tuple(
+            Statement(code=Code.NOTHING_PREDICTS, text=why) for why in sorted({u.why for u in unpredicted} - {""})
+        ),
         remedies=_remedies(unpredicted) or measuring([(s, s.variants[0][1]) for s in missing], gpu),
     )
 
@@ -465,9 +467,9 @@ def measuring(models: Sequence[tuple[ModelSpec, str | None]], gpu: str) -> tuple
 
 
 def _remedies(unpredicted: Set[Unpredicted]) -> tuple[Statement, ...]:
-    """What helps besides measuring; nothing where only that helps all of them."""
-    texts = sorted({one.remedy for one in unpredicted})
-    return () if "" in texts else tuple(Statement(code=Code.AS_SAID, text=text) for text in texts)
+    """What some need before measuring helps; nothing where that alone helps all of them."""
+    texts = sorted({one.remedy for one in unpredicted} - {""})
+    return tuple(Statement(code=Code.AS_SAID, text=text) for text in texts)
 
 
 def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int) -> Rejection:

@@ -164,15 +164,23 @@ class Predictor:
 
     def why_not(self, model: str, gpu: str, precision: str | None, runtime: str | None = None) -> Unpredicted:
         """Why nothing can be predicted of a pair that nobody measured."""
-        kind, wanted = self.gpus[gpu], precision or "fp32"
-        if not self._computes(kind, wanted):
-            return Unpredicted(f"{gpu} {why_not(kind, wanted)}", "another `precision`, or another kind of GPU")
+        kind = self.gpus[gpu]
+        if (unable := self.unable(model, gpu, precision)).why:
+            return unable
         if unserved := self._unserved(model, kind, precision, runtime or self._usual_runtime(model, precision)):
             return Unpredicted(unserved, "another `runtime`, or another `precision`")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self.grounds.facts(model) is None:
             return Unpredicted(f"it was measured at {' and '.join(others)} only, and its layers are not known")
         return Unpredicted("neither are its layers known, nor was it measured on another GPU")
+
+    def unable(self, _model: str, gpu: str, precision: str | None, _runtime: str | None = None) -> Unpredicted:
+        """Why no measurement would help on a kind of GPU, for it lacks the precision; no reason where it has it."""
+        kind, wanted = self.gpus[gpu], precision or PRECISIONS[0]
+        if self._computes(kind, wanted):
+            return Unpredicted("")
+        able = ", ".join(one for one in PRECISIONS if self._computes(kind, one))
+        return Unpredicted(f"{gpu} {why_not(kind, wanted)}", f"another `precision` ({able}), or another kind of GPU")
 
     def predict(
         self, model: str, gpu: str, precision: str | None = None, batch: float | None = None

@@ -150,6 +150,8 @@ def _ask(
     offered, rejections = offers(catalog, scenario.buy)
     need_by_model = needs(scenario, demand)
     why_not = library.why_not if isinstance(library, Predictor) else None
+    if isinstance(library, Library):
+        why_not = _predictor(library, catalog).unable
     sized, misfits = size(scenario, need_by_model, offered, library, shared, why_not)
     spanning = any(s.stages > 1 for s in sized.values())
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)

@@ -32,6 +32,7 @@ from planner.words.statements import (
     reason,
     rejection_lines,
     rejection_reason,
+    remedies,
     warning,
     way_on,
 )
@@ -161,13 +162,19 @@ def left_out_at(one: KindLeftOut) -> str:
 def without_profile(plan: Plan) -> Iterator[str]:
     """Kinds of GPU on which some model has no profile, those that lack the same in one line."""
     alike = grouped(
-        ((no.subject.models, no.beside), no.subject.gpu)
+        ((no.subject.models, no.beside, () if measurable(no) else no.remedies), no.subject.gpu)
         for no in plan.rejections
         if no.bottleneck is Bottleneck.PROFILE and isinstance(no.subject, OnGpu)
     )
-    for (models, beside), gpus in alike.items():
+    for (models, beside, others), gpus in alike.items():
         missing = ", ".join([f"no profile of {names_and_more(models)}", *map(addition, beside)])
-        yield f"Not tried on {names(gpus, 12)}: {missing}. Remedy: measure, or name a folder with --profiles."
+        remedy = remedies(others) if others else "measure, or name a folder with --profiles"
+        yield f"Not tried on {names(gpus, 12)}: {missing}. Remedy: {remedy}."
+
+
+def measurable(no: Rejection) -> bool:
+    """Whether a profile is all that models lack on a GPU."""
+    return all(one.code is not Code.AS_SAID for one in no.remedies)
 
 
 def without_offer(plan: Plan) -> list[str]:

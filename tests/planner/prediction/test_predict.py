@@ -315,8 +315,11 @@ def test_what_was_published_of_an_architecture_goes_before_one_ratio() -> None:
 def test_nothing_is_predicted_at_a_precision_that_the_gpu_lacks(precision: str, runtime: str | None) -> None:
     known = Predictor(library(*ON_V100), CATALOG.gpus)
     assert known.get("vgg16", "T4", precision, runtime) is None
-    assert known.why_not("vgg16", "T4", precision).why == f"T4 computes nothing in {precision}"
-    assert known.get("vgg16", "L4", precision, runtime) is not None
+    no = known.why_not("vgg16", "T4", precision)
+    assert no.why == f"T4 computes nothing in {precision}"
+    assert no.remedy == "another `precision` (fp32, torch, amp, fp16, int8), or another kind of GPU"
+    is_pytorchs = (precision, runtime) == ("amp-bf16", "tensorrt")
+    assert (known.get("vgg16", "L4", precision, runtime) is None) == is_pytorchs
 
 
 def test_a_model_whose_layers_nobody_knows_is_predicted_at_the_precisions_it_was_measured_at() -> None:

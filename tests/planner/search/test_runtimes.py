@@ -8,6 +8,7 @@ from planner import plan
 from planner.io.load import ScenarioError
 from planner.model.statement import Code
 from planner.show.documents.brief import brief
+from planner.show.text.reasons import never_tried
 from planner.units.writing import Screen
 from simulator.world.profile import Evidence
 
@@ -149,6 +150,17 @@ def test_a_precision_that_a_runtime_does_not_compute_in_is_said(tmp_path):
 
 
 @pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize("predict", ["auto", "never"])
+def test_a_precision_that_a_gpu_lacks_is_not_to_be_measured(tmp_path, predict):
+    file = tmp_path / "s.yaml"
+    file.write_text(SCENARIO.format(wish="precision: bf16, "), encoding="utf-8")
+    found = plan(file, overrides=[f"predict={predict}"])
+    assert never_tried(found) == [
+        "Not tried on T4: no profile of resnet50 (bf16), nothing predicts it there: T4 computes nothing in bf16. "
+        "Remedy: another `precision` (fp32, torch, amp, fp16, int8), or another kind of GPU."
+    ]
+
+
 def test_a_new_model_is_planned_in_a_runtime_in_which_nobody_published_it(tmp_path):
     """What `planner predict` answers from its layers, a plan does too."""
     models = """
