@@ -249,7 +249,11 @@ def of_recommendation(place: str, one: Recommendation) -> Iterator[str]:
     """Models that run on GPUs which are there, at figures that every plan has."""
     if one.models and not 0 < one.cost_usd_per_hour < math.inf:
         yield f"{place}.cost_usd_per_hour: must be above 0, got {one.cost_usd_per_hour:g}"
-    if lost := [gpu for gpu in one.gpus if not 0 <= gpu.machines < max(1, len(one.instances))]:
+    if none := [i for i, bought in enumerate(one.instances) if bought.count < 1]:
+        yield f"{place}.instances[{none[0]}].count: must be at least 1, got {one.instances[none[0]].count}"
+    if (one.models or one.gpus) and not one.instances:
+        yield f"{place}.instances: must not be empty beside models and GPUs, which are theirs"
+    elif lost := [gpu for gpu in one.gpus if not 0 <= gpu.machines < len(one.instances)]:
         yield f"{place}.gpus[{lost[0].id}].machines: must be a place in `instances`, got {lost[0].machines}"
     yield from of_fleet(f"{place}.", one.gpus, one.models)
 

@@ -127,6 +127,12 @@ DAMAGED: dict[str, tuple[str, Change, tuple[str, ...], str]] = {
     "a model on a GPU that is not there": (
         "plan.json", lambda d: d["recommendation"]["models"][0].update(gpus=["x"]), ("report", "plan.json"),
         "runs on `x`, which is not among `gpus`"),
+    "a fleet of no machines": (
+        "plan.json", lambda d: d["recommendation"].update(instances=[]), ("explain", "plan.json"),
+        "recommendation.instances: must not be empty beside models and GPUs"),
+    "no machine of a type": (
+        "plan.json", lambda d: d["recommendation"]["instances"][0].update(count=0), ("explain", "plan.json"),
+        "recommendation.instances[0].count: must be at least 1, got 0"),
     "latency counts without an edge": (
         "plan.json", lambda d: d["latency"][0]["counts"].append(1), ("report", "plan.json"), "one more than `counts`"),
     "fewer than no GPUs": (
