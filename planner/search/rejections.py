@@ -214,8 +214,7 @@ def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
     if busy + loading > 0.9:
         bottleneck = Bottleneck.LOADING if loading > busy else Bottleneck.COMPUTE
     remedies = _changes(trial, model, bottleneck, more_gpus)
-    others = tuple(m for m in trial.replay.missed if m != model and trial.replay.margin(m) < 0)
-    but = (Statement(code=Code.OTHERS_MISS_TOO, subjects=(model, *others)),) if others else ()
+    but = _misses(trial.replay, Code.OTHERS_MISS_TOO, model)
     return _missed(trial, model, bottleneck, remedies, but)
 
 
@@ -280,9 +279,16 @@ def _overloaded(trial: Trial) -> Rejection:
 
 def replayed(rejection: Rejection, trial: Trial) -> Rejection:
     """A rejection before any replay, with the models that a replay of the fleet then saw miss."""
-    missed = tuple(m for m in trial.replay.missed if trial.replay.margin(m) < 0)
-    seen = Statement(code=Code.MISSED_IN_A_REPLAY, subjects=missed)
-    return replace(rejection, but=(*rejection.but, seen)) if missed else rejection
+    return replace(rejection, but=(*rejection.but, *_misses(trial.replay, Code.MISSED_IN_A_REPLAY)))
+
+
+def _misses(seen: Replay, code: Code, *first: str) -> tuple[Statement, ...]:
+    """Models besides the first that miss their SLO on the mean, the last of them undecided as tables have them."""
+    short = [m for m in seen.missed if m not in first and seen.margin(m) < 0]
+    undecided = [m for m in short if seen.kept[m] is None and seen.verdicts[m] is Verdict.STABLE]
+    subjects = (*first, *(m for m in short if m not in undecided), *undecided)
+    figures = {"undecided": float(len(undecided))} if undecided else {}
+    return (Statement(code=code, subjects=subjects, figures=figures),) if short else ()
 
 
 def _unproven(trial: Trial, model: str) -> Rejection:

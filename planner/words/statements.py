@@ -130,17 +130,20 @@ def other_price(prices: Statement) -> str:
 def others_miss_too(miss: Statement) -> str:
     """Models besides the first for which the remedy was not made."""
     model, *others = miss.subjects
-    return f"that is for {model} alone: {named(others)} {missing(others)} too"
+    return f"that is for {model} alone: {missing(others, miss, ' too')}"
 
 
 def missed_in_a_replay(miss: Statement) -> str:
     """Models that a replay saw miss."""
-    return f"in a replay {named(miss.subjects)} {missing(miss.subjects)}"
+    return f"in a replay {missing(miss.subjects, miss)}"
 
 
-def missing(models: Sequence[str]) -> str:
-    """`misses` of one, `miss` of several."""
-    return "misses" if len(models) == 1 else "miss"
+def missing(models: Sequence[str], miss: Statement, too: str = "") -> str:
+    """`a misses`, `a, b miss, c is undecided`: the last of them are undecided, as many as the statement says."""
+    count = len(models) - int(miss.figures.get("undecided", 0))
+    parts = {f"miss{'es' if count == 1 else ''}{too}": models[:count]}
+    parts[f"{'is' if len(models) - count == 1 else 'are'} undecided"] = models[count:]
+    return ", ".join(f"{named(those)} {does}" for does, those in parts.items() if those)
 
 
 def might_do_it(outlook: Statement) -> str:

@@ -221,6 +221,20 @@ def test_models_of_a_gpu_with_too_much_work_are_limited_by_that_and_not_by_an_sl
     assert max(one.demand_factor_max for one in answer.models) < 1
 
 
+def test_a_rejection_says_of_each_model_what_the_table_says_of_it() -> None:
+    costs = {"a": (0.02954, 0.003354), "b": (0.02802, 0.002925), "c": (0.02142, 0.002379), "d": (0.02477, 0.00177)}
+    slos = {"a": (1.5, 0.9), "b": (0.3, 0.99), "c": (0.08, 0.9), "d": (0.08, 0.99)}
+    cameras = {"a": (40, 10.0), "b": (20, 5.0), "c": (2, 5.0), "d": (5, 1.0)}
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3),))
+    busy = scenario([model(name, *slo) for name, slo in slos.items()], cameras, memory=MemoryPolicy.AUTO, buy=box)
+    found = planned(busy, shelf(*(profile(name, T4, *cost, 300_000_000) for name, cost in costs.items())))
+    met = {one.name: one.slo_met for one in found.recommendation.models}
+    (said,) = (one for no in found.rejections for one in no.but if one.code is Code.MISSED_IN_A_REPLAY)
+    split = len(said.subjects) - int(said.figures["undecided"])
+    assert {met[name] for name in said.subjects[:split]} == {False}
+    assert {met[name] for name in said.subjects[split:]} == {None}
+
+
 def test_swapping_serves_what_does_not_fit_together() -> None:
     heavy = shelf(*(profile(n, T4, 0.01, 0.002, 8_000_000_000) for n in "ab"))
     box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, host_memory=32_000_000_000),))

@@ -21,6 +21,7 @@ from planner.words.statements import (
     REASONS,
     REMEDIES,
     WARNINGS,
+    addition,
     reason,
     rejection_line,
     rejection_lines,
@@ -74,6 +75,9 @@ def test_remedies_are_alternatives_and_what_they_leave_open_follows():
     assert remedies(changes, open_) == (
         "drop to 28 of 40 cameras of a, or 3 more GPUs; that is for a alone: b, c miss too"
     )
+    seen = Statement(code=Code.MISSED_IN_A_REPLAY, subjects=("a", "b", "c"), figures={"undecided": 2})
+    assert addition(seen) == "in a replay a misses, b, c are undecided"
+    assert addition(replace(seen, figures={"undecided": 3})) == "in a replay a, b, c are undecided"
 
 
 def test_what_is_rejected_alike_has_one_line():
