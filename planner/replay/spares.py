@@ -21,8 +21,8 @@ class SpareSearch:
 
     scenario: Scenario
     offers: Sequence[Offer]
-    is_met: Callable[[tuple[Offer, ...], Fleet], bool]
-    """Whether every SLO is met on a fleet, the models placed anew."""
+    anew: Callable[[tuple[Offer, ...], Fleet], Trial | None]
+    """A fleet with the models placed anew where every SLO is met on it."""
     of_type: Callable[[Offer], Trial | None]
     """The cheapest fleet of one type of machine alone."""
 
@@ -33,7 +33,7 @@ class SpareSearch:
         """
         if not self.scenario.survive or not trials:
             return list(trials)
-        found = [self.with_spares(trial) for trial in [*trials, *self._of_one_type()]]
+        found = [self.with_spares(trial, self.offers) for trial in [*trials, *self._of_one_type()]]
         distinct = {(trial.candidate, trial.spares): trial for trial in found}
         usable = [trial for trial in distinct.values() if not trial.unready]
         return sorted(usable or found, key=lambda trial: trial.cost_usd_per_hour)
@@ -44,19 +44,33 @@ class SpareSearch:
             if trial := self.of_type(offer):
                 yield trial
 
-    def with_spares(self, trial: Trial) -> Trial:
+    def with_spares(self, trial: Trial, beside: Sequence[Offer] = ()) -> Trial:
         """The trial with the cheapest spares that were found; unready where the limits on buying allow none.
 
         As many of each type as may be away always do. Fewer may: of one type that stands in for all, or none where the
-        models find room on what is left.
+        models find room on what is left. Where no more of its types may be bought, machines of other types `beside`
+        join the fleet, the cheapest with which it survives.
         """
+        if spares := self._spares_of(trial):
+            return replace(trial, spares=spares)
+        offered = tuple(dict.fromkeys((*trial.offers, *beside)))
+        fleet = (*trial.fleet, *(0 for _ in offered[len(trial.fleet) :]))
+        for larger in larger_fleets(offered, fleet, self.scenario.survive):
+            allowed = may_be_bought(self.scenario.buy, offered, larger, fleet_of_none(offered))
+            joined = self.anew(offered, larger) if allowed else None
+            if joined and (spares := self._spares_of(joined)):
+                return replace(joined, spares=spares)
+        return replace(trial, unready=True)
+
+    def _spares_of(self, trial: Trial) -> Fleet | None:
+        """The cheapest spares of its own types with which a trial survives; None where none may be bought."""
         away = self.scenario.survive
         for spares in ways_to_spare(trial.offers, trial.fleet, away):
             if may_be_bought(self.scenario.buy, trial.offers, trial.fleet, spares) and self.survives(
                 trial.offers, trial.fleet, spares, away
             ):
-                return replace(trial, spares=spares)
-        return replace(trial, unready=True)
+                return spares
+        return None
 
     def certain(self, trial: Trial) -> Trial:
         """The trial with as many spares of each type as may be away, which always do: no replay is needed."""
@@ -67,7 +81,7 @@ class SpareSearch:
     def survives(self, offered: tuple[Offer, ...], fleet: Fleet, spares: Fleet, away: int) -> bool:
         """Whether every SLO is met on what is left of a fleet and its spares, whichever machines are away."""
         left = ways_left(together(fleet, spares), away)
-        return all(covers(one, fleet) or (any(one) and self.is_met(offered, one)) for one in left)
+        return all(covers(one, fleet) or (any(one) and self.anew(offered, one)) for one in left)
 
 
 def may_be_bought(buy: BuySpec, offered: Sequence[Offer], fleet: Fleet, spares: Fleet) -> bool:
@@ -85,8 +99,21 @@ def ways_to_spare(offered: Sequence[Offer], fleet: Fleet, away: int) -> list[Fle
     places = range(len(fleet))
     bought = [place for place in places if fleet[place]]
     ones = [tuple(n if place == i else 0 for i in places) for place in bought for n in range(1, away + 1)]
-    ways = {(0,) * len(places), *ones, of_each_type(fleet, away)}
+    ways = {fleet_of_none(offered), *ones, of_each_type(fleet, away)}
     return sorted(ways, key=lambda spares: cost_usd_per_hour(offered, spares))
+
+
+def larger_fleets(offered: Sequence[Offer], fleet: Fleet, away: int) -> list[Fleet]:
+    """A fleet with one to `away` machines more, of the cheapest types on offer; the cheapest first."""
+    places = sorted(range(len(fleet)), key=lambda place: offered[place].usd_per_hour)[:TYPES_MAX]
+    more = (one for n in range(1, away + 1) for one in combinations_with_replacement(places, n))
+    fleets = [tuple(n + one.count(place) for place, n in enumerate(fleet)) for one in more]
+    return sorted(fleets, key=lambda larger: cost_usd_per_hour(offered, larger))
+
+
+def fleet_of_none(offered: Sequence[Offer]) -> Fleet:
+    """No machine of any offer."""
+    return (0,) * len(offered)
 
 
 def of_each_type(fleet: Fleet, away: int) -> Fleet:

@@ -18,7 +18,7 @@ from planner.model.replications import RISK_SHARE
 from planner.model.scenario import MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
-from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
+from planner.placing.sizing import Kind, Need, Profiles, SizedModels, WhyNot, needs, size
 from planner.placing.stations import (
     does,
     encoded_streams,
@@ -149,7 +149,7 @@ def _ask(
 ) -> tuple[Question, list[Rejection]]:
     offered, rejections = offers(catalog, scenario.buy)
     need_by_model = needs(scenario, demand)
-    why_not = library.why_not if isinstance(library, Predictor) else None
+    why_not: WhyNot | None = library.why_not if isinstance(library, Predictor) else None
     if isinstance(library, Library):
         why_not = _predictor(library, catalog).unable
     sized, misfits = size(scenario, need_by_model, offered, library, shared, why_not)

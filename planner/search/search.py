@@ -557,13 +557,10 @@ class FleetSearch:
         """A search for machines that stand ready."""
         question = self.question
 
-        def is_met(offered: tuple[Offer, ...], fleet: Fleet) -> bool:
-            return self.anew(offered, fleet) is not None
-
         def of_type(offer: Offer) -> Trial | None:
             return self.best(question.program([offer]), Objective.COST, ALTERNATIVE)
 
-        return SpareSearch(question.scenario, question.offers, is_met, of_type)
+        return SpareSearch(question.scenario, question.offers, self.anew, of_type)
 
     def anew(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
         """The models placed on machines that are left of a fleet, where replays confirm that every SLO is met; the rule
@@ -577,12 +574,16 @@ class FleetSearch:
     def spared(self, trials: Sequence[Trial]) -> list[Trial]:
         """Trials with their spares, the cheapest first, without those whose spares may not be bought."""
         if self.question.scenario.survive:
-            trials = list(map(self.spares.with_spares, trials))
+            trials = [self.spares.with_spares(trial, self._of_kinds_of(trial)) for trial in trials]
         for trial in trials:
             if trial.unready:
                 self._pass_over_unready(trial)
         ready = (trial for trial in trials if not trial.unready)
         return sorted(ready, key=lambda trial: (trial.cost_usd_per_hour, candidate_name(trial.candidate)))
+
+    def _of_kinds_of(self, trial: Trial) -> list[Offer]:
+        """All that is on offer with GPUs of a fleet's kinds."""
+        return [offer for offer in self.question.offers if offer.gpu in {one.gpu for one in trial.bought}]
 
     def _pass_over_unready(self, trial: Trial) -> None:
         """Note which limit on what may be bought keeps the spares of a kind of GPU alone out."""

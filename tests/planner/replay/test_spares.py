@@ -59,6 +59,21 @@ def test_where_no_spare_may_be_bought_the_answer_says_what_keeps_it_out():
     assert any(no.bottleneck is Bottleneck.GPU_COUNT and no.observed == 2 for no in plan.rejections)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "survive", "count"),
+    [(("T4", "T4"), 1, 2), (("T4", "V100"), 1, 2), (("T4", "T4", "T4"), 2, 3), (("T4", "T4", "T4"), 1, 2)],
+)
+def test_machines_of_other_names_stand_in_for_each_other(gpus, survive, count):
+    both = shelf(profile("a", T4, 0.005, 0.001), profile("a", V100, 0.002, 0.0005))
+    own = tuple(OwnMachine(name=f"box-{i}", gpu=gpu, price=0.5) for i, gpu in enumerate(gpus))
+    plan = planned(asked(40, survive=survive, buy=BuySpec(own=own)), both)
+    assert plan.recommendation.feasible
+    assert [(one.count, one.spares) for one in plan.recommendation.instances] == [(1, 0)] * count
+    assert {kind.gpu: kind.gpu_count for kind in plan.by_gpu} == ({"T4": count} if len(set(gpus)) == 1 else {})
+    too_few = planned(asked(40, survive=len(gpus), buy=BuySpec(own=own)), both)
+    assert too_few.recommendation.unready
+
+
 def test_without_the_rule_nothing_is_spared():
     plan = planned(asked(190, buy=BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=8),))), LIBRARY)
     assert [one.spares for one in plan.recommendation.instances] == [0]
