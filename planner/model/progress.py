@@ -16,7 +16,8 @@ def silent(*_: object) -> None:
 def counting(progress: Progress, doing: str) -> Tell:
     """Tells of the replications of one fleet; how many fleets follow nobody knows.
 
-    `confirming 2 x T4: 640 of at most 5,120, 3 min left`. Not how long the first few took: they wait for machine code.
+    `confirming 2 x T4: 2,560 of at most 5,120, at most 3 min left`. What is left is told from half of them on: earlier
+    ones wait for machine code, and most fleets are decided by few.
     """
     first: list[tuple[int, float]] = []
 
@@ -25,9 +26,9 @@ def counting(progress: Progress, doing: str) -> Tell:
             first.append((done, monotonic()))
         seen, begun_s = first[0]
         text = f"{doing}: {done:,} of at most {most:,}"
-        if done > seen:
+        if done > seen and most / 2 <= done < most:
             left_s = (monotonic() - begun_s) / (done - seen) * (most - done)
-            text += f", {left_s / 60:.0f} min left" if left_s >= 90 else f", {left_s:.0f} s left"
+            text += f", at most {left_s / 60:.0f} min left" if left_s >= 90 else f", at most {left_s:.0f} s left"
         progress(text, 0.0)
 
     return tell

@@ -279,8 +279,9 @@ def next_steps(plan: Plan) -> list[str]:
     steps = [reasons.sentence(begin(warning(one)[1])) for one in stopped]
     steps += [f"Measure {line}" for line in reasons.measure_next(plan, worthwhile)[:1]]
     steps += reasons.less_sure_line(plan)
-    cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
+    below_usd = inf if prose.lacks_spares(plan) else plan.recommendation.cost_usd_per_hour
+    cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < below_usd]
     for outlook in cheaper[:1]:
-        line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))
+        line = reasons.precision_line(plan, replace(outlook, accuracy=()))
         steps.append(f"Or at {line} Estimated, not replayed. Accuracy: -v.")
     return steps

@@ -249,7 +249,13 @@ def outlooks_title(plan: Plan) -> str:
 def outlooks(plan: Plan) -> list[str]:
     """GPUs without profiles that might be cheaper."""
     costs = [(candidate_name(o.candidate), o.cost_usd_per_hour) for o in plan.outlooks]
-    return [f"{label}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}." for label, cost in costs]
+    spares = with_spares(plan)
+    return [f"{label}{spares}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}." for label, cost in costs]
+
+
+def with_spares(plan: Plan) -> str:
+    """What estimated fleets are priced with, whether or not the fleet that is shown has any."""
+    return " with its spares" if plan.policies.survive else ""
 
 
 def precisions(plan: Plan) -> list[str]:
@@ -259,21 +265,20 @@ def precisions(plan: Plan) -> list[str]:
     """
     best = plan.recommendation
     below_usd = best.cost_usd_per_hour if best.feasible else math.inf
-    return [precision_line(best, one) for one in plan.precisions if one.cost_usd_per_hour.low < below_usd]
+    return [precision_line(plan, one) for one in plan.precisions if one.cost_usd_per_hour.low < below_usd]
 
 
-def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
+def precision_line(plan: Plan, outlook: PrecisionOutlook) -> str:
     """One of them."""
-    cost = outlook.cost_usd_per_hour
+    best, cost = plan.recommendation, outlook.cost_usd_per_hour
     now = " and ".join(outlook.instead_of) or "what is measured"
     if outlook.runtime and (runtimes := sorted({m.runtime for m in best.models} - {""})):
         now += f" in {' and '.join(runtimes)}"
     against = f" instead of {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", after quantization" if outlook.precision == "int8" else ""
-    spares = " with its spares" if any(one.spares for one in best.instances) else ""
     band = f"80 % band {_band(best, cost)}; " if cost.low < cost.high else ""
-    fleet = f"about {dollars(cost.value)}/h ({band}{candidate_name(outlook.candidate)}{spares})"
+    fleet = f"about {dollars(cost.value)}/h ({band}{candidate_name(outlook.candidate)}{with_spares(plan)})"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 

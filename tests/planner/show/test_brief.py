@@ -247,16 +247,18 @@ def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
 
 
 def test_a_precision_that_may_cost_more_at_its_bad_end_is_said_to():
-    def said(high):
+    def said(high, plan=PLAN):
         cost = Estimate(value=1.0, low=0.5, high=high)
         fleet = PLAN.recommendation.candidate
         other = PrecisionOutlook(precision="fp16", candidate=fleet, cost_usd_per_hour=cost, instead_of=("fp32",))
-        return precision_line(PLAN.recommendation, other)
+        return precision_line(plan, other)
 
     now = PLAN.recommendation.cost_usd_per_hour
     assert now > 1
     assert "more than now" in said(now * 1.1)
     assert "more than now" not in said(now * 0.9)
+    assert "with its spares" not in said(now)
+    assert "with its spares" in said(now, replace(PLAN, policies=replace(PLAN.policies, survive=1)))
 
 
 @pytest.mark.parametrize(
