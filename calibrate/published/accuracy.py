@@ -21,7 +21,7 @@ class PublishedAccuracy:
     precision: str
     runtime: str
     method: str
-    """`after training`, `trained quantized`, or a bound: `at least by MLPerf's rules`."""
+    """`quantized after training`, `trained quantized`, or a bound: `at least by MLPerf's rules`."""
     reference: float
     """At fp32."""
     value: float

@@ -52,12 +52,12 @@ def predict(
         Form.CSV: lambda: answers_csv(answers),
         Form.JSON: lambda: answers_json(answers),
     }
-    usual = Form.TABLE if sys.stdout.isatty() else Form.CSV
-    emit(written[form or usual]())
+    form = form or (Form.TABLE if sys.stdout.isatty() else Form.CSV)
+    emit(written[form]())
     without = [answer for answer in answers if answer.latency_s is None]
-    if without and not quiet:
-        first = "" if (form or usual) is Form.TABLE else f" Row {answers.index(without[0]) + 1}: {without[0].reason}"
-        note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.{first}")
+    if without and not quiet and form is not Form.TABLE:  # which says so itself
+        first = f"Row {answers.index(without[0]) + 1}: {without[0].reason}"
+        note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why. {first}")
     if not answers:
         note(f"{file}: has no rows below its first line. Write one for each batch that you ask about.")
     if len(without) == len(answers):

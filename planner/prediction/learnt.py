@@ -73,6 +73,17 @@ class Nearness(StrEnum):
     """Nothing of the model."""
 
 
+NEAREST: Mapping[Nearness, str] = {
+    Nearness.SERIES: "other batches there",
+    Nearness.PAIR: "on that GPU, at another precision or runtime",
+    Nearness.ELSEWHERE: "on other GPUs",
+    Nearness.OTHERWISE: "on other GPUs, at other precisions or runtimes",
+    Nearness.NEW_GPU: "nothing on such a chip",
+    Nearness.NEW_MODEL: "nothing of this model",
+}
+"""What was timed nearest to a case, in words."""
+
+
 class Software(StrEnum):
     """Where somebody published of a case's runtime, the nearest first: what is not known of it is in the band."""
 

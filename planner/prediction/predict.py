@@ -19,7 +19,7 @@ from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import PredictedCase, at_size, least_s
-from planner.prediction.learnt import Learnt, Nearness, learnt, publications, series_of
+from planner.prediction.learnt import NEAREST, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered, chip_of
 from planner.prediction.rules.bands import End, at_least, wider
 from planner.prediction.rules.carrying import Carrying
@@ -327,7 +327,7 @@ class Predictor:
                 gpu=gpu,
                 precision=precision or PRECISIONS[0],
                 rule=PredictionRule.LEARNT,
-                source=f"published times ({self.learnt.nearness(one, gpu)})",
+                source=f"published times ({NEAREST[self.learnt.nearness(one, gpu)]})",
                 probes=(),
                 evidence=Evidence.PREDICTED,
                 latency_s={float(batch): time_s(batch) for batch in BATCHES},

@@ -35,6 +35,7 @@ from planner.replay.pipelines import resources_of
 from planner.replay.replay import Replay
 from planner.replay.spares import of_each_type
 from planner.replay.trial import Trial, evidence, mean_of_known
+from simulator.grouping import grouped
 from simulator.world.pipelines import ENCODE
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, Profile, WeightSource
 from simulator.world.workload import Workload
@@ -279,10 +280,11 @@ def _taken_for(scenario: Scenario) -> Iterator[PlanWarning]:
 
 
 def _doubts(trial: Trial) -> Iterator[PlanWarning]:
-    """What speaks against a profile."""
-    for name, placed in _profiles(trial).items():
-        for doubt in placed.portion.sized.profile.doubts:
-            yield PlanWarning(what=Statement(code=Code.DOUBT, subjects=(name,), text=doubt))
+    """What speaks against a profile, once of all models that have it."""
+    profiles = [(name, placed.portion.sized.profile) for name, placed in _profiles(trial).items()]
+    alike = grouped(((one.model, one.gpu, doubt), name) for name, one in profiles for doubt in one.doubts)
+    for (_, _, doubt), names in alike.items():
+        yield PlanWarning(what=Statement(code=Code.DOUBT, subjects=tuple(names), text=doubt))
 
 
 def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarning]:
@@ -331,7 +333,7 @@ def _batch_ranges(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     held = [p.portion.sized for p in trial.packing.placed if shortage_of(p).bottleneck is Bottleneck.BATCH_RANGE]
     for code, predicted in ((Code.BATCHES_END, False), (Code.PREDICTED_BATCHES_END, True)):
         of_code = (one for one in held if one.profile.predicted is predicted)
-        yield from _unmeasured(code, {f"{one.profile.model} on {one.profile.gpu}": one for one in of_code}, scenario)
+        yield from _unmeasured(code, {_on_gpu(one): one for one in of_code}, scenario)
 
 
 def _evidence(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
@@ -465,6 +467,10 @@ def remedies_unproven(seen: Replay, model: str) -> tuple[Statement, ...]:
 
 
 def _profiles(trial: Trial) -> dict[str, Placed]:
-    """A replica for each profile in use, by `resnet50 on V100`."""
-    profiles = ((p.portion.sized.profile, p) for p in trial.packing.placed)
-    return {f"{profile.model} on {profile.gpu}": placed for profile, placed in profiles}
+    """A replica of each model on each kind of GPU, by `doors on V100`."""
+    return {_on_gpu(placed.portion.sized): placed for placed in trial.packing.placed}
+
+
+def _on_gpu(one: Sized) -> str:
+    """`doors on V100`: the name that the scenario has for it, and tables."""
+    return f"{one.model} on {one.profile.gpu}"

@@ -47,7 +47,7 @@ class Screen:
 KEPT_BLANK = "\u00a0"
 """A blank where no line ends."""
 IN_FIGURES = re.compile(
-    r"(?<=[\d\]]) (?=(?:%|[munk]?s|min|minutes|h|days|[kMGT]i?B|GB/s|[GT]FLOP/s|W|[Gk]b/s|x|vCPUs?|GPUs?)(?!\w))"
+    r"(?<=[\d\]]) (?=(?:%|[munk]?s|min|minutes|h|days?|[kMGT]i?B|GB/s|[GT]FLOP/s|W|[Gk]b/s|x|vCPUs?|GPUs?)(?!\w))"
     r"|(?<=\d,) (?=[\d.]+\])"
     r"|(?<=\d x) (?=\S)"
 )

@@ -10,13 +10,15 @@ from planner.model.candidate import Candidate
 from planner.model.plan import PlanWarning, Rejection
 from planner.model.statement import Code, Statement
 from planner.units.reading import written_duration
-from planner.units.writing import begin, dollars, exact, gigabytes, names, share, span_usd
+from planner.units.writing import begin, counted, dollars, exact, gigabytes, names, share, span_usd
 from planner.words.candidates import gpus_name, subject_name
 from simulator.grouping import grouped
 from simulator.world.hardware import with_article
 
 UNITS: dict[str, Callable[[float], str]] = {
     "n": lambda value: f"{value:,.0f}",
+    "are": lambda value: f"{'is' if value == 1 else 'are'} {value:,.0f}",
+    "n_are": lambda value: f"{value:,.0f} {'is' if value == 1 else 'are'}",
     "g": lambda value: f"{value:g}",
     "g2": lambda value: f"{value:.2g}",
     "g3": lambda value: f"{float(f'{value:.3g}'):,.10g}",
@@ -40,10 +42,11 @@ UNITS: dict[str, Callable[[float], str]] = {
 
 
 class Amount(float):
-    """A number that a template asks for in a unit: `{needed_bytes:gb}`."""
+    """A number that a template asks for in a unit, `{needed_bytes:gb}`, or with what it counts, `{days:n day}`."""
 
     def __format__(self, unit: str) -> str:
-        return UNITS[unit](float(self))
+        unit, _, noun = unit.partition(" ")
+        return counted(round(self), noun) if noun else UNITS[unit](float(self))
 
 
 class Subject(str):
@@ -173,7 +176,7 @@ def stale_price(at: Statement) -> str:
     """Machines and the date of their price, with its age where the answer has it."""
     *instances, as_of = at.subjects
     dates = "price of {} is" if len(instances) == 1 else "prices of {} are"
-    age = filled(" ({days:n} days ago); such prices usually change within {usual:n} days", at) if at.figures else ""
+    age = filled(" ({days:n day} ago); such prices usually change within {usual:n day}", at) if at.figures else ""
     return f"the {dates.format(names(instances))} from {as_of}{age}"
 
 

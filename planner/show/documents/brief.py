@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf, isfinite
 
 from planner.model.choices import PriceKind
-from planner.model.plan import Bottleneck, ModelAnswer, Plan, Recommendation
+from planner.model.plan import Bottleneck, Drawn, ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code, Statement
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.plan import (
@@ -96,9 +96,12 @@ def verdict(best: Recommendation, failing: Failures | None = None) -> str:
     if seen is None or seen.draws_kept is None or seen.draws_asked is None or seen.draws_mixed > 1:
         return f"{met}. Tightest: {prose.standing(prose.tightest(best.models), None)}."
     kept = seen.draws_kept
-    interval = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
+    if Drawn.SPEEDS in seen.drawn:
+        sure = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
+    else:  # a share of a few sites is no probability of the next one
+        sure = f"{percent(kept.low)} % at least"
     over = prose.drawn(seen, best.models)
-    return f"{met} with probability {interval}, over {over}; {exact(seen.draws_asked)} was asked for."
+    return f"{met} with probability {sure}, over {over}; {exact(seen.draws_asked)} was asked for."
 
 
 def spread(best: Recommendation) -> str:
@@ -126,6 +129,9 @@ def savings(plan: Plan) -> str:
     return proven if prose.proven(best) else "No cheaper fleet can do this."
 
 
+COLUMNS_SAID = "GPUs: that the model runs on. Batch/most: requests of a batch, on average and at most."
+
+
 def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Block]:
     """A row for each model; what is alike of all is said below."""
     rows = Rows(best.models)
@@ -148,6 +154,7 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     binds = limits(best) if best.models else ""
     inputs = reasons.assumption_lines([one for one in assumed if one.code is Code.USUAL_TOKENS])
     notes = [
+        COLUMNS_SAID if best.models else "",
         alike,
         mean_of_draws(best),
         draws_kept(best),

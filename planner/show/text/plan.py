@@ -66,7 +66,7 @@ def dated(plan: Plan) -> str:
     if not plan.prices_as_of:
         return f"your own prices{without}"
     is_old = any(one.what.code in OLD_PRICES for one in warnings_of(plan))
-    age = f", {days_old(plan)} days old" if is_old else ""
+    age = f", {counted(days_old(plan), 'day')} old" if is_old else ""
     return f"prices of {plan.prices_as_of}{age}{without}"
 
 

@@ -102,7 +102,7 @@ def answers(plan: TrainingPlan) -> list[str]:
 def old_price(plan: TrainingPlan, o: TrainingOption) -> str:
     """`; its price is 695 days old`, where that is older than its provider's usually become."""
     days = [one.what.figures["days"] for one in plan.stale_prices if one.what.subjects[-1] == o.price_as_of]
-    return f"; its price is {days[0]:n} days old" if days and o.price_as_of else ""
+    return f"; its price is {counted(round(days[0]), 'day')} old" if days and o.price_as_of else ""
 
 
 def rivals(plan: TrainingPlan) -> Iterator[str]:

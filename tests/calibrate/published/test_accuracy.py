@@ -31,7 +31,7 @@ def test_the_runtime_that_runs_counts_first() -> None:
     assert found.lost == pytest.approx(0.76)
     torch = accuracy("resnet50", "int8", "pytorch")
     assert torch is not None
-    assert (torch.method, torch.lost) == ("after training", pytest.approx(0.21))
+    assert (torch.method, torch.lost) == ("quantized after training", pytest.approx(0.21))
 
 
 def test_where_nothing_is_published_nothing_is_said() -> None:

@@ -13,4 +13,6 @@ def test_the_time_left_is_told_from_half_on_by_replications_after_the_first(monk
     for done in (8, 16, 80, 160):
         tell(done, 160)
     after = ["", "", ", at most 3 min left", ""]
-    assert told == [f"confirming 2 x T4: {n} of at most 160{left}" for n, left in zip((8, 16, 80, 160), after)]
+    assert told == [
+        f"confirming 2 x T4: {n} of at most 160{left}" for n, left in zip((8, 16, 80, 160), after, strict=True)
+    ]

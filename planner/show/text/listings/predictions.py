@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from calibrate.published import names, runtimes
+from planner.prediction.learnt import NEAREST
 from planner.prediction.queries import QueryAnswer
-from planner.show.document import Document, Items, Rows, Section, Table
+from planner.show.document import Document, Items, Rows, Section, Table, Text
 from planner.show.terminal import terminal
-from planner.units.writing import Screen, counted, gigabytes, seconds
+from planner.units.writing import Screen, begin, counted, gigabytes, seconds
 
 USUAL = {"precision": "fp32", "batch": "1"}
 """What an empty cell means; of the input it depends on the model, of the runtime on the precision."""
@@ -36,13 +37,22 @@ def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[Qu
             name="Predictions",
             headline=f"{timed}, {counted(len(refused), 'row')} without an answer:" if refused else f"{timed}:",
             sections=[
-                Section("", [Table(columns)]),
+                Section("", [Table(columns), Text(said_of_rules(answers), indent=2)]),
                 Section("Larger than the GPU", [Items(too_large)]),
                 Section("Without an answer", [Items(refused)]),
             ],
         ),
         screen,
     )
+
+
+def said_of_rules(answers: Sequence[QueryAnswer]) -> str:
+    """What the rules in the table rest on: `elsewhere: published on other GPUs; ...`."""
+    seen = {answer.rule for answer in answers if answer.latency_s is not None}
+    rests = {"published": "the same was published", "profile": "a profile has it"}
+    rests |= {str(near): f"published {said}" for near, said in NEAREST.items()}
+    said = "; ".join(f"{rule}: {what}" for rule, what in rests.items() if rule in seen)
+    return f"{begin(said)}." if said else ""
 
 
 def cell(asked: Mapping[str, str], name: str) -> str:
