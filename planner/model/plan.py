@@ -606,6 +606,8 @@ class KindLeftOut:
     """GPUs that no fleet of it alone can do with fewer of, limits on buying aside; None where that was not asked."""
     gpus_tried: tuple[int, ...] = ()
     """GPUs of each fleet of it that was tried and missed an SLO."""
+    precision: str = ""
+    """That its models would run at; empty where they cannot, and in plans that do not say."""
 
 
 NOTHING_TRIED = Recommendation(

@@ -30,6 +30,7 @@ from planner.placing.cutting import too_large
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
 from planner.placing.sizing import Kind
 from planner.replay.deploying import devices_of
+from planner.replay.pipelines import each_once
 from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.replay.spares import SpareSearch, of_each_type, together
@@ -487,12 +488,14 @@ class FleetSearch:
         missed = (key for key, trial in of_kind if trial is None or trial.replay.preliminary)
         is_open = why.code in (Code.KIND_LIMITED, Code.NO_FLEET_OF_KIND)
         least = bound_usd_per_hour
+        sized = [one for (_, kind), one in program.sized.items() if kind.gpu.name == gpu]
         return KindLeftOut(
             gpu=gpu,
             why=why,
             usd_per_hour_at_least=None if least is None else self.question.with_spares_usd_per_hour(program, least),
             gpus_at_least=program.unlimited().least_gpus() if is_open else None,
             gpus_tried=tuple(sorted({gpu_count(*key) for key in missed})),
+            precision=each_once(one.profile.precision for one in sized),
         )
 
     def left_out(self, kinds: Iterable[str], shown: Sequence[OfOneKind]) -> tuple[KindLeftOut, ...]:

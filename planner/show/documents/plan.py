@@ -237,6 +237,7 @@ def missing_kinds(plan: Plan) -> Table:
         rows.shown("GPUs at least", "gpus_at_least"),
         rows.shown("$/h at least", "usd_per_hour_at_least", dollars),
         rows.words("GPUs tried", tried),
+        *differing(rows, ("precision",)),
         rows.words("why not", lambda one: reason(one.why), wide=True),
     ]
     return Table(columns, shown=KINDS_SHOWN, stacked=True)
@@ -245,7 +246,8 @@ def missing_kinds(plan: Plan) -> Table:
 def kind_notes(plan: Plan, prices: Sequence[PriceKind] = tuple(PRICE_TITLES)) -> list[str]:
     """What `+` means where it stands in the table, whether precisions differ, and the kinds without a row."""
     spared = bool(plan.policies.survive and (plan.by_gpu or plan.by_gpu_left_out))
-    mixed = len({one.precision for one in plan.by_gpu}) > 1
+    tables = plan.by_gpu, reasons.kinds_that_miss(plan)
+    mixed = any(len({one.precision for one in table}) > 1 for table in tables)
     notes = {
         FEW_NOTE: any(map(prose.or_more, plan.by_gpu)),
         PRECISIONS_NOTE: mixed,
@@ -352,9 +354,11 @@ def price_of(kind: str, one: OfOneKind) -> float | None:
     return one.usd_per_hour_by_price.get(kind)
 
 
-def differing(rows: Rows[OfOneKind]) -> Iterator[Column]:
+def differing(
+    rows: Rows[OfOneKind] | Rows[KindLeftOut], keys: Sequence[str] = ("precision", "runtime")
+) -> Iterator[Column]:
     """Precision and runtime, where they differ."""
-    for key in ("precision", "runtime"):
+    for key in keys:
         if len({getattr(one, key) for one in rows.items}) > 1:
             yield rows.words(key, key)
 

@@ -62,6 +62,18 @@ def test_rows_without_figures_are_counted_beside_the_answers(tmp_path, monkeypat
     assert bool(said) == bool(err)
 
 
+def test_a_table_refers_to_nothing_that_it_does_not_show(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "asked.csv"
+    file.write_text("gpu,model\nA10G,resnet50\nT5,resnet50\n")
+    monkeypatch.setattr(sys, "argv", ["planner", "predict", str(file), "--format", "table"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    out, err = capsys.readouterr()
+    assert "row 2: GPU T5 is not known" in " ".join(out.split())
+    assert "Elsewhere: published on other GPUs." in out
+    assert err == ""
+
+
 def test_progress_says_how_many_rows_are_answered(tmp_path):
     file = tmp_path / "asked.csv"
     file.write_text("gpu,model\nT4,resnet50\nT5,resnet50\n")

@@ -235,6 +235,17 @@ def test_a_rejection_says_of_each_model_what_the_table_says_of_it() -> None:
     assert {met[name] for name in said.subjects[split:]} == {None}
 
 
+def test_warnings_and_assumptions_name_models_as_the_scenario_and_its_tables_do() -> None:
+    doubted = replace(profile("a", T4, 0.01, 0.002), doubts=("it is cold",), assumptions=("it is warm",))
+    specs = [replace(model(name, 0.5), profile="a") for name in ("doors", "gates")]
+    small = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3),))
+    found = planned(scenario(specs, {"doors": (1, 5.0), "gates": (1, 5.0)}, buy=small), shelf(doubted))
+    both = ("doors on T4", "gates on T4")
+    assert [one.what.subjects for one in found.warnings if one.what.code is Code.DOUBT] == [both]
+    assert [one.subjects for one in found.assumptions if one.text == "it is warm"] == [both]
+    assert "doors on T4, gates on T4: it is cold" in [warning(one)[0] for one in found.warnings]
+
+
 def test_swapping_serves_what_does_not_fit_together() -> None:
     heavy = shelf(*(profile(n, T4, 0.01, 0.002, 8_000_000_000) for n in "ab"))
     box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, host_memory=32_000_000_000),))

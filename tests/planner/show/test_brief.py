@@ -13,6 +13,7 @@ from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
 from planner.model.plan import (
     Bottleneck,
+    Drawn,
     Estimate,
     Interval,
     KindLeftOut,
@@ -308,6 +309,28 @@ def test_an_infeasible_plan_shows_what_each_kind_of_gpu_came_to():
     rows = [line.split() for line in shown.splitlines()[2:4]]
     assert [row[:4] for row in rows] == [["T4", "-", "$1.50", "none"], ["L4", "5", "$2.50", "5,"]]
     assert "Left out" not in shown
+    assert "precision" not in shown
+    mixed = (replace(one, precision="tf32"), replace(two, precision="fp32"))
+    shown = brief(replace(INFEASIBLE, by_gpu_left_out=mixed), Screen(200)).partition("Each kind of GPU alone")[2]
+    assert ["fp32" in shown.splitlines()[2], "tf32" in shown.splitlines()[3]] == [True, True]
+    assert "Precisions differ between kinds" in shown
+
+
+def test_of_camera_phases_alone_what_is_known_is_said():
+    kept = Interval(mean=1.0, low=0.9501, high=1.0)
+    seen = replace(PLAN.recommendation.replayed, draws_kept=kept, draws_asked=0.95, draws_mixed=1)
+    phases, speeds = (
+        lead(replace(PLAN, recommendation=replace(PLAN.recommendation, replayed=replace(seen, drawn=(one,)))))[0].text
+        for one in (Drawn.PHASES, Drawn.SPEEDS)
+    )
+    assert "with probability 95.01 % at least, over camera phases; 95 % was asked for." in phases
+    assert "with probability 100.00 % [95.01, 100.00], over" in speeds
+
+
+def test_columns_of_models_are_explained_where_there_are_models():
+    assert "Batch/most: requests of a batch, on average and at most." in brief(PLAN, Screen(200))
+    without = replace(INFEASIBLE.recommendation, models=(), gpus=(), instances=())
+    assert "Batch/most" not in brief(replace(INFEASIBLE, recommendation=without), Screen(200))
 
 
 def test_prices_of_one_date_take_one_line_before_the_others():

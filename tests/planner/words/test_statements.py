@@ -80,6 +80,15 @@ def test_remedies_are_alternatives_and_what_they_leave_open_follows():
     assert addition(replace(seen, figures={"undecided": 3})) == "in a replay a, b, c are undecided"
 
 
+@pytest.mark.parametrize(("days", "said"), [(1, "(1 day ago)"), (2, "(2 days ago)"), (1000, "(1,000 days ago)")])
+def test_one_of_a_kind_is_no_plural(days, said):
+    old = Statement(code=Code.STALE_PRICE, subjects=("x", "2026-01-01"), figures={"days": days, "usual": 1})
+    assert said in warning(PlanWarning(what=old))[0]
+    assert "usually change within 1 day" in warning(PlanWarning(what=old))[0]
+    more = replace(ONE_GPU, why=Statement(code=Code.TOO_MANY_GPUS, figures={"gpu_count": 2, "gpu_count_max": 1}))
+    assert "1 is allowed" in rejection_line(more)
+
+
 def test_what_is_rejected_alike_has_one_line():
     elsewhere, elsewhere_too = (replace(ONE_GPU, subject=OnGpu(gpu=gpu, models=("vgg16",))) for gpu in ("T4", "L4"))
     (line,) = rejection_lines([elsewhere, elsewhere_too])
