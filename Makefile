@@ -86,8 +86,9 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner, what measuring needs and development tools into .venv"
 	@$(INSTALL) --upgrade pip # an older one takes three times as long to choose
-	@$(INSTALL) --no-compile -e '.[dev,plot]' nvidia-ml-py torch
-	@$(INSTALL) --no-compile --no-deps torchvision timm onnx
+	@$(INSTALL) --no-compile --no-deps nvidia-ml-py onnx timm torch torchvision & large=$$!; \
+	$(INSTALL) --no-compile -e '.[dev,plot]' && wait $$large # side by side, for pip uses one processor
+	@$(INSTALL) --no-compile nvidia-ml-py torch # and what they need
 	@touch .venv/plan.stamp $@
 
 .venv-export/stamp: | .venv/venv.stamp

@@ -67,7 +67,7 @@ def by_one(function: Any) -> Callable[..., Any]:
     @wraps(function)
     def call(*given: Any) -> Any:
         if not function.signatures:
-            with _alone(_stamp(source).with_suffix(f".{function.__name__}.lock")):
+            with alone(_stamp(source).with_suffix(f".{function.__name__}.lock")):
                 function.compile(tuple(map(function.typeof_pyval, given)))
         return function(*given)
 
@@ -75,7 +75,7 @@ def by_one(function: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """No other process is here with the same path; nothing is locked where it cannot be written, or has no locks."""
     with ExitStack() as opened:
         lock = None

@@ -4,11 +4,14 @@ import gc
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from support import forks, torchvision_guard
+
+from simulator.machine_code import alone
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
@@ -20,6 +23,10 @@ os.environ.setdefault("PLANNER_NO_CACHE", "1")
 # Each process that a test starts would compile all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# On a fresh clone one process compiles what it imports, while the next waits to find it; else both would compile it.
+collecting = ExitStack()
+if "PYTEST_XDIST_WORKER" in os.environ and not (Path(__file__).parents[1] / "planner" / "__pycache__").exists():
+    collecting.enter_context(alone(Path(__file__).parent / "__pycache__" / "collecting.lock"))
 # Looking for garbage in what is imported took a quarter of the time of collecting.
 gc.set_threshold(20_000)
 # A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
@@ -65,6 +72,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What was imported stays: looking for garbage in it, again and again, took a tenth of the time of all tests."""
+    collecting.close()
     gc.freeze()
 
 
