@@ -23,10 +23,12 @@ os.environ.setdefault("PLANNER_NO_CACHE", "1")
 # Each process that a test starts would compile all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# On a fresh clone one process compiles what it imports, while the next waits to find it; else both would compile it.
-collecting = ExitStack()
-if "PYTEST_XDIST_WORKER" in os.environ and not (Path(__file__).parents[1] / "planner" / "__pycache__").exists():
+# On a fresh clone one process compiles what it imports, while the others wait to find it; else each would compile it.
+collecting, compiled = ExitStack(), Path(__file__).parents[1] / "planner" / "__pycache__"
+if "PYTEST_XDIST_WORKER" in os.environ and not compiled.exists():
     collecting.enter_context(alone(Path(__file__).parent / "__pycache__" / "collecting.lock"))
+    if compiled.exists():
+        collecting.close()
 # Looking for garbage in what is imported took a quarter of the time of collecting.
 gc.set_threshold(20_000)
 # A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
