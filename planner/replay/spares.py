@@ -33,7 +33,10 @@ class SpareSearch:
         """
         if not self.scenario.survive or not trials:
             return list(trials)
-        found = [self.with_spares(trial, self.offers) for trial in [*trials, *self._of_one_type()]]
+        fleets = [*trials, *self._of_one_type()]
+        found = list(map(self.with_spares, fleets))
+        if all(trial.unready for trial in found):
+            found = [self.with_spares(trial, self.offers) for trial in fleets]
         distinct = {(trial.candidate, trial.spares): trial for trial in found}
         usable = [trial for trial in distinct.values() if not trial.unready]
         return sorted(usable or found, key=lambda trial: trial.cost_usd_per_hour)
@@ -48,11 +51,13 @@ class SpareSearch:
         """The trial with the cheapest spares that were found; unready where the limits on buying allow none.
 
         As many of each type as may be away always do. Fewer may: of one type that stands in for all, or none where the
-        models find room on what is left. Where no more of its types may be bought, machines of other types `beside`
-        join the fleet, the cheapest with which it survives.
+        models find room on what is left. Where there are no more of its types, machines of other types `beside` join
+        the fleet, the cheapest with which it survives.
         """
         if spares := self._spares_of(trial):
             return replace(trial, spares=spares)
+        if all(offer.count_max is None for offer in trial.bought):
+            return replace(trial, unready=True)
         offered = tuple(dict.fromkeys((*trial.offers, *beside)))
         fleet = (*trial.fleet, *(0 for _ in offered[len(trial.fleet) :]))
         for larger in larger_fleets(offered, fleet, self.scenario.survive):
