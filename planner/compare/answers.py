@@ -222,8 +222,8 @@ def figures_of(fleet: Recommendation | Simulation, **whole: float) -> dict[Key, 
 
 
 def p99_of(model: ModelAnswer) -> Interval:
-    """What as many draws keep as are asked, where speeds are predicted; else its mean, with the interval."""
-    drawn_s = model.p99_in_draws_s if model.predicted else None
+    """What as many draws keep as are asked, where speeds are uncertain; else its mean, with the interval."""
+    drawn_s = model.p99_in_draws_s if model.predicted or model.published else None
     return model.p99 if drawn_s is None else exactly(drawn_s)
 
 

@@ -383,7 +383,7 @@ class ModelAnswer:
     p99_s: float
     p99: Interval
     p99_in_draws_s: float | None = None
-    """The least that p99 does not pass in as many draws of phases and predicted speeds as are asked; None where none
+    """The least that p99 does not pass in as many draws of phases and speeds as are asked; None where none
     are drawn, or a site meets many."""
     throughput_rps: float
     offered_rps: float
@@ -404,6 +404,8 @@ class ModelAnswer:
     evidence: Evidence
     predicted: bool = False
     """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""
+    published: bool = False
+    """Whether its speeds are as others published them, and drawn as far apart as theirs and one's own may be."""
     precision: str = ""
     """That it runs at, e.g. `fp32`; empty in plans that do not say."""
     runtime: str = ""
@@ -444,6 +446,8 @@ class GpuAnswer:
     mean_power_w: float
     predicted: bool = False
     """Whether some model on it is."""
+    published: bool = False
+    """Whether the speed of some model on it is."""
 
 
 class Searched(StrEnum):
@@ -464,7 +468,7 @@ class Drawn(StrEnum):
     PHASES = "phases"
     """How cameras stand to each other in time."""
     SPEEDS = "speeds"
-    """How fast models are that were predicted, or whose speed differs between sessions."""
+    """How fast models are that were predicted or published, or whose speed differs between sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -561,6 +565,11 @@ class Recommendation:
         """Whether some figure rests on a prediction."""
         return any(model.predicted for model in self.models)
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether some speed is drawn that nobody measured for the user: predicted, or published."""
+        return any(model.predicted or model.published for model in self.models)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfOneKind:
@@ -581,7 +590,7 @@ class OfOneKind:
     """Mean over GPUs of the share of time in which a batch runs."""
     power_w: float
     slo_held: Interval | None
-    """Share of the draws - of phases, of predicted speeds - in which every SLO is met; None where nothing is drawn."""
+    """Share of the draws - of phases, of speeds - in which every SLO is met; None where nothing is drawn."""
     evidence: Evidence
     predicted: bool
     precision: str = ""

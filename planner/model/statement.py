@@ -112,6 +112,7 @@ class Code(StrEnum):
     PARTLY_ASSUMED = "partly-assumed"
     MEMORY_PREDICTED = "memory-predicted"
     AS_PUBLISHED = "as-published"
+    TAKEN_AS_PUBLISHED = "taken-as-published"
     WINDOWS = "windows"
     FEW_OUTAGES = "few-outages"
     UNPROVEN = "unproven"

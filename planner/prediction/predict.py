@@ -19,19 +19,27 @@ from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import PredictedCase, at_size, least_s
-from planner.prediction.learnt import NEAREST, Learnt, Nearness, learnt, publications, series_of
+from planner.prediction.learnt import (
+    NEAREST,
+    OWN_SOFTWARE_SD,
+    Learnt,
+    Nearness,
+    learnt,
+    publications,
+    series_of,
+)
 from planner.prediction.ordered import Ordered, chip_of
 from planner.prediction.rules.bands import End, at_least, wider
 from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.layered import BATCHES, Layered
 from planner.prediction.rules.measured import interpolated
-from planner.prediction.rules.pairs import PredictedPair, in_proportion, joined_pair, width
+from planner.prediction.rules.pairs import SHARED, PredictedPair, in_proportion, joined_pair, width
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.prediction.trainings import Trainings, trainings
-from simulator.world.curves import Erring
+from simulator.world.curves import Erring, Interpolated
 from simulator.world.hardware import GPU
-from simulator.world.profile import Evidence, Profile
+from simulator.world.profile import Doubt, Evidence, Profile
 
 PairKey = tuple[str, str, str | None, str | None]
 """Model, GPU, precision and runtime."""
@@ -59,12 +67,12 @@ class Predictor:
         return self._made[key]
 
     def _sourced(self, model: str, gpu: str, precision: str | None, runtime: str | None) -> Profile | None:
-        """The best source, at the quantile of what others make of it."""
+        """The best source, at the quantile of what others make of it, or of what other software differs by."""
         best = self.library.get(model, gpu, precision, runtime)
-        if best is None or best.doubt is None:
+        if best is None or (doubt := doubt_of(best)) is None:
             return best
-        latency = Erring(best.latency, self.quantile, best.doubt.error_sd)
-        return replace(best, latency=latency, doubt=replace(best.doubt, quantile=self.quantile))
+        latency = Erring(best.latency, self.quantile, doubt.error_sd)
+        return replace(best, latency=latency, doubt=replace(doubt, quantile=self.quantile))
 
     def _predicted(self, model: str, gpu: str, precision: str | None, runtime: str | None) -> Profile | None:
         pair = self.predicted_pair(model, gpu, precision, runtime)
@@ -189,7 +197,8 @@ class Predictor:
         measured = None if self._is_resized(model) else self.library.get(model, gpu, precision)
         if measured is not None:
             at = measured.largest_batch if batch is None else batch
-            return interpolated(measured, at, self.gpus.get(gpu), self.grounds.held_numbers(model))
+            known = replace(measured, doubt=doubt_of(measured))
+            return interpolated(known, at, self.gpus.get(gpu), self.grounds.held_numbers(model))
         pair = self.predicted_pair(model, gpu, precision)
         return None if pair is None else pair.prediction(batch)
 
@@ -370,3 +379,13 @@ def is_alike(facts: Facts, architecture: str) -> bool:
 
 def _preferred(sources: list[Profile]) -> str:
     return min((p.precision for p in sources), key=PRECISIONS.index)
+
+
+def doubt_of(profile: Profile) -> Doubt | None:
+    """How well a profile's times are known to who runs the model: what others published, as well as their software is
+    one's own. None: they were measured."""
+    if profile.latency_evidence is not Evidence.PUBLISHED:
+        return profile.doubt
+    least = Doubt(error_sd=Interpolated((1.0,), (OWN_SOFTWARE_SD,)), shared=SHARED)
+    mine = profile.doubt
+    return mine if mine and mine.error_sd(1.0) > OWN_SOFTWARE_SD else least

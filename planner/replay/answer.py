@@ -187,6 +187,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         stages=stages_of(trial, need),
         evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
         predicted=any(profile.predicted for profile in profiles),
+        published=any(profile.published for profile in profiles),
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
     )
@@ -275,6 +276,7 @@ def _gpu_answer(trial: Trial, device: FleetGpu) -> GpuAnswer:
         memory_bytes=device.kind.memory_bytes,
         mean_power_w=mean_of_known([d.mean_power_w for d in seen]),
         predicted=any(p.portion.sized.profile.predicted for p in here),
+        published=any(p.portion.sized.profile.published for p in here),
     )
 
 

@@ -59,7 +59,7 @@ class Trial:
 
     @cached_property
     def load_at_middle(self) -> float:
-        """The same were all predicted speeds at the middle of their bands; what is planned with is at the bad end."""
+        """The same were all uncertain speeds at the middle of their bands; what is planned with is at the bad end."""
         return offered_load(middle(self.deployment), self.replay.rates_rps(1.0), self.replay.traffic)
 
     @property

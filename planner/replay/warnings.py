@@ -340,16 +340,17 @@ def _evidence(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     """Profiles that rest on assumptions, on others' times, or on layers for what they hold in memory."""
     assumed: dict[str, Sized] = {}
     by_layers: dict[str, Sized] = {}
-    published: dict[str, Sized] = {}
+    published: dict[Code, dict[str, Sized]] = {Code.AS_PUBLISHED: {}, Code.TAKEN_AS_PUBLISHED: {}}
     for name, placed in _profiles(trial).items():
         sized = placed.portion.sized
         if not sized.profile.predicted and evidence(sized.profile, placed.swapped) is Evidence.ASSUMED:
             assumed[name] = sized
         elif not sized.profile.predicted and sized.profile.memory_evidence is Evidence.PREDICTED:
             by_layers[name] = sized
-        if sized.profile.latency_evidence is Evidence.PUBLISHED and not sized.profile.doubt:
-            published[name] = sized
-    yield from _unmeasured(Code.AS_PUBLISHED, published, scenario, error=round(expm1(SPREAD_80 * OWN_SOFTWARE_SD), 2))
+        if sized.profile.latency_evidence is Evidence.PUBLISHED:
+            published[Code.AS_PUBLISHED if sized.profile.published else Code.TAKEN_AS_PUBLISHED][name] = sized
+    for code, those in published.items():
+        yield from _unmeasured(code, those, scenario, error=round(expm1(SPREAD_80 * OWN_SOFTWARE_SD), 2))
     yield from _unmeasured(Code.PARTLY_ASSUMED, assumed, scenario)
     yield from _unmeasured(Code.MEMORY_PREDICTED, by_layers, scenario, error=TRACED_ERROR)
 

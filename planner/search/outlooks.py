@@ -90,7 +90,7 @@ def look_ahead(
     shared: Merged = NOTHING_SHARED,
 ) -> LookAhead:
     """GPUs that might be cheaper than the best plan, and what to measure: there first, else on the plan's own GPUs."""
-    if shown is not None and any(p.portion.sized.profile.predicted for p in shown.packing.placed):
+    if shown is not None and any(p.portion.sized.profile.doubt for p in shown.packing.placed):
         return LookAhead(measure_next=tuple(_worthiest(question, catalog, predictor, shown, shared)))
     limit = best.cost_usd_per_hour if best else question.scenario.buy.max_cost or inf
     kinds = list(_cheaper_kinds(question, catalog, predictor, limit, shared)) if predictor else []
@@ -217,12 +217,12 @@ class AlikeInBatches:
 def _cheaper_kinds(
     question: Question, catalog: Catalog, predictor: Predictor, limit: float, shared: Merged
 ) -> Iterator[_KindAhead]:
-    """Kinds with pairs that nobody measured, on which all models might cost less: they do at the good end."""
+    """Kinds with pairs that the user has not measured, on which all models might cost less: they do at the good end."""
     offered, _ = offers(catalog, question.scenario.buy)
     for gpu in dict.fromkeys(offer.gpu.name for offer in offered):
         alone = {End.VALUE: _alone(question, catalog, predictor.at(End.VALUE), gpu, shared)}
         sized = alone[End.VALUE].sized.values()
-        if not alone[End.VALUE].served or not any(one.profile.predicted for one in sized):
+        if not alone[End.VALUE].served or not any(one.profile.doubt for one in sized):
             continue
         alone[End.LOW] = _alone(question, catalog, predictor.at(End.LOW), gpu, shared)
         good = _fleet(alone[End.LOW])
@@ -268,8 +268,8 @@ def _fleet(question: Question) -> _Fleet:
 
 def _on_kind(question: Question, catalog: Catalog, kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:
     """The model on that kind of whose work least is known."""
-    predicted = {key: sized for key, sized in kind.sized[End.VALUE].items() if sized.profile.predicted}
-    pairs = [(_spread(kind.sized, key), sized) for key, sized in predicted.items()]
+    uncertain = {key: sized for key, sized in kind.sized[End.VALUE].items() if sized.profile.doubt}
+    pairs = [(_spread(kind.sized, key), sized) for key, sized in uncertain.items()]
     if not pairs:
         return
     _, sized = max(pairs, key=lambda pair: (pair[0], pair[1].model))
@@ -297,7 +297,7 @@ def _spread(sized: dict[End, SizedModels], key: tuple[str, Kind]) -> float:
 def _worthiest(
     question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial, shared: Merged
 ) -> Iterator[Measurement]:
-    """Of a plan on predicted figures: the pair whose time, once known, is expected to save most."""
+    """Of a plan on predicted or published figures: the pair whose time, once known, is expected to save most."""
     if predictor is None:
         return
     ends = {end: ask(question.scenario, question.workload, catalog, predictor.at(end), shared)[0].sized for end in End}
@@ -307,7 +307,7 @@ def _worthiest(
         (p.portion.sized.model, device.kind): p.portion.sized
         for p in shown.packing.placed
         for device in p.devices
-        if p.portion.sized.profile.predicted
+        if p.portion.sized.profile.doubt
     }
 
     def saved_usd_per_hour(key: tuple[str, Kind], sized: Sized) -> float:

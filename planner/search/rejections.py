@@ -439,7 +439,7 @@ def _fewer_streams(gpu: str, streams: int, share: float) -> list[Statement]:
 
 
 def _measuring_decides(work_at_middle: float, limit: float) -> list[Statement]:
-    """Where predicted speeds are too slow at the slow ends of their bands alone, measuring tells whether they are."""
+    """Where uncertain speeds are too slow at the slow ends of their bands alone, measuring tells whether they are."""
     return [Statement(code=Code.MEASURING_DECIDES)] if work_at_middle <= limit else []
 
 

@@ -304,7 +304,7 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
     way = planned_way(loaded, library, kept)
     loaded = way.of(loaded)
     scenario, best = in_planned_variants(loaded.scenario, kept.recommendation), kept.recommendation
-    predictor = predictor_of(scenario, catalog, library) if best.predicted else None
+    predictor = predictor_of(scenario, catalog, library) if best.uncertain else None
     question, rejections = ask(scenario, workload(loaded), catalog, predictor or library, way.merged)
     check_models(question, best)
     offered, _ = offers(catalog, scenario.buy)

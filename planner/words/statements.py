@@ -74,7 +74,7 @@ def overloaded(at: Statement) -> str:
 
 
 def too_busy(at: Statement) -> str:
-    """How long the busiest GPU would work, and how long were predicted speeds as is likely."""
+    """How long the busiest GPU would work, and how long were uncertain speeds as is likely."""
     work = at.figures["work"]
     band = at_slow_ends(work, at.figures.get("work_at_middle", work))
     return filled(
@@ -83,9 +83,9 @@ def too_busy(at: Statement) -> str:
 
 
 def at_slow_ends(load: float, at_middle: float) -> str:
-    """` if predicted speeds are at their slow end, 62.1 % at the middle`; empty where none is predicted."""
+    """` if uncertain speeds are at their slow end, 62.1 % at the middle`; empty where all are measured."""
     return (
-        f" if predicted speeds are at their slow end, {share(at_middle, 1)} at the middle" if at_middle != load else ""
+        f" if uncertain speeds are at their slow end, {share(at_middle, 1)} at the middle" if at_middle != load else ""
     )
 
 

@@ -154,6 +154,11 @@ class Profile:
     """Whether nobody measured the model on that GPU: the figures are one end of a prediction's band."""
 
     @property
+    def published(self) -> bool:
+        """Whether its times are others', known only so well."""
+        return self.doubt is not None and not self.predicted
+
+    @property
     def varies(self) -> bool:
         """Whether a batch takes longer at one time than at another."""
         return self.latency_cv > 0 or any(max(factors) > min(factors) for _, factors in self.latency_factors)

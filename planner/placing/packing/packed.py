@@ -62,7 +62,7 @@ class Packing:
 
     @property
     def work_at_middle(self) -> float:
-        """The same work were all predicted speeds at the middle of their bands; what is planned with is at the slow
+        """The same work were all uncertain speeds at the middle of their bands; what is planned with is at the slow
         end."""
         work, _ = busiest_device(self.placed, at_middle)
         return work

@@ -175,7 +175,7 @@ class Horizon:
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
     speed_draws: int = 0
-    """Draws of predicted speeds at each level, on whose mean SLOs are judged; 0 where no speed is predicted."""
+    """Draws of uncertain speeds at each level, on whose mean SLOs are judged; 0 where all are measured."""
     schema: str = SCHEMA
 
 

@@ -97,7 +97,7 @@ def horizon(
         check=check_day(question, ways[check], progress) if check else None,
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
-        speed_draws=REPLAYS if predicted_in(ways) else 0,
+        speed_draws=REPLAYS if uncertain_in(ways) else 0,
         assumptions=(
             *assumptions(question, course, ways),
             *map(assumption_line, assumptions_of(scenario, course.group.trial, catalog.assumptions)),
@@ -197,14 +197,14 @@ def not_compared(on_offer: Market, calendar: CalendarSpec) -> Iterator[str]:
         yield "spot: no spot price is known. Give `calendar.spot.price`."
 
 
-def predicted_in(ways: Ways) -> bool:
-    """Whether any speed of the machines that are compared is predicted."""
+def uncertain_in(ways: Ways) -> bool:
+    """Whether any speed of the machines that are compared is predicted or published."""
     return any(way.candidate.group.trial.packing.doubted for way in ways.values())
 
 
 def drawn_assumption(confidence: float) -> str:
-    """How sure an answer on predicted speeds is."""
-    drawn = f"Predicted speeds are {REPLAYS} draws from their bands, the same at every level"
+    """How sure an answer on uncertain speeds is."""
+    drawn = f"Uncertain speeds are {REPLAYS} draws from their bands, the same at every level"
     asked = f"`planner plan` asks for {exact(confidence)} of them, which may take more machines"
     return f"{drawn}, and SLOs are judged by their mean; {asked}"
 
@@ -217,7 +217,7 @@ def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterat
         f"{len(course.factors):,} minutes are taken for {len(course.levels.factor)} levels of load; each is replayed "
         f"{REPLAYS} times for {each_s:.0f} s or more on every number of machines that meets it"
     )
-    if predicted_in(ways):
+    if uncertain_in(ways):
         yield drawn_assumption(group.loaded.scenario.confidence)
     yield "Load changes by the minute; within it, requests come as the streams say"
     yield "Machines are paid by the second, from their order until they are given back"

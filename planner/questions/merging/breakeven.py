@@ -54,6 +54,8 @@ class BreakevenCell:
     """False where a model was measured on no GPU on offer, and nothing predicts it there."""
     predicted: bool = False
     """The fleet rests on predictions."""
+    published: bool = False
+    """The fleet rests on others' times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ class Comparison:
             gpu_count=len(trial.devices),
             fleet=candidate_name(trial.candidate),
             predicted=any(placed.portion.sized.profile.predicted for placed in trial.packing.placed),
+            published=any(placed.portion.sized.profile.published for placed in trial.packing.placed),
         )
 
     def all_known(self, scenario: Scenario) -> bool:

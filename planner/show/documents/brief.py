@@ -225,8 +225,9 @@ def limits(best: Recommendation) -> str:
         + gives_way(those, those is named)
         for those in (first, *others)
     ]
-    speeds = ", predicted speeds at their slow end" if best.predicted else ""
-    return f"More load is limited {'; '.join(each)} (headroom kept{speeds})."
+    speeds = prose.uncertain(best.models)
+    kept = f"headroom kept, {speeds} at their slow end" if speeds else "headroom kept"
+    return f"More load is limited {'; '.join(each)} ({kept})."
 
 
 def gives_way(those: Sequence[ModelAnswer], is_named: bool) -> str:

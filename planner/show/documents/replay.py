@@ -20,7 +20,7 @@ FLEET_NOTE = (
     "use at once. #: as in the table below."
 )
 GPUS_NOTE = (
-    "Offered load: the share of time that all requests would take in full batches, with predicted speeds at their slow "
+    "Offered load: the share of time that all requests would take in full batches, with uncertain speeds at their slow "
     "end; headroom is kept on it. Busy: the share of time that batches ran; small batches keep a GPU busy at a low "
     "offered load. Loading: the share of time that it waited for weights."
 )

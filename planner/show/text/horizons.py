@@ -35,10 +35,10 @@ def answers(horizon: Horizon) -> list[str]:
 
 
 def mean_of_draws(horizon: Horizon) -> list[str]:
-    """How sure it is where speeds are predicted."""
+    """How sure it is where speeds are predicted or published."""
     if not horizon.speed_draws:
         return []
-    judged = f"Predicted, not measured: SLOs are judged by the mean of {horizon.speed_draws} draws of predicted speeds"
+    judged = f"Speeds are not measured: SLOs are judged by the mean of {horizon.speed_draws} draws of them"
     return [f"{judged}. `planner plan` is stricter, and may take more machines."]
 
 

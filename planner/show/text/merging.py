@@ -280,8 +280,9 @@ def sureness(breakeven: Breakeven) -> Iterator[str]:
     cells = [cell for _, _, rows in axes(breakeven) for row in rows for cell in row.cells]
     if any(isinf(cell.usd_per_month) and cell.measured for cell in cells):
         yield "-: no fleet tried that `buy` allows does."
-    if any(cell.predicted for cell in cells):
-        yield "Predicted, not measured: at the bad end of what is predicted."
+    for how in ("predicted", "published"):
+        if any(getattr(cell, how) for cell in cells):
+            yield f"{how.capitalize()}, not measured: at the slow end of what is {how}."
 
 
 def axes(breakeven: Breakeven) -> list[tuple[str, str, Sequence[BreakevenRow]]]:

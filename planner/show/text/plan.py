@@ -101,7 +101,8 @@ def not_measured(models: Sequence[ModelAnswer], warnings: Sequence[PlanWarning])
     measured all."""
     if any(model.predicted for model in models):
         return "predicted, not measured"
-    return "published, not measured" if any(one.what.code is Code.AS_PUBLISHED for one in warnings) else ""
+    codes = {one.what.code for one in warnings}
+    return "published, not measured" if codes & {Code.AS_PUBLISHED, Code.TAKEN_AS_PUBLISHED} else ""
 
 
 def since(before: Plan, after: Plan) -> str:
@@ -224,9 +225,14 @@ def too_few_draws(replayed: Replayed) -> bool:
 
 def drawn(replayed: Replayed, models: Sequence[ModelAnswer]) -> str:
     """`camera phases and predicted speeds`: what each replication draws anew; of measured speeds their sessions."""
-    speeds = "predicted speeds" if any(model.predicted for model in models) else "speeds of sessions"
-    called = {Drawn.PHASES: "camera phases", Drawn.SPEEDS: speeds}
+    called = {Drawn.PHASES: "camera phases", Drawn.SPEEDS: uncertain(models) or "speeds of sessions"}
     return " and ".join(called[what] for what in replayed.drawn)
+
+
+def uncertain(those: Sequence[ModelAnswer] | Sequence[GpuAnswer]) -> str:
+    """`predicted and published speeds`: those that nobody measured for the user; empty where there are none."""
+    kinds = {"predicted": any(one.predicted for one in those), "published": any(one.published for one in those)}
+    return f"{' and '.join(kind for kind, are in kinds.items() if are)} speeds" if any(kinds.values()) else ""
 
 
 def draws_line(answer: Recommendation | Simulation) -> list[str]:
@@ -333,9 +339,9 @@ def proven(answer: Recommendation) -> bool:
 
 def bound_basis(answer: Recommendation, rejections: Sequence[Rejection]) -> str:
     """Figures that the bound rests on, where these are not profiles of all GPUs."""
-    if answer.predicted:
+    if speeds := uncertain(answer.models):
         asked = answer.replayed.draws_asked if answer.replayed else None
-        return f" with each prediction at its slow {exact(1 - RISK_SHARE * (1 - asked))} end" if asked else ""
+        return f" with {speeds} at their slow {exact(1 - RISK_SHARE * (1 - asked))} end" if asked else ""
     if any(no.bottleneck is Bottleneck.PROFILE for no in rejections):
         return " on GPUs that have profiles"
     return ""

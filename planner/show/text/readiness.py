@@ -186,8 +186,8 @@ def planned_anew(answer: WhatIf) -> str:
     again = f"run `planner plan SCENARIO{changes}`"
     if answer.load != 1:
         again = f"multiply the rates in the scenario by {answer.load:g}, then {again}"
-    predicted = any(model.predicted for case in answer.cases for model in case.models)
-    sure = " From few replications of predicted speeds: to be as sure as a plan, it may take more." if predicted else ""
+    speeds = prose.uncertain([model for case in answer.cases for model in case.models])
+    sure = f" From few replications of {speeds}: to be as sure as a plan, it may take more." if speeds else ""
     return f"These keep the plan's types of machines.{sure} Others may cost less: {again}."
 
 

@@ -303,7 +303,7 @@ def run_there(one: Measurement) -> str:
 
 
 def measuring_decides(plan: Plan) -> bool:
-    """Whether no fleet is feasible, and one was rejected for predicted speeds that would do at their middle."""
+    """Whether no fleet is feasible, and one was rejected for uncertain speeds that would do at their middle."""
     remedies = (remedy for no in plan.rejections for remedy in no.remedies)
     return not plan.recommendation.feasible and any(one.code is Code.MEASURING_DECIDES for one in remedies)
 
@@ -317,8 +317,8 @@ def bargain(one: Measurement, gain: str) -> str:
 
 
 def decided_by(_: Measurement) -> str:
-    """What a measurement tells where nothing is feasible by predicted speeds."""
-    return ", and helps to decide on a fleet that was rejected for its predicted speeds"
+    """What a measurement tells where nothing is feasible by uncertain speeds."""
+    return ", and helps to decide on a fleet that was rejected for its uncertain speeds"
 
 
 def saved_by(one: Measurement) -> str:

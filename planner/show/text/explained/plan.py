@@ -18,6 +18,7 @@ from planner.show.text.plan import (
     rules_line,
     slo_line,
     tightest,
+    uncertain,
 )
 from planner.show.text.reasons import (
     PRECISIONS,
@@ -117,8 +118,8 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
 
 
 def slow_ends(device: GpuAnswer) -> str:
-    """The speeds behind the offered load of a GPU with predicted models."""
-    return ", with predicted speeds at their slow end" if device.predicted else ""
+    """The speeds behind the offered load of a GPU with models that nobody measured for the user."""
+    return f", with {speeds} at their slow end" if (speeds := uncertain([device])) else ""
 
 
 def standing(model: ModelAnswer) -> str:
