@@ -29,7 +29,7 @@ from planner.prediction.learnt import (
     series_of,
 )
 from planner.prediction.ordered import Ordered, chip_of
-from planner.prediction.rules.bands import End, at_least, wider
+from planner.prediction.rules.bands import End, at_least, low_end_at_least, wider
 from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.layered import BATCHES, Layered
@@ -197,10 +197,19 @@ class Predictor:
         measured = None if self._is_resized(model) else self.library.get(model, gpu, precision)
         if measured is not None:
             at = measured.largest_batch if batch is None else batch
-            known = replace(measured, doubt=doubt_of(measured))
-            return interpolated(known, at, self.gpus.get(gpu), self.grounds.held_numbers(model))
+            return self.of_profile(measured, at)
         pair = self.predicted_pair(model, gpu, precision)
         return None if pair is None else pair.prediction(batch)
+
+    def of_profile(self, profile: Profile, batch: float) -> Prediction:
+        """What a profile says of a batch, with a band as well as its times are known to who runs the model."""
+        gpu, held_numbers = self.gpus.get(profile.gpu), self.grounds.held_numbers(profile.model)
+        known = interpolated(replace(profile, doubt=doubt_of(profile)), batch, gpu, held_numbers)
+        if gpu is None:
+            return known
+        case = replace(self._case(profile.model, gpu, profile.precision, profile.runtime), batch=batch)
+        least_s = self.ordered.least_s(case, self._layers_at(profile.model, case))
+        return replace(known, latency_s=low_end_at_least(known.latency_s, least_s))
 
     def _is_resized(self, model: str) -> bool:
         """Whether its layers are of another resolution than its own, of which its profiles are, but for those of a name

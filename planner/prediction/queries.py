@@ -28,8 +28,8 @@ from planner.model.progress import Progress, silent
 from planner.prediction.effects import PredictedCase, at_size
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
-from planner.prediction.predict import is_alike
-from planner.prediction.rules.bands import around
+from planner.prediction.predict import doubt_of, is_alike
+from planner.prediction.rules.bands import around, low_end_at_least
 from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.inputs import at_input, is_usual, layers_at, usual_input
@@ -243,18 +243,18 @@ class QueryKnowledge:
     ) -> QueryAnswer:
         """As the profile has it, which plans and `planner profile` go by, with what another publication would differ by
         in the band; `published`: who tells of it, where known."""
-        known = interpolated(profile, case.batch, self.gpus[case.gpu])
+        known = interpolated(replace(profile, doubt=doubt_of(profile)), case.batch, self.gpus[case.gpu])
         of_batch = [point for point in published if point.batch == case.batch]
         mine, apart = known.latency_s, around(known.latency_s.value, max(OWN_SOFTWARE_SD, _apart(of_batch)))
-        apart = self._no_faster(case, apart)
         told = replace(mine, low=min(mine.low, apart.low), high=max(mine.high, apart.high))
+        told = self._no_faster(case, told)
         named = publications(case, published) if published else ("profile",)
         return answered(told, memory_of(case, profile), rule, str(known.evidence), named)
 
     def _no_faster(self, case: PredictedCase, known: Estimate) -> Estimate:
         """What somebody timed, with a band that begins no lower than what operators need."""
         least_s = self.ordered.least_s(case, shipped_layers(case.architecture, case.input))
-        return replace(known, low=min(known.value, max(known.low, least_s)))
+        return low_end_at_least(known, least_s)
 
     def _memory(self, case: PredictedCase, precision: str) -> Room | None:
         """As a plan has it where it has no profile; None where nothing is known of weights or layers."""

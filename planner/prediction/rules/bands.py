@@ -1,6 +1,7 @@
 """Bands: estimates with an 80 % band, and what is done with them: added, joined, widened, read between points."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from math import exp, hypot, log, log2
 
@@ -25,6 +26,11 @@ def around(value: float, spread: float) -> Estimate:
     """A value with its 80 % band. 10 ms at a spread of 0.1: 8.8 to 11.4 ms."""
     half = exp(SPREAD_80 * spread)
     return Estimate(value=value, low=value / half, high=value * half)
+
+
+def low_end_at_least(known: Estimate, least: float) -> Estimate:
+    """What somebody timed, with a band that begins no lower than can be."""
+    return replace(known, low=min(known.value, max(known.low, least)))
 
 
 def at_least(estimate: Estimate, least: float) -> Estimate:

@@ -12,7 +12,7 @@ from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library
 from calibrate.library.memory import room_in
 from planner.catalog.catalog import Catalog
-from planner.model.plan import Estimate, Prediction
+from planner.model.plan import Prediction
 from planner.prediction.predict import Predictor
 from simulator.errors import InputError
 from simulator.near import near_names
@@ -39,7 +39,7 @@ class RunCost:
     reserved_bytes: float
     """The same with libraries' own workspace and the allocator's slack, without the context."""
     band_s: tuple[float, float] | None = None
-    """80 % band of a predicted time."""
+    """80 % band of a predicted or published time."""
     beside_load_s: float | None = None
     """Until the batch and a load of the model beside it are both done, as measured."""
 
@@ -150,8 +150,7 @@ def _rows(
     """What is known of a pair: its own profiles, else what was published, else a prediction."""
     known = _known(predictor.library, model, gpu, precision)
     for profile in known:
-        held_numbers = predictor.grounds.held_numbers(profile.model)
-        yield _of_profile(profile, predictor.library, held_numbers, batches)
+        yield _of_profile(profile, predictor, batches)
     if predicts and not known:
         found = [predictor.predict(model, gpu, precision, batch) for batch in batches]
         yield from _of_predictions(predictor, [prediction for prediction in found if prediction])
@@ -164,10 +163,11 @@ def _known(library: Library, model: str, gpu: str, precision: str | None) -> lis
     return [published] if published else own
 
 
-def _of_profile(profile: Profile, library: Library, held_numbers: float | None, batches: Sequence[int]) -> ModelCost:
-    raw = library.measured(profile)
+def _of_profile(profile: Profile, predictor: Predictor, batches: Sequence[int]) -> ModelCost:
+    raw = predictor.library.measured(profile)
     settings = Settings(**raw["settings"]) if raw.get("settings") else None
-    weights = profile.weight_bytes
+    weights, held_numbers = profile.weight_bytes, predictor.grounds.held_numbers(profile.model)
+    is_published = profile.latency_evidence is Evidence.PUBLISHED
     rooms = {batch: room_in(profile, held_numbers, batch) for batch in batches if batch <= profile.largest_batch}
     return ModelCost(
         origin=Origin.MEASURED if raw else Origin.PUBLISHED,
@@ -188,6 +188,7 @@ def _of_profile(profile: Profile, library: Library, held_numbers: float | None, 
                 time_s=profile.latency(batch),
                 memory_bytes=weights + room.allocated,
                 reserved_bytes=weights + room.reserved,
+                band_s=_band_s(predictor.of_profile(profile, batch)) if is_published else None,
                 beside_load_s=_beside_load_s(raw, batch),
             )
             for batch, room in rooms.items()
@@ -226,11 +227,14 @@ def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> Iterat
 
 
 def _run_of(prediction: Prediction) -> RunCost:
-    time: Estimate = prediction.latency_s
     return RunCost(
         batch=prediction.batch_size,
-        time_s=time.value,
+        time_s=prediction.latency_s.value,
         memory_bytes=prediction.memory_bytes,
         reserved_bytes=prediction.reserved_bytes,
-        band_s=(time.low, time.high),
+        band_s=_band_s(prediction),
     )
+
+
+def _band_s(prediction: Prediction) -> tuple[float, float]:
+    return prediction.latency_s.low, prediction.latency_s.high

@@ -167,11 +167,11 @@ def test_sentences_name_no_thousand_models(models: int, ends: str) -> None:
     assert what.endswith(ends)
 
 
-def test_work_at_the_slow_ends_of_predicted_speeds_is_told_with_that_at_their_middle():
+def test_work_at_the_slow_ends_of_uncertain_speeds_is_told_with_that_at_their_middle():
     def told(code, **figures):
         return reason(Statement(code=code, figures={"headroom": 0.1, "limit": 0.9, "loading": 0.0, **figures}))
 
-    band = " if predicted speeds are at their slow end, 62.0 % at the middle"
+    band = " if uncertain speeds are at their slow end, 62.0 % at the middle"
     assert f"126.2 % of the time{band}; 10 %" in told(Code.TOO_BUSY, work=1.262, work_at_middle=0.62)
     assert "126.2 % of the time; 10 %" in told(Code.TOO_BUSY, work=1.262)
     assert band in told(Code.OVERLOADED, load=1.262, load_at_middle=0.62)
