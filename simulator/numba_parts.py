@@ -23,7 +23,7 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         return self
 
     def set_env(self, *_: object) -> None:
-        """Nothing runs that would look for it."""
+        """Nothing runs that would look for it: no part raises with a message that is worked out, or prints."""
 
     def _optimize_final_module(self) -> None:
         """With whoever calls it."""
@@ -42,12 +42,17 @@ class PartCompiler(Compiler):  # type: ignore[misc]
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """No function makes an array, nor calls any that does: Numba then counts no references to those that they are given,
 which took ten times as long as serving."""
-PART: dict[str, Any] = {
-    **UNCOUNTED,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "pipeline_class": PartCompiler,
-}
+TAKEN_OVER = {"_optimize_final_module", "_finalize_final_module", "codegen", "set_env"}
+"""Of a Numba whose library of code lacks one of these, parts are made as it makes them: slower, and the same."""
+
+
+def options_of_parts(library: type = JITCodeLibrary) -> dict[str, Any]:
+    """How parts are compiled by a Numba that has this library of code. As tried with 0.68.1."""
+    alone = {**UNCOUNTED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return {**alone, "pipeline_class": PartCompiler} if set(dir(library)) >= TAKEN_OVER else alone
+
+
+PART = options_of_parts()
 loop = njit(cache=True, nogil=True, **UNCOUNTED)
 """For functions that Python calls. Other threads run meanwhile."""
 inner = njit(**PART)
@@ -55,4 +60,4 @@ inner = njit(**PART)
 inlined = njit(forceinline=True, **PART)
 """The same, where as many arrays are handed on as take longer to hand on than most of what is done with them."""
 register = extending.register_jitable(**PART)
-"""Parts that Python calls as they stand."""
+"""For functions that Python runs as they stand, compiled where machine code calls them."""

@@ -108,7 +108,7 @@ def modules_of_its_folder(request):
     yield
     if folder := request.node.funcargs.get("tmp_path"):
         for name, module in list(sys.modules.items()):
-            if (getattr(module, "__file__", None) or "").startswith(str(folder)):
+            if str(getattr(module, "__file__", "")).startswith(str(folder)):
                 del sys.modules[name]
 
 

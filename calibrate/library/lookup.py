@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache
 from itertools import product
-from math import isclose, log1p, sqrt
+from math import isclose
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,15 +37,13 @@ from calibrate.published.runtimes import usual
 from simulator.world.curves import Interpolated
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
-from simulator.world.profile import Doubt, Evidence, Profile
+from simulator.world.profile import Evidence, Profile
 
 DEVICE_FILE = "device.json"
 """Beside the profiles that were measured on it."""
 SHIPPED = Path(__file__).parent.parent / "profiles"
 NAME_MAX = 64
 """Characters of a name."""
-SPREAD_MIN = 0.05
-"""Sources that differ by less agree: so much do runs of one source differ."""
 ALIKE = ("torchscript", "torch-compile", "onnxruntime", "tensorflow", "mxnet", "paddle", "tensorflow-xla", "tvm")
 """Runtimes that stand in for the usual one, the likest first; engines such as TensorRT are the last resort."""
 Key = tuple[str, str, str]
@@ -140,7 +138,7 @@ class Library:
         wanted = self._unasked(model, gpu, runtime) if precision is None else (precision,)
         asked = [(one, way) for one in wanted for way in _ways(runtime, precision)]
         found = [sources[0] for one, way in asked if (sources := self.sources(model, gpu, one, way))]
-        best = min(found, key=lambda profile: not _is_measured(profile), default=None)
+        best = min(found, key=lambda profile: not is_measured(profile), default=None)
         return best or (self._in_another(model, gpu, wanted) if runtime is None else None)
 
     def _unasked(self, model: str, gpu: str, runtime: str | None) -> tuple[str, ...]:
@@ -164,7 +162,7 @@ class Library:
         if not distinct:
             return ()
         best, *others = (_named_as(model, profile) for profile in distinct)
-        return (_doubted(best, others), *others)
+        return (_compared(best, others), *others)
 
     def _in_another(self, model: str, gpu: str, wanted: Sequence[str]) -> Profile | None:
         """A profile of another runtime, else published figures, with that doubt, where not even layers are known.
@@ -230,12 +228,12 @@ def _of_architecture(library: Library, wanted: str) -> tuple[Profile, ...]:
 
 def _merit(profile: Profile) -> tuple[int, int, int, str]:
     """Sorts the best source first; one that assumes what it was measured on comes last."""
-    tier = 0 if _is_measured(profile) else 2 if profile.latency_evidence is Evidence.ASSUMED else 1
+    tier = 0 if is_measured(profile) else 2 if profile.latency_evidence is Evidence.ASSUMED else 1
     newest = -date.fromisoformat(profile.as_of).toordinal()
     return (tier, -len(profile.latency.x), newest, profile.model)
 
 
-def _is_measured(profile: Profile) -> bool:
+def is_measured(profile: Profile) -> bool:
     """Whether its times were measured by whoever plans."""
     return profile.latency_evidence in (Evidence.MEASURED, Evidence.ELSEWHERE, Evidence.FITTED)
 
@@ -271,21 +269,14 @@ def _widest_spread(best: Profile, others: Sequence[Profile]) -> float | None:
     return max((one for one in spreads if one is not None), default=None)
 
 
-def _doubted(best: Profile, others: Sequence[Profile]) -> Profile:
-    """The best source, as sure as others agree with it.
-
-    What was measured here is not doubted for what others saw, nor for a source that assumes its GPU.
-    """
+def _compared(best: Profile, others: Sequence[Profile]) -> Profile:
+    """The best source, with how far others are from it; not one that assumes its GPU."""
     compared = [other for other in others if other.latency_evidence is not Evidence.ASSUMED]
     spread = _widest_spread(best, compared)
     if compared:
         names = ", ".join(one.source for one in (best, *others))
         best = replace(best, doubts=(*best.doubts, f"Sources differ by up to {spread or 0:.0%}: {names}"))
-    if spread is None or spread < SPREAD_MIN or _is_measured(best):
-        return replace(best, source_spread=spread)
-    # Of two draws from one distribution the difference has twice the variance of each.
-    error_sd = Interpolated((1.0,), (log1p(spread) / sqrt(2),))
-    return replace(best, source_spread=spread, doubt=Doubt(error_sd=error_sd))
+    return replace(best, source_spread=spread)
 
 
 def _series(profile: Profile) -> dict[float, float]:

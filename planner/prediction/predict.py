@@ -8,11 +8,12 @@ that profile times a ratio of data sheets; a roofline of data sheets alone.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import log1p, sqrt
 
 from calibrate.layers.facts import facts
 from calibrate.layers.work import Facts
 from calibrate.library.held import counted
-from calibrate.library.lookup import Library
+from calibrate.library.lookup import Library, is_measured
 from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
 from calibrate.published import names, runtimes
 from calibrate.zoo.sources import is_sourced
@@ -41,6 +42,8 @@ from simulator.world.curves import Erring, Interpolated
 from simulator.world.hardware import GPU
 from simulator.world.profile import Doubt, Evidence, Profile
 
+SD_MIN = 0.035
+"""Of ln(time): sources that differ by less, 5 % from each other, agree. So much do runs of one source differ."""
 PairKey = tuple[str, str, str | None, str | None]
 """Model, GPU, precision and runtime."""
 
@@ -53,6 +56,8 @@ class Predictor:
     gpus: Mapping[str, GPU]
     quantile: float = End.HIGH
     """What `get` makes of a band, in standard deviations from its middle."""
+    draws_published: bool = True
+    """Whether what others published is as sure as their software is one's own, or taken as it stands."""
     facts_of: Callable[[str], Facts] = facts
     learnt: Learnt = field(default_factory=learnt)
 
@@ -69,7 +74,7 @@ class Predictor:
     def _sourced(self, model: str, gpu: str, precision: str | None, runtime: str | None) -> Profile | None:
         """The best source, at the quantile of what others make of it, or of what other software differs by."""
         best = self.library.get(model, gpu, precision, runtime)
-        if best is None or (doubt := doubt_of(best)) is None:
+        if best is None or not self.draws_published or (doubt := doubt_of(best)) is None:
             return best
         latency = Erring(best.latency, self.quantile, doubt.error_sd)
         return replace(best, latency=latency, doubt=replace(doubt, quantile=self.quantile))
@@ -204,8 +209,9 @@ class Predictor:
     def of_profile(self, profile: Profile, batch: float) -> Prediction:
         """What a profile says of a batch, with a band as well as its times are known to who runs the model."""
         gpu, held_numbers = self.gpus.get(profile.gpu), self.grounds.held_numbers(profile.model)
-        known = interpolated(replace(profile, doubt=doubt_of(profile)), batch, gpu, held_numbers)
-        if gpu is None:
+        doubt = doubt_of(profile)
+        known = interpolated(replace(profile, doubt=doubt), batch, gpu, held_numbers)
+        if gpu is None or doubt is None:
             return known
         case = replace(self._case(profile.model, gpu, profile.precision, profile.runtime), batch=batch)
         least_s = self.ordered.least_s(case, self._layers_at(profile.model, case))
@@ -391,10 +397,12 @@ def _preferred(sources: list[Profile]) -> str:
 
 
 def doubt_of(profile: Profile) -> Doubt | None:
-    """How well a profile's times are known to who runs the model: what others published, as well as their software is
-    one's own. None: they were measured."""
-    if profile.latency_evidence is not Evidence.PUBLISHED:
-        return profile.doubt
-    least = Doubt(error_sd=Interpolated((1.0,), (OWN_SOFTWARE_SD,)), shared=SHARED)
-    mine = profile.doubt
-    return mine if mine and mine.error_sd(1.0) > OWN_SOFTWARE_SD else least
+    """How well a profile's times are known to who runs the model: as well as sources agree, and what others published
+    as their software is one's own. None: they were measured, or nobody knows better."""
+    if is_measured(profile):
+        return None
+    # Of two draws from one distribution the difference has twice the variance of each.
+    of_sources = log1p(profile.source_spread or 0.0) / sqrt(2)
+    of_software = OWN_SOFTWARE_SD if profile.latency_evidence is Evidence.PUBLISHED else 0.0
+    error_sd = max(of_sources, of_software)
+    return Doubt(error_sd=Interpolated((1.0,), (error_sd,)), shared=SHARED) if error_sd > SD_MIN else None

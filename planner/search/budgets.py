@@ -205,9 +205,9 @@ def within(sized: Sized, budget_s: float) -> Sized:
     return replace(sized, need=need, latency_s=latency_s, batches=batches, design_work=max(sized.least_work, work))
 
 
-def too_short(least_s: float, slo_s: float, predicted: bool) -> str:
-    """What is wrong with an SLO that nothing can keep. Predicted times are at the slow end of their bands."""
-    end = ", predicted ones at the slow end of their bands" if predicted else ""
+def too_short(least_s: float, slo_s: float, uncertain: bool) -> str:
+    """What is wrong with an SLO that nothing can keep. Uncertain times are at the slow end of their bands."""
+    end = ", uncertain ones at the slow end of their bands" if uncertain else ""
     rule = f"must be at least {seconds(least_s)}, the sum of the quickest service times on the longest way{end}"
     return f"{rule}, got {seconds(slo_s)}."
 
@@ -218,7 +218,7 @@ def check_fastest(
     """ScenarioError where an SLO of a pipeline or of a stage is shorter than the stages until there take at their
     quickest, one after the other."""
     kinds = list(dict.fromkeys(map(Kind.of, offered)))
-    predicted = any(sized.profile.doubt for sized in question.sized.values())
+    uncertain = any(sized.profile.doubt for sized in question.sized.values())
     wrong: list[tuple[Steps, str]] = []
     for i, pipeline in enumerate(loaded.scenario.pipelines):
         quickest = _quickest_s(question, pipeline, kinds, rejections)
@@ -229,7 +229,7 @@ def check_fastest(
         slos |= {("stages", k): (until_s[stage.name], stage.slo) for k, stage in enumerate(pipeline.stages)}
         for place, (least_s, slo) in slos.items():
             if slo and least_s > slo.latency:
-                wrong.append((("pipelines", i, *place, "slo", "latency"), too_short(least_s, slo.latency, predicted)))
+                wrong.append((("pipelines", i, *place, "slo", "latency"), too_short(least_s, slo.latency, uncertain)))
     if wrong:
         raise refused(loaded, wrong)
 

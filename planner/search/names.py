@@ -140,7 +140,7 @@ def _unknown_precisions(scenario: Scenario, library: Library) -> Iterator[tuple[
     for model in scenario.models:
         own = {(profile.precision, profile.runtime) for profile in library.for_model(model.known_as)}
         known = [runtimes.runtime(one) for one in model.runtimes]
-        for asked in set(model.precisions).intersection(runtimes.PYTORCHS_OWN if known else ()):
+        for asked in [one for one in model.precisions if known and one in runtimes.PYTORCHS_OWN]:
             if not any(one.computes_in(asked) or (asked, one.name) in own for one in known):
                 others = ", ".join(p for p in WEIGHT_BYTES if any(one.computes_in(p) for one in known))
                 lacking = f"{' and '.join(model.runtimes)} {'lacks' if len(known) == 1 else 'lack'}"

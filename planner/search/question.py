@@ -129,19 +129,25 @@ def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Pre
         library,
         catalog,
         tuple((m.known_as, m.made_by, m.input) for m in scenario.models if m.is_traced),
+        scenario.buy.evidence is not EvidenceAsked.MEASURED,
     )
     return predictor.at(NormalDist().inv_cdf(1 - RISK_SHARE * (1 - scenario.confidence)))
 
 
 @lru_cache(maxsize=4)
-def _predictor(library: Library, catalog: Catalog, own: tuple[tuple[str, str, tuple[int, ...]], ...] = ()) -> Predictor:
+def _predictor(
+    library: Library,
+    catalog: Catalog,
+    own: tuple[tuple[str, str, tuple[int, ...]], ...] = (),
+    draws_published: bool = True,
+) -> Predictor:
     """One for each library and models of one's own, for it remembers what it has predicted."""
     places = {name: (model, shape or None) for name, model, shape in own}
 
     def facts_of(model: str) -> Facts:
         return facts(*places.get(model, (model, None)))
 
-    return Predictor(library, catalog.gpus, facts_of=facts_of)
+    return Predictor(library, catalog.gpus, draws_published=draws_published, facts_of=facts_of)
 
 
 def _ask(

@@ -13,7 +13,7 @@ from calibrate.library.lookup import Library
 from calibrate.library.memory import room_in
 from planner.catalog.catalog import Catalog
 from planner.model.plan import Prediction
-from planner.prediction.predict import Predictor
+from planner.prediction.predict import Predictor, doubt_of
 from simulator.errors import InputError
 from simulator.near import near_names
 from simulator.world.profile import Evidence, Profile, WeightSource
@@ -167,7 +167,6 @@ def _of_profile(profile: Profile, predictor: Predictor, batches: Sequence[int]) 
     raw = predictor.library.measured(profile)
     settings = Settings(**raw["settings"]) if raw.get("settings") else None
     weights, held_numbers = profile.weight_bytes, predictor.grounds.held_numbers(profile.model)
-    is_published = profile.latency_evidence is Evidence.PUBLISHED
     rooms = {batch: room_in(profile, held_numbers, batch) for batch in batches if batch <= profile.largest_batch}
     return ModelCost(
         origin=Origin.MEASURED if raw else Origin.PUBLISHED,
@@ -188,7 +187,7 @@ def _of_profile(profile: Profile, predictor: Predictor, batches: Sequence[int]) 
                 time_s=profile.latency(batch),
                 memory_bytes=weights + room.allocated,
                 reserved_bytes=weights + room.reserved,
-                band_s=_band_s(predictor.of_profile(profile, batch)) if is_published else None,
+                band_s=_band_s(predictor.of_profile(profile, batch)) if doubt_of(profile) else None,
                 beside_load_s=_beside_load_s(raw, batch),
             )
             for batch, room in rooms.items()

@@ -38,7 +38,7 @@ def mean_of_draws(horizon: Horizon) -> list[str]:
     """How sure it is where speeds are predicted or published."""
     if not horizon.speed_draws:
         return []
-    judged = f"Speeds are not measured: SLOs are judged by the mean of {horizon.speed_draws} draws of them"
+    judged = f"Not all speeds are measured: SLOs are judged by the mean of {horizon.speed_draws} draws of those"
     return [f"{judged}. `planner plan` is stricter, and may take more machines."]
 
 

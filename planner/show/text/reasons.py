@@ -243,7 +243,7 @@ def basis(p: Prediction) -> str:
 def outlooks_title(plan: Plan) -> str:
     """Heading of GPUs without profiles."""
     might = "be cheaper" if plan.recommendation.feasible else "do it"
-    return f"Might {might}, were it measured (predicted, not replayed)"
+    return f"Might {might}, were it measured (estimated, not replayed)"
 
 
 def outlooks(plan: Plan) -> list[str]:

@@ -571,7 +571,7 @@ def test_an_slo_below_the_quickest_service_is_refused_with_its_place(asked: str,
 
 @pytest.mark.parametrize(
     ("doubt", "end"),
-    [(None, ""), (Doubt(error_sd=Interpolated((1.0,), (0.1,))), ", predicted ones at the slow end of their bands")],
+    [(None, ""), (Doubt(error_sd=Interpolated((1.0,), (0.1,))), ", uncertain ones at the slow end of their bands")],
 )
 def test_a_stages_own_slo_below_the_quickest_service_is_refused_with_its_place(doubt: Doubt | None, end: str) -> None:
     """3 ms for the detector and 9 ms before it, in 11 ms."""

@@ -151,7 +151,6 @@ def test_a_precision_that_a_runtime_does_not_compute_in_is_said(tmp_path):
     assert no.beside[0].text == "pytorch does not compute in int8 on GPUs"
 
 
-@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("predict", ["auto", "never"])
 def test_a_precision_that_a_gpu_lacks_is_not_to_be_measured(tmp_path, predict):
     file = tmp_path / "s.yaml"
@@ -163,6 +162,7 @@ def test_a_precision_that_a_gpu_lacks_is_not_to_be_measured(tmp_path, predict):
     ]
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_new_model_is_planned_in_a_runtime_in_which_nobody_published_it(tmp_path):
     """What `planner predict` answers from its layers, a plan does too."""
     models = """
