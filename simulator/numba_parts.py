@@ -42,7 +42,7 @@ class PartCompiler(Compiler):  # type: ignore[misc]
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """No function makes an array, nor calls any that does: Numba then counts no references to those that they are given,
 which took ten times as long as serving."""
-TAKEN_OVER = {"_optimize_final_module", "_finalize_final_module", "codegen", "set_env"}
+TAKEN_OVER = {"_optimize_final_module", "_finalize_final_module", "codegen"}
 """Of a Numba whose library of code lacks one of these, parts are made as it makes them: slower, and the same."""
 
 

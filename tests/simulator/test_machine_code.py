@@ -160,6 +160,13 @@ def test_of_processes_that_need_code_at_once_one_makes_it(tmp_path):
     assert said == [b"0 1\n", b"1 0\n"]
 
 
+def test_a_numba_with_other_insides_makes_parts_as_it_does():
+    from simulator.numba_parts import options_of_parts
+
+    assert "pipeline_class" in options_of_parts()
+    assert "pipeline_class" not in options_of_parts(object)
+
+
 def test_parts_are_kept_with_what_calls_them(tmp_path):
     """They do what Python does, and raise what it raises: in the process that makes them and in one that finds them."""
     pytest.importorskip("numba")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import cycle
-from math import exp, log
+from math import exp, log, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.sizing import held_bytes
 from planner.prediction.effects import WINOGRAD
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, learnt
-from planner.prediction.predict import Predictor
+from planner.prediction.predict import Predictor, doubt_of
 from planner.prediction.queries import QueryKnowledge
 from planner.prediction.rules import transfer
 from planner.prediction.rules.bands import SPREAD_80, End, around, at_least, joined
@@ -487,6 +487,26 @@ def test_where_there_is_a_profile_a_row_of_a_table_is_answered_as_plans_have_it(
     assert told.latency_low_s is not None
     assert told.latency_high_s is not None
     assert told.latency_low_s <= in_plans.low <= in_plans.high <= told.latency_high_s
+
+
+@pytest.mark.parametrize(
+    ("evidence", "spread", "error_sd"),
+    [
+        (Evidence.MEASURED, 1.0, None),
+        (Evidence.ELSEWHERE, 1.0, None),
+        (Evidence.PUBLISHED, None, OWN_SOFTWARE_SD),
+        (Evidence.PUBLISHED, 0.2, OWN_SOFTWARE_SD),
+        (Evidence.PUBLISHED, 1.0, log(2) / sqrt(2)),
+        (Evidence.ASSUMED, 0.2, log(1.2) / sqrt(2)),
+        (Evidence.ASSUMED, 0.01, None),
+    ],
+)
+def test_times_of_others_are_as_sure_as_their_software_is_ones_own_or_as_they_agree(
+    evidence: Evidence, spread: float | None, error_sd: float | None
+) -> None:
+    """Of two draws from one distribution the difference has twice the variance of each."""
+    doubt = doubt_of(replace(profile("one", T4, 0.01, 0.001), latency_evidence=evidence, source_spread=spread))
+    assert (doubt and doubt.error_sd(8)) == (error_sd and pytest.approx(error_sd))
 
 
 @pytest.mark.parametrize("gpu", ["V100", "B200", "GTX580"])

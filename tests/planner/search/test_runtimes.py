@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from planner import plan
+from calibrate.library.lookup import find_profiles
+from planner import plan, simulate
+from planner.catalog.catalog import load_catalog
 from planner.io.load import ScenarioError
 from planner.model.plan import Drawn
 from planner.model.statement import Code
@@ -12,6 +14,8 @@ from planner.show.documents.brief import brief
 from planner.show.text.reasons import never_tried
 from planner.units.writing import Screen
 from simulator.world.profile import Evidence
+
+LIBRARY = find_profiles((), load_catalog().gpus)
 
 SCENARIO = """
 models:
@@ -222,3 +226,18 @@ def test_published_times_may_be_taken_as_they_stand(tmp_path, key):
     assert theirs.subjects == ("resnet50 on T4",)
     assert not found.recommendation.uncertain
     assert found.recommendation.cost_usd_per_hour == pytest.approx(0.526)
+
+
+def test_published_times_that_differ_may_be_taken_as_they_stand():
+    """Two publications differ by more than 5 %: neither the plan nor its replay draws that, or prices it."""
+    asked = {
+        "models": [{"name": "nvidia_resnext101_32x4d", "precision": "fp32", "slo": {"latency": "150 ms"}}],
+        "streams": [{"model": "nvidia_resnext101_32x4d", "poisson": "120 rps"}],
+        "buy": {"own": [{"name": "box", "gpu": "V100", "price": "$1/h", "count": 4}], "evidence": "measured"},
+    }
+    found = plan(asked)
+    again = simulate(asked, plan=found)
+    assert LIBRARY.get("nvidia_resnext101_32x4d", "V100", "fp32").source_spread > 0.05
+    assert not found.recommendation.uncertain
+    assert found.outlooks == ()
+    assert again.gpus[0].offered_load == pytest.approx(found.recommendation.gpus[0].offered_load)
