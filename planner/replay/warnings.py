@@ -259,6 +259,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_doubts(trial),
         *_prices(scenario, trial, today),
         *_predicted(scenario, trial),
+        *_published(scenario, trial),
         *_batch_ranges(scenario, trial),
         *_fullest_of_streams(trial),
         *_evidence(scenario, trial),
@@ -307,6 +308,18 @@ def _predicted(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     yield from _unmeasured(Code.PREDICTED, predicted, scenario)
 
 
+def _published(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
+    """Times that others published, drawn or taken as they stand."""
+    published: dict[Code, dict[str, Sized]] = {Code.AS_PUBLISHED: {}, Code.TAKEN_AS_PUBLISHED: {}}
+    for name, placed in _profiles(trial).items():
+        profile = placed.portion.sized.profile
+        if profile.latency_evidence is Evidence.PUBLISHED:
+            code = Code.AS_PUBLISHED if profile.published else Code.TAKEN_AS_PUBLISHED
+            published[code][name] = placed.portion.sized
+    for code, those in published.items():
+        yield from _unmeasured(code, those, scenario, error=round(expm1(SPREAD_80 * OWN_SOFTWARE_SD), 2))
+
+
 def _unmeasured(
     code: Code, by_name: Mapping[str, Sized], scenario: Scenario, **figures: float
 ) -> Iterator[PlanWarning]:
@@ -340,17 +353,12 @@ def _evidence(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     """Profiles that rest on assumptions, on others' times, or on layers for what they hold in memory."""
     assumed: dict[str, Sized] = {}
     by_layers: dict[str, Sized] = {}
-    published: dict[Code, dict[str, Sized]] = {Code.AS_PUBLISHED: {}, Code.TAKEN_AS_PUBLISHED: {}}
     for name, placed in _profiles(trial).items():
         sized = placed.portion.sized
         if not sized.profile.predicted and evidence(sized.profile, placed.swapped) is Evidence.ASSUMED:
             assumed[name] = sized
         elif not sized.profile.predicted and sized.profile.memory_evidence is Evidence.PREDICTED:
             by_layers[name] = sized
-        if sized.profile.latency_evidence is Evidence.PUBLISHED:
-            published[Code.AS_PUBLISHED if sized.profile.published else Code.TAKEN_AS_PUBLISHED][name] = sized
-    for code, those in published.items():
-        yield from _unmeasured(code, those, scenario, error=round(expm1(SPREAD_80 * OWN_SOFTWARE_SD), 2))
     yield from _unmeasured(Code.PARTLY_ASSUMED, assumed, scenario)
     yield from _unmeasured(Code.MEMORY_PREDICTED, by_layers, scenario, error=TRACED_ERROR)
 

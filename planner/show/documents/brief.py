@@ -117,7 +117,9 @@ def savings(plan: Plan) -> str:
     best = plan.recommendation
     bound = best.lower_bound_usd_per_hour
     least = reasons.least_price(best, plan.policies.survive)
-    full = f"Lower bound: no fleet under {least} can do this ({reasons.full_batches(plan.policies.headroom)})"
+    speeds = prose.uncertain(best.models)
+    slow, with_speeds = (f", {speeds} at their slow end", f" with {speeds} at their slow end") if speeds else ("", "")
+    full = f"Lower bound: no fleet under {least} can do this ({reasons.full_batches(plan.policies.headroom)}{slow})"
     if not best.feasible:
         return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
     if bound != bound:
@@ -126,10 +128,10 @@ def savings(plan: Plan) -> str:
         most = f"{dollars(left)}/h ({share(left / best.cost_usd_per_hour)})"
         return f"{full}. A better plan saves at most {most}."
     proven = f"Proven{prose.assumed(best)}: no cheaper fleet can do this."
-    return proven if prose.proven(best) else "No cheaper fleet can do this."
+    return proven if prose.proven(best) else f"No cheaper fleet can do this{with_speeds}."
 
 
-COLUMNS_SAID = "GPUs: that the model runs on. Batch/most: requests of a batch, on average and at most."
+COLUMNS_SAID = "GPUs: how many the model runs on. Batch/most: requests of a batch, on average and at most."
 
 
 def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Block]:

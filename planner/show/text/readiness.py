@@ -17,7 +17,9 @@ def headline(answer: WhatIf) -> str:
     ready = sum(one.count for one in answer.spares)
     spares = f" and {counted(ready, 'spare')}" if ready else ""
     fleet = f"{machines_name(answer.candidate.machines)}{spares}, as planned"
-    found = f"{', '.join([fleet, *circumstances(answer)])}: {verdict(answer)}."
+    speeds = prose.uncertain([model for case in answer.cases for model in case.models])
+    drawn = f", over {speeds}" if speeds else ""
+    found = f"{', '.join([fleet, *circumstances(answer)])}: {verdict(answer)}{drawn}."
     return f"Interrupted; so far: {found}" if answer.interrupted else found
 
 
