@@ -86,10 +86,8 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner, what measuring needs and development tools into .venv"
 	@$(INSTALL) --upgrade pip # an older one takes three times as long to choose
-	@$(INSTALL) --no-compile --no-deps nvidia-ml-py onnx timm torch torchvision & large=$$!; \
-	trap 'kill $$large; exit 130' INT TERM; $(INSTALL) --no-compile -e '.[dev,plot]'; failed=$$?; \
-	wait $$large && exit $$failed # side by side, for pip uses one processor
-	@$(INSTALL) --no-compile nvidia-ml-py torch # and what they need
+	@$(INSTALL) --no-compile -e '.[dev,plot]' nvidia-ml-py torch
+	@$(INSTALL) --no-compile --no-deps torchvision timm onnx
 	@touch .venv/plan.stamp $@
 
 .venv-export/stamp: | .venv/venv.stamp

@@ -410,7 +410,9 @@ class FleetSearch:
         alone: list[Trial] = []
         if best:  # steps may leave out what a kind of GPU does alone, or what few GPUs do
             best, alone = self._with_spares(best)
-            shown, alone = best, self.spared(alone)
+            bought = (best.candidate, best.spares)
+            shown = best
+            alone = [best if (one.candidate, one.spares) == bought else one for one in self.spared(alone)]
         if shown and shown.unready:
             self.reject_spares(shown)
             best = None

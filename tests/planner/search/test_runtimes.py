@@ -8,7 +8,7 @@ from calibrate.library.lookup import find_profiles
 from planner import plan, simulate
 from planner.catalog.catalog import load_catalog
 from planner.io.load import ScenarioError
-from planner.model.plan import Drawn
+from planner.model.plan import Drawn, Searched
 from planner.model.statement import Code
 from planner.show.documents.brief import brief
 from planner.show.text.reasons import never_tried
@@ -241,3 +241,21 @@ def test_published_times_that_differ_may_be_taken_as_they_stand():
     assert not found.recommendation.uncertain
     assert found.outlooks == ()
     assert again.gpus[0].offered_load == pytest.approx(found.recommendation.gpus[0].offered_load)
+
+
+def test_a_plan_that_its_spares_decided_stands_among_the_kinds_as_it_was_confirmed():
+    """Without spares an L4 is cheapest; with one for each machine two T4 are, which were only compared before."""
+    asked = {
+        "models": [
+            {"name": "resnet50", "precision": "fp16", "runtime": "paddle-tensorrt", "slo": {"latency": "60 ms"}},
+        ],
+        "streams": [{"model": "resnet50", "poisson": "600 rps"}],
+        "buy": {"providers": ["aws"], "gpus": ["T4", "L4"]},
+        "survive": 1,
+        "horizon": "5 s",
+    }
+    found = plan(asked)
+    best, own = found.recommendation, next(kind for kind in found.by_gpu if kind.gpu == "T4")
+    assert [gpu.kind for gpu in best.gpus] == ["T4", "T4"]
+    assert (own.searched, own.replications) == (Searched.CONFIRMED, best.replications)
+    assert own.cost_usd_per_hour == best.cost_usd_per_hour
