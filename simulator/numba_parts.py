@@ -7,7 +7,7 @@ innermost nine times. Code of a part is made once, within the function that Pyth
 from itertools import count
 from typing import Any
 
-from numba import extending, njit
+from numba import __version__, extending, njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -42,21 +42,21 @@ class PartCompiler(Compiler):  # type: ignore[misc]
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """No function makes an array, nor calls any that does: Numba then counts no references to those that they are given,
 which took ten times as long as serving."""
-TAKEN_OVER = {"_optimize_final_module", "_finalize_final_module", "codegen"}
-"""Of a Numba whose library of code lacks one of these, parts are made as it makes them: slower, and the same."""
+TRIED = ("0.68.1",)
+"""Versions of Numba whose insides are as these classes take them; by any other, parts are made as it makes them."""
 
 
-def options_of_parts(library: type = JITCodeLibrary) -> dict[str, Any]:
-    """How parts are compiled by a Numba that has this library of code. As tried with 0.68.1."""
-    alone = {**UNCOUNTED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return {**alone, "pipeline_class": PartCompiler} if set(dir(library)) >= TAKEN_OVER else alone
+def options_of_parts(version: str) -> dict[str, Any]:
+    """How a version of Numba compiles parts: what is tried is quicker, the code does the same."""
+    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
+    return {**UNCOUNTED, **alone} if version in TRIED else UNCOUNTED
 
 
-PART = options_of_parts()
+PART = options_of_parts(__version__)
 loop = njit(cache=True, nogil=True, **UNCOUNTED)
 """For functions that Python calls. Other threads run meanwhile."""
 inner = njit(**PART)
-"""For functions that only machine code calls, with which theirs is kept."""
+"""For functions that only machine code calls, with which theirs is kept: Python must not call them."""
 inlined = njit(forceinline=True, **PART)
 """The same, where as many arrays are handed on as take longer to hand on than most of what is done with them."""
 register = extending.register_jitable(**PART)

@@ -1,5 +1,8 @@
 """Latencies: quantiles and bins, and the same by machine code to the last bit."""
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -19,6 +22,19 @@ def test_a_latency_on_an_edge_counts_where_the_bin_begins() -> None:
     assert counts_of(before).tolist() == [1] * (len(EDGES_S) - 2) + [0]
 
 
+@cache
+def added_by_machine_code() -> Any:
+    """`add_latencies` as Python may call it."""
+    from simulator.clock.replays.latencies import add_latencies
+    from simulator.numba_parts import loop
+
+    @loop
+    def called(room, finished, bins, quantiles_s):  # type: ignore[no-untyped-def]
+        add_latencies(room, finished, bins, quantiles_s)
+
+    return called
+
+
 few = st.sampled_from([1e-5, 1e-4, 0.01, 0.0101, 0.0102, 0.02, 0.5, 9_999.0, 1e5])
 
 
@@ -28,8 +44,8 @@ few = st.sampled_from([1e-5, 1e-4, 0.01, 0.0101, 0.0102, 0.02, 0.5, 9_999.0, 1e5
 def test_machine_code_finds_the_same_to_the_last_bit(values: list[float]) -> None:
     pytest.importorskip("numba")
     from simulator.clock.adding_up import sums
-    from simulator.clock.replays.latencies import add_latencies
 
+    add_latencies = added_by_machine_code()
     world = sums(1, 1, 2, 600)
     for _ in range(2):  # what one leaves behind is not counted again
         world.room.latency_s[: len(values)] = values
