@@ -123,8 +123,12 @@ def test_the_cheapest_fleet_is_a_mixed_one() -> None:
 
 
 def test_a_recording_is_served_by_one_gpu() -> None:
-    best = best_of(answer("trace"))
+    """As fast as NVIDIA's a T4 does it; in 95 of 100 users' software an L4 does."""
+    best = best_of(answer("trace", "buy.evidence=measured"))
     assert [(i.count, i.gpu) for i in best.instances] == [(1, "T4")]
+    drawn = answer("trace").recommendation
+    assert drawn.feasible
+    assert [(i.count, i.gpu) for i in drawn.instances] == [(1, "L4")]
 
 
 def test_recorded_bursts_take_one_gpu_more_than_the_same_load_evenly_spaced() -> None:
