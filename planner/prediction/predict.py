@@ -57,7 +57,7 @@ class Predictor:
     quantile: float = End.HIGH
     """What `get` makes of a band, in standard deviations from its middle."""
     draws_published: bool = True
-    """Whether what others published is as sure as their software is one's own, or taken as it stands."""
+    """Whether times that others published have a doubt; else they are taken as they stand."""
     facts_of: Callable[[str], Facts] = facts
     learnt: Learnt = field(default_factory=learnt)
 
@@ -72,7 +72,7 @@ class Predictor:
         return self._made[key]
 
     def _sourced(self, model: str, gpu: str, precision: str | None, runtime: str | None) -> Profile | None:
-        """The best source, at the quantile of what others make of it, or of what other software differs by."""
+        """The best source, at the quantile of its doubt."""
         best = self.library.get(model, gpu, precision, runtime)
         if best is None or not self.draws_published or (doubt := doubt_of(best)) is None:
             return best
@@ -207,7 +207,7 @@ class Predictor:
         return None if pair is None else pair.prediction(batch)
 
     def of_profile(self, profile: Profile, batch: float) -> Prediction:
-        """What a profile says of a batch, with a band as well as its times are known to who runs the model."""
+        """What a profile says of a batch; its band has the doubt of `doubt_of`."""
         gpu, held_numbers = self.gpus.get(profile.gpu), self.grounds.held_numbers(profile.model)
         doubt = doubt_of(profile)
         known = interpolated(replace(profile, doubt=doubt), batch, gpu, held_numbers)
@@ -397,8 +397,11 @@ def _preferred(sources: list[Profile]) -> str:
 
 
 def doubt_of(profile: Profile) -> Doubt | None:
-    """How well a profile's times are known to who runs the model: as well as sources agree, and what others published
-    as their software is one's own. None: they were measured, or nobody knows better."""
+    """How far a profile's times may be off for whoever runs the model; None where they were measured by them.
+
+    Sources differ, and times that others published are of their software. The larger of the two counts. Times that are
+    assumed, and of which there is one source, have none: nobody knows how far they are off.
+    """
     if is_measured(profile):
         return None
     # Of two draws from one distribution the difference has twice the variance of each.
