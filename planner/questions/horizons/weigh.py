@@ -67,8 +67,13 @@ def horizon(
     on_offer = market(loaded, catalog, library, float(factors.max()), progress)
     check_least(on_offer, calendar)
     question = HorizonQuestion(on_offer, calendar, factors, levels(factors, calendar.representatives), progress)
-    ways = weigh(question)
+    steps = len(HorizonWay) + bool(check)
+    ways = weigh(question, steps)
     check_compared(check, ways)
+
+    def last_step(text: str, part: float) -> None:
+        progress(text, (steps - 1 + part) / steps)
+
     shown = best_or_nearest(ways)
     course = question.course(shown.candidate.group)
     scenario, demand = loaded.scenario, course.group.demand
@@ -94,7 +99,7 @@ def horizon(
         strategies=tuple(way.strategy for way in ways.values()),
         best=shown.strategy.way if shown.strategy.met else "",
         not_compared=tuple(dict.fromkeys(not_compared(on_offer, calendar))),
-        check=check_day(question, ways[check], progress) if check else None,
+        check=check_day(question, ways[check], last_step) if check else None,
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
         speed_draws=REPLAYS if uncertain_in(ways) else 0,
@@ -106,11 +111,14 @@ def horizon(
     )
 
 
-def weigh(question: HorizonQuestion) -> dict[HorizonWay, Cheapest]:
-    """The best of each family; NothingToPlanError, with the reasons, where there is none at all."""
+def weigh(question: HorizonQuestion, steps: int) -> dict[HorizonWay, Cheapest]:
+    """The best of each family; NothingToPlanError, with the reasons, where there is none at all.
+
+    `steps`: of all progress, one for each family.
+    """
     ways: dict[HorizonWay, Cheapest] = {}
     for i, way in enumerate(HorizonWay):
-        question.progress(f"weighing {way}", i / len(HorizonWay))
+        question.progress(f"weighing {way}", i / steps)
         if best := cheapest(question, way):
             ways[way] = best
     if not ways:

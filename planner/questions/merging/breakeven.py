@@ -171,7 +171,7 @@ class Comparison:
         """One row for each point of an axis."""
         found = []
         for i, point in enumerate(points):
-            self.progress(title, i / len(points))
+            self.progress(f"{title}: {i} of {len(points)}", 0.0)
             found.append(BreakevenRow(point, self.cells(at_point(loaded, point))))
         return found
 

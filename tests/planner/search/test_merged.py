@@ -237,7 +237,10 @@ def test_one_source_of_accuracy_is_enough(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def crossing(tmp_path_factory: pytest.TempPathFactory) -> Breakeven:
     path = small(tmp_path_factory.mktemp("crossing"), "merging: auto\n")
-    return breakeven(load_scenario(path), CATALOG, LIBRARY, (0.1, 1.0), (1, 3))
+    shares: list[float] = []
+    found = breakeven(load_scenario(path), CATALOG, LIBRARY, (0.1, 1.0), (1, 3), lambda _, share: shares.append(share))
+    assert shares == sorted(shares), "the bar begins anew"
+    return found
 
 
 def test_break_even_against_load_and_models(crossing: Breakeven) -> None:

@@ -455,7 +455,20 @@ def test_one_more_value_lies_between_the_ends_with_95_percent() -> None:
 
 def test_all_ways_side_by_side() -> None:
     calendar = CalendarSpec(hourly=DAY, days=2, representatives=6, spot=SpotSpec(interruptions=0.2 / 3600, price=0.16))
+    shares: list[float] = []
+    checked = horizon(
+        asked(calendar),
+        CATALOG,
+        known(),
+        created_at=MADE,
+        check=HorizonWay.FIXED,
+        progress=lambda _, share: shares.append(share),
+    )
+    told = [share for share in shares if share]
+    assert told == sorted(told), "the bar begins anew"
+    assert told[-1] < 1
     found = horizon(asked(calendar), CATALOG, known(), created_at=MADE)
+    assert replace(checked, check=None, wall_s=0.0) == replace(found, wall_s=0.0)
     ways = {s.way: s for s in found.strategies}
     assert list(ways) == [way for way in HorizonWay if way is not HorizonWay.OWN]
     assert sum(found.requests_by_hour) == pytest.approx(found.requests) == pytest.approx(10 * 172_800)
