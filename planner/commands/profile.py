@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import modelling
-from planner.console.options import Catalogs, FormNoCsv, GpuKind, Profiles
+from planner.console.options import Catalogs, FormNoCsv, GpuKind, Profiles, Quiet
 from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN
 from planner.units.writing import Format
 from simulator.world.precision import WEIGHT_BYTES
@@ -46,6 +46,7 @@ def profile(
     catalog: Catalogs = None,
     profiles: Profiles = None,
     form: FormNoCsv = Format.TABLE,
+    quiet: Quiet = False,
 ) -> None:
     """Say where one model's time and memory go, layer by layer.
 
@@ -78,4 +79,5 @@ def profile(
     emit(written(anatomy, document, form, stdout_screen(), as_json))
     if picture:
         draw(picture, charts(anatomy), title(anatomy))
-        note(f"Wrote {picture}.")
+        if not quiet:
+            note(f"Wrote {picture}.")

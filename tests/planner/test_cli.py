@@ -595,6 +595,25 @@ def test_nothing_is_written_over_what_is_something_else(planner, here, words, en
 
 
 @pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("report plan.json -o page.html", "page.html"),
+        ("export plan.json --to kubernetes -o out", "out/README.md"),
+        ("profile resnet18 --plot it.svg", "it.svg"),
+        ("merge analyze resnet18 resnet34 --plot it.png", "it.png"),
+        ("profiles plot resnet50_v2 --gpu V100 -o it.png", "it.png"),
+    ],
+)
+def test_what_was_written_is_not_said_to_who_asks_for_quiet(planner, here, words, written):
+    write_answer(PLAN, here / "plan.json")
+    (code, told, note), (quiet_code, answer, silence) = (planner(*words.split(), *more) for more in ((), ("-q",)))
+    assert (code, quiet_code, silence) == (0, 0, "")
+    assert (here / written).exists()
+    said = [line for line in (told + note).splitlines() if line not in answer.splitlines()]
+    assert said[0].startswith("Wrote")
+
+
+@pytest.mark.parametrize(
     ("words", "doing"),
     [
         ((*ON_T4, *QUICK), "confirming 1 x"),

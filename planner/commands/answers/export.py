@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import answering
-from planner.console.options import PlanFile
+from planner.console.options import PlanFile, Quiet
 from planner.model.choices import Target
 
 
@@ -18,6 +18,7 @@ def export(
         typer.Option("-o", "--output", metavar="DIR", help="The folder to write: new, empty, or an earlier export."),
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace exported files that were changed since.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Turn a plan into files that deploy, watch or draw it.
 
@@ -28,4 +29,5 @@ def export(
 
     files = answering.export(plan_file, target, out, force=force)
     start = f" Start with {out / 'README.md'}." if "README.md" in files else ""
-    say(f"Wrote to {out}: {described(files)}.{start}")
+    if not quiet:
+        say(f"Wrote to {out}: {described(files)}.{start}")

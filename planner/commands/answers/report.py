@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import answering
-from planner.console.options import Answer
+from planner.console.options import Answer, Quiet
 
 
 def report(
@@ -14,9 +14,11 @@ def report(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The HTML to write.")] = Path(
         "report.html"
     ),
+    quiet: Quiet = False,
 ) -> None:
     """Write an answer as one HTML page that opens offline."""
     from planner.console.output import say
 
     answering.report(answer, out)
-    say(f"Wrote {out}: {out.stat().st_size / 1e3:.0f} kB. Open it in a browser; it needs no network.")
+    if not quiet:
+        say(f"Wrote {out}: {out.stat().st_size / 1e3:.0f} kB. Open it in a browser; it needs no network.")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import answering
-from planner.console.options import FormNoCsv, PlanFile
+from planner.console.options import FormNoCsv, PlanFile, Quiet
 from planner.console.output import emit, note
 from planner.model.choices import PriceKind
 from planner.units.writing import Format, stdout_screen
@@ -25,6 +25,7 @@ def reprice(
         PriceKind | None, typer.Option("--price", help="Another kind of price than the plan was made with.")
     ] = None,
     form: FormNoCsv = Format.TABLE,
+    quiet: Quiet = False,
 ) -> None:
     """Say what a plan costs at other prices, not simulated again."""
     from planner.compare.report import reprice_document
@@ -37,4 +38,5 @@ def reprice(
     emit(written(changes, reprice_document, form, stdout_screen()))
     if out:
         answering.write_plan(new, out)
-        note(f"Plan kept in {out}. What differs: planner diff {plan} {out}")
+        if not quiet:
+            note(f"Plan kept in {out}. What differs: planner diff {plan} {out}")

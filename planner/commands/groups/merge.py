@@ -33,6 +33,7 @@ def analyze(
     profiles: Profiles = None,
     form: FormJson = Format.TABLE,
     plot: Plot = None,
+    quiet: Quiet = False,
 ) -> None:
     """Say what models could share, and how much each rule saves."""
     from planner.console.output import check_plot, emit, note
@@ -47,7 +48,8 @@ def analyze(
         from planner.show.charts.kit.png import draw
 
         draw(plot, merging.analysis(analysis))
-        note(f"Wrote {plot}.")
+        if not quiet:
+            note(f"Wrote {plot}.")
 
 
 @app.command()

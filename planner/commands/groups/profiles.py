@@ -7,7 +7,7 @@ import typer
 
 from planner.api import profiling
 from planner.catalog.knowledge import knowledge
-from planner.console.options import Catalogs, Form, Profiles, Verbose
+from planner.console.options import Catalogs, Form, Profiles, Quiet, Verbose
 from planner.console.output import PLAIN, emit, note, quantity, say
 from planner.model.choices import MeasurementFormat, Picture
 from planner.units.writing import Format, stdout_screen
@@ -135,11 +135,13 @@ def profiles_plot(
     precision: Annotated[str | None, typer.Option(metavar="P", help="At this precision, e.g. amp.")] = None,
     profiles: Profiles = None,
     catalog: Catalogs = None,
+    quiet: Quiet = False,
 ) -> None:
     """Draw what a model costs: times with fit and band, or memory."""
     drawn = profiling.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
     places = " and ".join(f"on {profile.gpu} at {profile.precision}" for profile in drawn)
-    say(f"Wrote {out}: {what} of {drawn[0].model} {places}.")
+    if not quiet:
+        say(f"Wrote {out}: {what} of {drawn[0].model} {places}.")
 
 
 @app.command("import")

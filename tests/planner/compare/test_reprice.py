@@ -392,8 +392,13 @@ def test_the_command_writes_a_plan_that_other_commands_read(tmp_path):
     write_answer(RENTED, tmp_path / "plan.json")
     prices(tmp_path)
     words = ["reprice", tmp_path / "plan.json", "--prices", tmp_path / "p.yaml"]
-    done = CliRunner().invoke(cli.app, [*map(str, words), "-o", str(tmp_path / "new.json")])
-    assert done.exit_code == 0
+    done, quiet = (
+        CliRunner().invoke(cli.app, [*map(str, words), "-o", str(tmp_path / "new.json"), *more])
+        for more in ((), ("--quiet",))
+    )
+    assert (done.exit_code, quiet.exit_code) == (0, 0)
+    assert done.stderr.startswith("Plan kept in")
+    assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
     assert read_plan(tmp_path / "new.json").recommendation.cost_usd_per_hour == 5
     assert json.loads(CliRunner().invoke(cli.app, [*map(str, words), "--format", "json"]).stdout)["cheaper"] is None
     assert CliRunner().invoke(cli.app, [*map(str, words), "--format", "md"]).stdout.count("**2 x NC6s_v3") == 1
