@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calibrate.layers.facts import facts, timed
 from calibrate.layers.facts import known as models_with_layers
-from calibrate.layers.work import Facts
+from calibrate.layers.work import Facts, FactsError
 from calibrate.library.lookup import Library, profile_name
 from calibrate.published import names
 from calibrate.published.accuracy import PublishedAccuracy, accuracies
@@ -116,7 +116,7 @@ class Anatomy:
 def look(wish: Wish, library: Library, gpus: Mapping[str, GPU], directories: Sequence[Path] = ()) -> Anatomy:
     """The anatomy of a model; FactsError, PrecisionError or InputError where that cannot be known."""
     array = _array(wish.device)
-    own = facts(wish.model, wish.input_shape)
+    own = _layers(wish, library, directories)
     layers = own if wish.resolution is None else own.at(wish.resolution)
     gpu, levels = wish.gpu, _levels(wish)
 
@@ -140,6 +140,17 @@ def look(wish: Wish, library: Library, gpus: Mapping[str, GPU], directories: Seq
         on_array=_on_array(layers, array, wish) if array else None,
         measured=_measured(wish) if wish.measure else None,
     )
+
+
+def _layers(wish: Wish, library: Library, directories: Sequence[Path]) -> Facts:
+    """The model's layers; FactsError that names where its times stand, where these are known without."""
+    try:
+        return facts(wish.model, wish.input_shape)
+    except FactsError as error:
+        if wish.input_shape or not (library.for_model(wish.model) or library.published_of(wish.model)):
+            raise
+        own = "".join(f" --profiles {directory}" for directory in directories)
+        raise FactsError(f"{error} Its times are known: `planner profiles show {wish.model}{own}`.") from None
 
 
 def exponent(times_s: Mapping[int, float]) -> float | None:

@@ -1,6 +1,7 @@
 """`planner profile`: what it says of the zoo's models and of a user's own, and what it refuses."""
 
 import json
+import re
 import sys
 from xml.etree import ElementTree
 
@@ -209,9 +210,21 @@ def test_measured_on_this_machine(planner):
     assert found["measured"]["verdict"].startswith("time ")
 
 
+def test_a_model_without_layers_is_sent_to_its_profiles_where_they_are(planner, tmp_path):
+    known = json.loads((ROOT / "calibrate/profiles/V100/resnet152.json").read_text(encoding="utf-8"))
+    (tmp_path / "mine/V100").mkdir(parents=True)
+    (tmp_path / "mine/V100/unheard_of.json").write_text(json.dumps(known | {"model": "unheard_of"}), encoding="utf-8")
+    _, _, err = planner("profile", "unheard_of", "--profiles", tmp_path / "mine")
+    (command,) = re.findall("`planner (profiles show .*)`", " ".join(err.split()))
+    status, out, _ = planner(*command.split())
+    assert status == 0
+    assert "unheard_of" in out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["nvidia_resnet50"], "Its times are known: `planner profiles show nvidia_resnet50`."),
         (["resnet5"], "resnet5: its layers are not known. Did you mean resnet50?"),
         (["mine:factory"], "mine:factory: the shape of its input is not known. Name it, e.g. 3x224x224."),
         (["resnet50", "--input", "3x8x8"], "resnet50: its own input is 3x224x224. Leave it out"),
