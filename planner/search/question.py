@@ -112,7 +112,7 @@ def ask(
     scenario = scenario.with_stages
     predictor = predictor_of(scenario, catalog, library)
     if predictor is None or scenario.buy.evidence is EvidenceAsked.MEASURED:
-        measured = _ask(scenario, demand, catalog, library, shared)
+        measured = _ask(scenario, demand, catalog, library, shared, predictor)
         if predictor is None or measured[0].served:
             return measured
     return _ask(scenario, demand, catalog, predictor, shared)
@@ -138,8 +138,8 @@ def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Pre
 def _predictor(
     library: Library,
     catalog: Catalog,
-    own: tuple[tuple[str, str, tuple[int, ...]], ...] = (),
-    draws_published: bool = True,
+    own: tuple[tuple[str, str, tuple[int, ...]], ...],
+    draws_published: bool,
 ) -> Predictor:
     """One for each library and models of one's own, for it remembers what it has predicted."""
     places = {name: (model, shape or None) for name, model, shape in own}
@@ -151,14 +151,16 @@ def _predictor(
 
 
 def _ask(
-    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged
+    scenario: Scenario,
+    demand: Workload,
+    catalog: Catalog,
+    library: Profiles,
+    shared: Merged,
+    predictor: Predictor | None = None,
 ) -> tuple[Question, list[Rejection]]:
     offered, rejections = offers(catalog, scenario.buy)
     need_by_model = needs(scenario, demand)
-    why_not: WhyNot | None = library.why_not if isinstance(library, Predictor) else None
-    if isinstance(library, Library):
-        why_not = _predictor(library, catalog).unable
-    sized, misfits = size(scenario, need_by_model, offered, library, shared, why_not)
+    sized, misfits = size(scenario, need_by_model, offered, library, shared, _why_not(library, catalog, predictor))
     spanning = any(s.stages > 1 for s in sized.values())
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
     held_bytes = sum(_largest(sized, model) for model in need_by_model)
@@ -166,6 +168,16 @@ def _ask(
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
     unfit = _unfit_for_video(need_by_model, [offer.gpu for offer in offered], catalog)
     return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *unfit, *replaced]
+
+
+def _why_not(library: Profiles, catalog: Catalog, predictor: Predictor | None) -> WhyNot | None:
+    """What says why a pair has no profile; with measured ones alone, which GPUs lack a precision."""
+    match library:
+        case Predictor():
+            return library.why_not
+        case Library():
+            return (predictor or Predictor(library, catalog.gpus)).unable
+    return None
 
 
 def _unfit_for_video(need_by_model: Mapping[str, Need], gpus: Sequence[GPU], catalog: Catalog) -> Iterator[Rejection]:

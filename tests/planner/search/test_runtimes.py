@@ -7,12 +7,14 @@ import pytest
 from calibrate.library.lookup import find_profiles
 from planner import plan, simulate
 from planner.catalog.catalog import load_catalog
-from planner.io.load import ScenarioError
+from planner.io.load import ScenarioError, load_scenario, workload
 from planner.model.plan import Drawn, Searched
 from planner.model.statement import Code
+from planner.search.question import _predictor, ask
 from planner.show.documents.brief import brief
 from planner.show.text.reasons import never_tried
 from planner.units.writing import Screen
+from planner.words.statements import rejection_line
 from simulator.world.profile import Evidence
 
 LIBRARY = find_profiles((), load_catalog().gpus)
@@ -40,6 +42,17 @@ def test_a_faster_runtime_costs_less(tmp_path):
     assert eager.cost_usd_per_hour == pytest.approx(5 * 0.526)
     assert compiled.cost_usd_per_hour == pytest.approx(2 * 0.526)
     assert not compiled.predicted
+
+
+@pytest.mark.parametrize(("changes", "kept"), [({"buy.evidence": "measured"}, 1), ({"predict": "never"}, 0)])
+def test_no_second_predictor_is_made_to_say_what_a_gpu_lacks(tmp_path, changes, kept):
+    file = tmp_path / "s.yaml"
+    file.write_text(SCENARIO.format(wish="precision: bf16, "), encoding="utf-8")
+    loaded = load_scenario(file, [f"{key}={value}" for key, value in changes.items()])
+    _predictor.cache_clear()
+    _, rejections = ask(loaded.scenario, workload(loaded), load_catalog(), LIBRARY)
+    assert _predictor.cache_info().currsize == kept
+    assert "T4 computes nothing in bf16" in " ".join(map(rejection_line, rejections))
 
 
 def test_without_one_it_is_the_usual_one(tmp_path):
