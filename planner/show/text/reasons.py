@@ -259,7 +259,7 @@ def with_spares(plan: Plan) -> str:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """Those that may save: `fp16: about $2.10/h (80 % band $1.60 to $2.63/h; 4 x g4dn.xlarge (T4)) instead of ...`
+    """Those that may save: `fp16: about $2.10/h (80 % band $1.60 to $2.63/h; 4 x g4dn.xlarge (T4)); this plan ...`
 
     The least is a bound: waiting, phases and speeds may take more.
     """
@@ -271,16 +271,21 @@ def precisions(plan: Plan) -> list[str]:
 def precision_line(plan: Plan, outlook: PrecisionOutlook) -> str:
     """One of them."""
     best, cost = plan.recommendation, outlook.cost_usd_per_hour
-    now = " and ".join(outlook.instead_of) or "what is measured"
-    if outlook.runtime and (runtimes := sorted({m.runtime for m in best.models} - {""})):
-        now += f" in {' and '.join(runtimes)}"
-    against = f" instead of {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
+    runtimes = sorted({m.runtime for m in best.models} - {""}) if outlook.runtime else []
+    now = some_and_some(("at", outlook.instead_of), ("in", runtimes))
+    against = f"; this plan costs {dollars(best.cost_usd_per_hour)}/h{now}" if best.feasible else ""
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", after quantization" if outlook.precision == "int8" else ""
     band = f"80 % band {_band(best, cost)}; " if cost.low < cost.high else ""
     fleet = f"about {dollars(cost.value)}/h ({band}{candidate_name(outlook.candidate)}{with_spares(plan)})"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
+
+
+def some_and_some(*ways: tuple[str, Sequence[str]]) -> str:
+    """`, at fp16, some models in pytorch, some in tensorrt`: ways of running, first those that all models have."""
+    parts = [[f"{how} {one}" for one in those] for how, those in sorted(ways, key=lambda way: len(way[1])) if those]
+    return "".join(f", {part[0]}" if len(part) == 1 else f", some models {', some '.join(part)}" for part in parts)
 
 
 def _band(best: Recommendation, cost: Estimate) -> str:

@@ -247,6 +247,30 @@ def test_tf32_is_named_where_a_gpu_has_it_and_the_plan_does_not_use_it():
     assert "TF32" not in said("fp32") + said("torch", "A10G") + said("amp")
 
 
+@pytest.mark.parametrize(
+    ("precisions", "runtimes", "said"),
+    [
+        (("fp32",), ("pytorch", "pytorch"), "; this plan costs $6.12/h, at fp32, in pytorch."),
+        (
+            ("fp16",),
+            ("tensorrt", "pytorch"),
+            "; this plan costs $6.12/h, at fp16, some models in pytorch, some in tensorrt.",
+        ),
+        (("fp16", "fp32"), ("pytorch",), "; this plan costs $6.12/h, in pytorch, some models at fp16, some at fp32."),
+        ((), (), "; this plan costs $6.12/h."),
+    ],
+)
+def test_what_another_precision_is_compared_with_says_which_models_run_how(precisions, runtimes, said):
+    models = [replace(VGG, name=str(i), runtime=runtime) for i, runtime in enumerate(runtimes)]
+    plan = with_models(*models)
+    cost = Estimate(value=1.0, low=0.5, high=1.5)
+    fleet = PLAN.recommendation.candidate
+    other = PrecisionOutlook(
+        precision="fp16", runtime="onnxruntime", candidate=fleet, cost_usd_per_hour=cost, instead_of=precisions
+    )
+    assert precision_line(plan, other).endswith(f"){said}")
+
+
 def test_a_precision_that_may_cost_more_at_its_bad_end_is_said_to():
     def said(high, plan=PLAN):
         cost = Estimate(value=1.0, low=0.5, high=high)
