@@ -72,7 +72,7 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         busy_w=read.maybe("busy_w", read.number),
         flops_per_sample=flops,
         output_bytes_per_sample=int(read.maybe("output_bytes_per_sample", read.number) or 0),
-        latency_evidence=Evidence.ASSUMED if latency != published else _of_all_batches(evidence, latency),
+        latency_evidence=Evidence.ASSUMED if latency != published else _of_times(evidence, latency),
         memory_evidence=_of_all_batches(Evidence(read.one_of("memory_evidence", tuple(Evidence))), workspace),
         load_evidence=Evidence(read.one_of("load_evidence", tuple(Evidence))),
         source=read.text("source"),
@@ -241,6 +241,11 @@ def _raise_doubted(
 def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
     """Evidence for batches that run part-filled too: below the first point, its figure stands in for theirs."""
     return evidence if series.covers(1) else weakest(evidence, Evidence.EXTRAPOLATED)
+
+
+def _of_times(evidence: Evidence, series: Interpolated) -> Evidence:
+    """The same of times; those of others are no surer for it, and stay theirs."""
+    return evidence if evidence is Evidence.PUBLISHED else _of_all_batches(evidence, series)
 
 
 def how_to_measure(model: str, gpu: str, runtime: str) -> str:

@@ -328,6 +328,10 @@ class StageAnswer:
     precision: str = ""
     runtime: str = ""
     evidence: Evidence
+    predicted: bool = False
+    speed_evidence: Evidence | None = None
+    """Of a model."""
+    uncertain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,8 +408,10 @@ class ModelAnswer:
     evidence: Evidence
     predicted: bool = False
     """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""
-    published: bool = False
-    """Whether its speeds are as others published them, and drawn as far apart as theirs and one's own may be."""
+    speed_evidence: Evidence | None = None
+    """Where its speeds come from, the weakest of its GPUs; None in plans that do not say."""
+    uncertain: bool = False
+    """Whether each replication draws its speeds from a band, for the user did not measure them."""
     precision: str = ""
     """That it runs at, e.g. `fp32`; empty in plans that do not say."""
     runtime: str = ""
@@ -446,7 +452,9 @@ class GpuAnswer:
     mean_power_w: float
     predicted: bool = False
     """Whether some model on it is."""
-    published: bool = False
+    speed_evidence: Evidence | None = None
+    """The weakest of its models."""
+    uncertain: bool = False
     """Whether the speed of some model on it is."""
 
 
@@ -468,7 +476,7 @@ class Drawn(StrEnum):
     PHASES = "phases"
     """How cameras stand to each other in time."""
     SPEEDS = "speeds"
-    """How fast models are that were predicted or published, or whose speed differs between sessions."""
+    """How fast models are that the user did not measure, or whose speed differs between sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -567,8 +575,8 @@ class Recommendation:
 
     @property
     def uncertain(self) -> bool:
-        """Whether some speed is drawn that nobody measured for the user: predicted, or published."""
-        return any(model.predicted or model.published for model in self.models)
+        """Whether some speed is drawn, for the user did not measure it."""
+        return any(model.uncertain for model in self.models)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -591,6 +599,8 @@ class OfOneKind:
     power_w: float
     slo_held: Interval | None
     """Share of the draws - of phases, of speeds - in which every SLO is met; None where nothing is drawn."""
+    undecided: bool = False
+    """Whether that is less than is asked, of replications too few to tell."""
     evidence: Evidence
     predicted: bool
     precision: str = ""

@@ -90,7 +90,7 @@ class Scenario:
     objective: Objective = Objective.COST
     """The best plan has least of this."""
     predict: Predict = Predict.AUTO
-    """`auto`: what nobody measured is predicted, with a band; `never`: profiles alone, published ones as they stand."""
+    """`auto`: what nobody measured is predicted, with a band; `never`: profiles alone, taken as they stand."""
     horizon: PositiveDuration | None = None
     """Simulated time of one replication; where not given, a minute or more, as long as recordings, queues and SLOs
     need, or some rounds of cameras that come round."""
@@ -103,7 +103,7 @@ class Scenario:
     where speeds are drawn. With 1 there is just that one."""
     confidence: Annotated[Fraction, Field(gt=0, le=0.999)] = 0.95
     """Share of the draws that must meet every SLO for good: of the cameras' phases, so of sites like this one, and of
-    speeds that are predicted, published or differ between sessions."""
+    speeds that are predicted, published, assumed or differ between sessions."""
     clock_drift: ClockDriftSpec | None = None
     """Where clocks drift, each SLO counts over a stretch of time in which phases mix; for good where not given."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1

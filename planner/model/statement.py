@@ -63,6 +63,8 @@ class Code(StrEnum):
     MEASURE = "measure"
     MEASURE_ELSEWHERE = "measure-elsewhere"
     MEASURING_DECIDES = "measuring-decides"
+    AS_THEY_STAND = "as-they-stand"
+    LOWER_CONFIDENCE = "lower-confidence"
     AS_SAID = "as-said"
     LARGER_GPU = "larger-gpu"
     CUT_OVER = "cut-over"
@@ -113,6 +115,7 @@ class Code(StrEnum):
     MEMORY_PREDICTED = "memory-predicted"
     AS_PUBLISHED = "as-published"
     TAKEN_AS_PUBLISHED = "taken-as-published"
+    ASSUMED_SPEEDS = "assumed-speeds"
     WINDOWS = "windows"
     FEW_OUTAGES = "few-outages"
     UNPROVEN = "unproven"
@@ -169,6 +172,7 @@ class Code(StrEnum):
     OLD_FLEET_REJECTED = "old-fleet-rejected"
     NEW_FLEET_MET = "new-fleet-met"
     NEW_FLEET_REJECTED = "new-fleet-rejected"
+    P99_OF_TWO_KINDS = "p99-of-two-kinds"
     HIDDEN_CHANGES = "hidden-changes"
 
 

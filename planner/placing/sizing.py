@@ -25,7 +25,7 @@ from simulator.world.deployment import Drop
 from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.model import Layer
 from simulator.world.precision import weight_share
-from simulator.world.profile import Profile
+from simulator.world.profile import Evidence, Profile
 from simulator.world.sharing import NOTHING_SHARED, Merged, merged_layers
 from simulator.world.workload import SLO, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
@@ -466,6 +466,14 @@ def measuring(models: Sequence[tuple[ModelSpec, str | None]], gpu: str) -> tuple
     return (*elsewhere, *((Statement(code=Code.MEASURE, subjects=(gpu,)),) if ours else ()))
 
 
+def eased(profiles: Iterable[Profile]) -> tuple[Statement, ...]:
+    """What spares measuring where uncertain speeds would do at the middle of their bands."""
+    drawn = {profile.speed_evidence for profile in profiles if profile.doubt}
+    theirs = tuple(sorted(drawn - {Evidence.PREDICTED}))
+    taken = (Statement(code=Code.AS_THEY_STAND, subjects=theirs),) if theirs else ()
+    return (*taken, Statement(code=Code.LOWER_CONFIDENCE)) if drawn else ()
+
+
 def _remedies(unpredicted: Set[Unpredicted]) -> tuple[Statement, ...]:
     """What some need before measuring helps; nothing where that alone helps all of them."""
     texts = sorted({one.remedy for one in unpredicted} - {""})
@@ -503,8 +511,9 @@ def _too_slow(spec: ModelSpec, need: Need, profile: Profile, kind: Kind) -> Reje
     mid_s = run_s if profile.doubt is None else run_s * exp(-profile.doubt.quantile * profile.doubt.error_sd(1))
     if mid_s < run_s:
         figures = {"run_s": run_s, "slo_s": slo_s, "mid_s": mid_s}
-        why = Statement(code=Code.SAMPLE_MAY_BE_TOO_SLOW, figures=figures)
+        why = Statement(code=Code.SAMPLE_MAY_BE_TOO_SLOW, subjects=(profile.speed_evidence,), figures=figures)
         remedies += measuring([(spec, profile.runtime)], kind.gpu.name)
+        remedies += eased([profile]) if mid_s <= slo_s else ()
     return Rejection(
         subject=OnGpu(gpu=kind.gpu.name, models=(spec.name,)),
         bottleneck=Bottleneck.LATENCY,

@@ -57,7 +57,7 @@ class Predictor:
     quantile: float = End.HIGH
     """What `get` makes of a band, in standard deviations from its middle."""
     draws_published: bool = True
-    """Whether times that others published have a doubt; else they are taken as they stand."""
+    """Whether times that others published, or that are assumed, have a doubt; else they are taken as they stand."""
     facts_of: Callable[[str], Facts] = facts
     learnt: Learnt = field(default_factory=learnt)
 
@@ -399,13 +399,15 @@ def _preferred(sources: list[Profile]) -> str:
 def doubt_of(profile: Profile) -> Doubt | None:
     """How far a profile's times may be off for whoever runs the model; None where they were measured by them.
 
-    Sources differ, and times that others published are of their software. The larger of the two counts. Times that are
-    assumed, and of which there is one source, have none: nobody knows how far they are off.
+    Sources differ, and times that others published are of their software. The larger of the two counts. Weaker evidence
+    is no surer than that: one's own series with an impossible time in it was timed or counted wrongly, and nobody knows
+    by how much.
     """
     if is_measured(profile):
         return None
     # Of two draws from one distribution the difference has twice the variance of each.
     of_sources = log1p(profile.source_spread or 0.0) / sqrt(2)
-    of_software = OWN_SOFTWARE_SD if profile.latency_evidence is Evidence.PUBLISHED else 0.0
+    # Extrapolated: batches below the first of one's own take no longer than it.
+    of_software = 0.0 if profile.latency_evidence is Evidence.EXTRAPOLATED else OWN_SOFTWARE_SD
     error_sd = max(of_sources, of_software)
     return Doubt(error_sd=Interpolated((1.0,), (error_sd,)), shared=SHARED) if error_sd > SD_MIN else None

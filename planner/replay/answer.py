@@ -187,7 +187,8 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         stages=stages_of(trial, need),
         evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
         predicted=any(profile.predicted for profile in profiles),
-        published=any(profile.published for profile in profiles),
+        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)),
+        uncertain=any(profile.doubt for profile in profiles),
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
     )
@@ -262,6 +263,7 @@ def _larger_would_do(placed: Placed) -> bool:
 def _gpu_answer(trial: Trial, device: FleetGpu) -> GpuAnswer:
     seen = [summary.devices[device.id] for summary in trial.replay.summaries]
     here = [p for p in trial.packing.placed if device in p.devices]
+    profiles = [p.portion.sized.profile for p in here]
     return GpuAnswer(
         id=device.id,
         kind=device.kind.gpu.name,
@@ -275,8 +277,9 @@ def _gpu_answer(trial: Trial, device: FleetGpu) -> GpuAnswer:
         peak_memory_bytes=max(d.peak_memory_bytes for d in seen),
         memory_bytes=device.kind.memory_bytes,
         mean_power_w=mean_of_known([d.mean_power_w for d in seen]),
-        predicted=any(p.portion.sized.profile.predicted for p in here),
-        published=any(p.portion.sized.profile.published for p in here),
+        predicted=any(profile.predicted for profile in profiles),
+        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)) if profiles else None,
+        uncertain=any(profile.doubt for profile in profiles),
     )
 
 

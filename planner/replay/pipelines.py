@@ -62,6 +62,9 @@ def _stage(trial: Trial, pipeline: PipelineSpec, stage: StageSpec) -> StageAnswe
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
         evidence=_evidence(placed),
+        predicted=any(profile.predicted for profile in profiles),
+        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)) if profiles else None,
+        uncertain=any(profile.doubt for profile in profiles),
     )
 
 

@@ -308,16 +308,25 @@ def _predicted(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     yield from _unmeasured(Code.PREDICTED, predicted, scenario)
 
 
+DRAWN_OR_TAKEN = {
+    (Evidence.PUBLISHED, True): Code.AS_PUBLISHED,
+    (Evidence.PUBLISHED, False): Code.TAKEN_AS_PUBLISHED,
+    (Evidence.ASSUMED, True): Code.ASSUMED_SPEEDS,
+}
+"""By evidence of speeds, and whether these are drawn."""
+
+
 def _published(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
-    """Times that others published, drawn or taken as they stand."""
-    published: dict[Code, dict[str, Sized]] = {Code.AS_PUBLISHED: {}, Code.TAKEN_AS_PUBLISHED: {}}
-    for name, placed in _profiles(trial).items():
-        profile = placed.portion.sized.profile
-        if profile.latency_evidence is Evidence.PUBLISHED:
-            code = Code.AS_PUBLISHED if profile.published else Code.TAKEN_AS_PUBLISHED
-            published[code][name] = placed.portion.sized
-    for code, those in published.items():
+    """Times that others published or that are assumed, drawn or taken as they stand."""
+    sized = {name: placed.portion.sized for name, placed in _profiles(trial).items()}
+    for known, code in DRAWN_OR_TAKEN.items():
+        those = {name: one for name, one in sized.items() if _speed(one.profile) == known}
         yield from _unmeasured(code, those, scenario, error=round(expm1(SPREAD_80 * OWN_SOFTWARE_SD), 2))
+
+
+def _speed(profile: Profile) -> tuple[Evidence, bool]:
+    """Its evidence, and whether it is drawn."""
+    return profile.speed_evidence, profile.doubt is not None
 
 
 def _unmeasured(
@@ -355,6 +364,8 @@ def _evidence(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     by_layers: dict[str, Sized] = {}
     for name, placed in _profiles(trial).items():
         sized = placed.portion.sized
+        if DRAWN_OR_TAKEN.get(_speed(sized.profile)) is Code.ASSUMED_SPEEDS:
+            continue
         if not sized.profile.predicted and evidence(sized.profile, placed.swapped) is Evidence.ASSUMED:
             assumed[name] = sized
         elif not sized.profile.predicted and sized.profile.memory_evidence is Evidence.PREDICTED:

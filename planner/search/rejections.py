@@ -14,7 +14,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
 from planner.placing.packing.packed import Misfit, Packing, Placed, device_loads, models_bytes
-from planner.placing.sizing import Need, Part
+from planner.placing.sizing import Need, Part, eased
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial
@@ -123,7 +123,7 @@ def too_busy(
         unit="fraction",
         why=Statement(code=Code.TOO_BUSY, figures=figures),
         remedies=(
-            *_measuring_decides(figures.get("work_at_middle", inf), limit),
+            *_measuring_decides(packing, figures.get("work_at_middle", inf), limit),
             *_less_work(packing, needs, limit),
             *(_less_headroom(packing.work) if drains else ()),
         ),
@@ -238,7 +238,7 @@ def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -
     if worst_s > need.slo.latency_s:
         changes.append(_more_time(need, worst_s))
     if trial.deployment.doubted and trial.replay.counted:
-        changes.append(Statement(code=Code.MEASURING_DECIDES))
+        changes += _surer(trial.packing)
     elif bottleneck is not Bottleneck.LATENCY:
         changes.append(_less_load(need, min(1.0, seen.mean / target) * 0.95))
     within_reach = not more_gpus or target <= seen.high
@@ -259,7 +259,7 @@ def _overloaded(trial: Trial) -> Rejection:
         if trial.packing.doubted:
             figures["load_at_middle"] = trial.load_at_middle
         why = Statement(code=Code.OVERLOADED, figures=figures)
-        decides = _measuring_decides(figures.get("load_at_middle", inf), limit)
+        decides = _measuring_decides(trial.packing, figures.get("load_at_middle", inf), limit)
         offered = max(load, 1 / trial.demand_factor_max)
         remedies = (*decides, _less_demand(limit / load), ONE_MORE_GPU, *_less_headroom(offered))
     else:
@@ -438,9 +438,13 @@ def _fewer_streams(gpu: str, streams: int, share: float) -> list[Statement]:
     return [Statement(code=Code.FEWER_STREAMS, subjects=(gpu,), figures=figures)] if left else []
 
 
-def _measuring_decides(work_at_middle: float, limit: float) -> list[Statement]:
+def _measuring_decides(packing: Packing, work_at_middle: float, limit: float) -> Sequence[Statement]:
     """Where uncertain speeds are too slow at the slow ends of their bands alone, measuring tells whether they are."""
-    return [Statement(code=Code.MEASURING_DECIDES)] if work_at_middle <= limit else []
+    return _surer(packing) if work_at_middle <= limit else ()
+
+
+def _surer(packing: Packing) -> Sequence[Statement]:
+    return Statement(code=Code.MEASURING_DECIDES), *eased(p.portion.sized.profile for p in packing.placed)
 
 
 def _less_headroom(load: float) -> list[Statement]:

@@ -44,17 +44,17 @@ CSV_COLUMNS = [
     *("throughput_rps", "offered_rps", "goodput_rps"),
     *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
     *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
-    *("verdict", "bottleneck", "evidence", "predicted", "precision", "runtime"),
+    *("verdict", "bottleneck", "evidence", "predicted", "speed_evidence", "uncertain", "precision", "runtime"),
 ]
 
 
 def csv_row(model: ModelAnswer) -> dict[str, object]:
     """A model's fields, its intervals spread over columns."""
     punctual = model.slo_attainment
-    predicted = str(model.predicted).lower()
+    flags = {name: str(getattr(model, name)).lower() for name in ("predicted", "uncertain")}
     met = "" if model.slo_met is None else str(model.slo_met).lower()
     row = {key: value for key, value in asdict(model).items() if key not in ("p99", "accuracy", "replicas")}
-    row |= {"gpus": " ".join(model.gpus), "slo_met": met, "predicted": predicted}
+    row |= {"gpus": " ".join(model.gpus), "slo_met": met, **flags}
     row |= {"slo_attainment": punctual.mean}
     row |= {"slo_attainment_low": punctual.low, "slo_attainment_high": punctual.high}
     drawn = model.draws_kept

@@ -109,7 +109,7 @@ class Profile:
     """By batch size, where run times were seen to spread widely: equally likely factors on `latency`, of mean 1, the
     least first."""
     doubt: Doubt | None = None
-    """Of a predicted `latency`; None: it was measured."""
+    """Of a `latency` that each replication draws; None: it is taken as it stands."""
     session_cv: float = 0.0
     """Coefficient of variation of the device's speed between sessions of a calibration; 0: there was one only."""
     after_load: AfterLoad | None = None
@@ -154,9 +154,11 @@ class Profile:
     """Whether nobody measured the model on that GPU: the figures are one end of a prediction's band."""
 
     @property
-    def published(self) -> bool:
-        """Whether its times are others', known only so well."""
-        return self.doubt is not None and not self.predicted
+    def speed_evidence(self) -> Evidence:
+        """Of its times: PREDICTED, by whatever rule, where nobody ran it; a curve through measured ones is MEASURED."""
+        if self.predicted:
+            return Evidence.PREDICTED
+        return Evidence.MEASURED if self.latency_evidence is Evidence.FITTED else self.latency_evidence
 
     @property
     def varies(self) -> bool:

@@ -61,8 +61,8 @@ class BuySpec:
     """Also instances that are still in price lists but no longer sold."""
     evidence: EvidenceAsked = EvidenceAsked.PREDICTED
     """`predicted`: any GPU on which every model was measured or can be predicted, with the `confidence` that is asked,
-    over predicted and published speeds; `measured`: published speeds are taken as they stand, and only where some model
-    has no profile on any GPU on offer are times predicted."""
+    over predicted, published and assumed speeds; `measured`: published and assumed speeds are taken as they stand, and
+    only where some model has no profile on any GPU on offer are times predicted."""
     max_gpus: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Most GPUs in all."""
     max_cost: PricePerHour | None = None

@@ -7,6 +7,7 @@ from enum import StrEnum
 from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
+from simulator.world.profile import Evidence
 
 SCHEMA = "planner.horizon/v3"
 
@@ -174,6 +175,8 @@ class Horizon:
     wall_s: float
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
+    speed_evidence: Evidence | None = None
+    """Where the speeds of all ways come from, the weakest; None in answers that do not say."""
     speed_draws: int = 0
     """Draws of uncertain speeds at each level, on whose mean SLOs are judged; 0 where all are measured."""
     schema: str = SCHEMA

@@ -37,6 +37,7 @@ from planner.units.reading import written_duration
 from planner.units.writing import exact, share
 from planner.words.statements import assumption_line, warning_line
 from simulator.world.deployment import Drop
+from simulator.world.profile import Profile, weakest
 
 HIDDEN = 1.5
 """Times the mean load up to which a hidden crowd does not matter."""
@@ -102,6 +103,7 @@ def horizon(
         check=check_day(question, ways[check], last_step) if check else None,
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
+        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles_in(ways))),
         speed_draws=REPLAYS if uncertain_in(ways) else 0,
         assumptions=(
             *assumptions(question, course, ways),
@@ -206,8 +208,14 @@ def not_compared(on_offer: Market, calendar: CalendarSpec) -> Iterator[str]:
 
 
 def uncertain_in(ways: Ways) -> bool:
-    """Whether any speed of the machines that are compared is predicted or published."""
-    return any(way.candidate.group.trial.packing.doubted for way in ways.values())
+    """Whether any speed of the machines that are compared is drawn, for the user did not measure it."""
+    return any(profile.doubt for profile in profiles_in(ways))
+
+
+def profiles_in(ways: Ways) -> Iterator[Profile]:
+    """Of all models on the machines that are compared."""
+    for way in ways.values():
+        yield from (placed.portion.sized.profile for placed in way.candidate.group.trial.packing.placed)
 
 
 def drawn_assumption(confidence: float) -> str:

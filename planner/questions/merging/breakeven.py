@@ -24,6 +24,7 @@ from planner.search.question import Question, ask, predictor_of
 from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import candidate_name
 from planner.words.statements import rejection_line
+from simulator.world.profile import Evidence, weakest
 
 SCHEMA = "planner.breakeven/v1"
 N = TypeVar("N", float, int)
@@ -54,8 +55,10 @@ class BreakevenCell:
     """False where a model was measured on no GPU on offer, and nothing predicts it there."""
     predicted: bool = False
     """The fleet rests on predictions."""
-    published: bool = False
-    """The fleet rests on others' times."""
+    speed_evidence: Evidence | None = None
+    """Where its speeds come from, the weakest; None where there is no fleet."""
+    uncertain: bool = False
+    """Whether some of them are at the slow end of a band, for the user did not measure them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +204,15 @@ class Comparison:
         trial = cheapest(question)
         if trial is None:
             return BreakevenCell(way, inf, 0, "")
+        profiles = [placed.portion.sized.profile for placed in trial.packing.placed]
         return BreakevenCell(
             way=way,
             usd_per_month=trial.cost_usd_per_hour * HOURS_PER_MONTH + option.bill.usd_per_month,
             gpu_count=len(trial.devices),
             fleet=candidate_name(trial.candidate),
-            predicted=any(placed.portion.sized.profile.predicted for placed in trial.packing.placed),
-            published=any(placed.portion.sized.profile.published for placed in trial.packing.placed),
+            predicted=any(profile.predicted for profile in profiles),
+            speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)),
+            uncertain=any(profile.doubt for profile in profiles),
         )
 
     def all_known(self, scenario: Scenario) -> bool:

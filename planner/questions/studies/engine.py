@@ -167,6 +167,8 @@ def failed(reason: str) -> Outcome:
         "feasible": False,
         "evidence": None,
         "predicted": False,
+        "speed_evidence": None,
+        "uncertain": False,
         "reason": one_line(reason, 500),
         "failed": True,
     }

@@ -146,10 +146,17 @@ def of_simulation(seen: Simulation) -> dict[str, Any]:
 
 def outcome(values: dict[str, Figure], feasible: bool, models: Sequence[ModelAnswer], reason: str) -> dict[str, Any]:
     """An outcome as a worker hands it back."""
-    evidence = str(weakest(*(model.evidence for model in models))) if models else None
-    predicted = any(model.predicted for model in models)
-    about = {"feasible": feasible, "evidence": evidence, "predicted": predicted, "reason": reason, "failed": False}
-    return {"values": values, **about}
+    known = [model.speed_evidence for model in models if model.speed_evidence]
+    return {
+        "values": values,
+        "feasible": feasible,
+        "evidence": str(weakest(*(model.evidence for model in models))) if models else None,
+        "predicted": any(model.predicted for model in models),
+        "speed_evidence": str(weakest(*known)) if known else None,
+        "uncertain": any(model.uncertain for model in models),
+        "reason": reason,
+        "failed": False,
+    }
 
 
 def served(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies) -> dict[str, Figure]:

@@ -105,6 +105,8 @@ RULES: Mapping[str, Callable[[Any], bool]] = {
     "feasible": is_flag,
     "evidence": lambda evidence: evidence in [None, *Evidence],
     "predicted": is_flag,
+    "speed_evidence": lambda evidence: evidence in [None, *Evidence],
+    "uncertain": is_flag,
     "reason": is_text,
     "failed": is_flag,
 }

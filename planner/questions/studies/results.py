@@ -73,6 +73,10 @@ class PointAnswer:
     """The weakest that the figures rest on."""
     predicted: bool
     """Some figure of serving rests on a prediction's bad end: the model was not measured on that GPU."""
+    speed_evidence: str | None
+    """Where the speeds of serving come from, the weakest; None where nothing was replayed."""
+    uncertain: bool
+    """Whether each replication draws some of them from a band."""
     feasible: bool
     """Its SLOs are met; with a search: some value held."""
     failed: bool
@@ -282,6 +286,8 @@ def found_columns(answer: StudyAnswer) -> dict[str, str]:
         "failed": "BOOLEAN",
         "evidence": "VARCHAR",
         "predicted": "BOOLEAN",
+        "speed_evidence": "VARCHAR",
+        "uncertain": "BOOLEAN",
         "reason": "VARCHAR",
         "tried": "BIGINT",
         "key": "VARCHAR",
@@ -299,7 +305,7 @@ def flat(point: PointAnswer, answer: StudyAnswer) -> dict[str, object]:
             row |= {name: figure["mid"]} | {f"{name}_{end}": figure[end] for end in ENDS}
         else:
             row[name] = figure
-    names = ("feasible", "failed", "evidence", "predicted", "reason", "tried", "key")
+    names = ("feasible", "failed", "evidence", "predicted", "speed_evidence", "uncertain", "reason", "tried", "key")
     return row | {name: getattr(point, name) for name in names}
 
 

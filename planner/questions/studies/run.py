@@ -254,6 +254,8 @@ def point_of(study: Study, row: StudyRow) -> PointAnswer:
         values={output.name: outcome["values"].get(output.name) for output in study.outputs},
         evidence=outcome["evidence"],
         predicted=bool(outcome["predicted"]),
+        speed_evidence=outcome["speed_evidence"],
+        uncertain=bool(outcome["uncertain"]),
         feasible=bool(outcome["feasible"]) if row.search is None else threshold is not None,
         failed=bool(outcome["failed"]),
         reason=reason or outcome["reason"],

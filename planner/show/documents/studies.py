@@ -101,6 +101,7 @@ def point_blocks(answer: StudyAnswer) -> Iterator[Block]:
         yield Text(f"The first {PAGE_ROWS:,}; results.csv has them all.", Tone.NOTE, views=PAGE)
     if any(point.predicted for point in answer.points):
         yield Text(prose.PREDICTED, Tone.NOTE, indent=2)
+    yield from (Text(line, Tone.NOTE, indent=2) for line in prose.not_measured(answer.points))
     if answer.ask is Ask.PLAN and bad:
         yield Text(prose.CLOSEST, Tone.NOTE, indent=2)
 

@@ -6,6 +6,7 @@ from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
 from planner.questions.horizons.answer import DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
+from planner.show.text.plan import GROUNDS
 from planner.show.text.reasons import sentence
 from planner.units.writing import counted, dollars, exact, per_second, percent, share, span
 from simulator.world.hardware import with_article
@@ -14,10 +15,11 @@ SECONDS_PER_HOUR = 3600
 
 
 def headline(horizon: Horizon) -> str:
-    """The load."""
+    """The load, and the ground of speeds that the user did not measure."""
     mean_rps = horizon.requests / (horizon.days * 24 * SECONDS_PER_HOUR)
     load = f"{per_second(mean_rps)} on average, {per_second(mean_rps * horizon.peak_factor)} in the busiest minute"
-    return f"{horizon.scenario}: {horizon.requests:,.0f} requests in {counted(horizon.days, 'day')}, {load}."
+    ground = f" Speeds are {horizon.speed_evidence}, not measured." if horizon.speed_evidence in GROUNDS else ""
+    return f"{horizon.scenario}: {horizon.requests:,.0f} requests in {counted(horizon.days, 'day')}, {load}.{ground}"
 
 
 def answers(horizon: Horizon) -> list[str]:
@@ -31,7 +33,8 @@ def answers(horizon: Horizon) -> list[str]:
     if owed := sum(part.commitment_usd for part in best.parts):
         lines.append(f"It commits you to {dollars(owed)} over the whole term, whatever is used.")
     bound = f"{dollars(horizon.bound_usd)}: the work on the cheapest machine, never idle"
-    return [*lines, f"No way on offer can cost less than {bound}.", *mean_of_draws(horizon)]
+    slow = ", with uncertain speeds at their slow ends" if horizon.speed_draws else ""
+    return [*lines, f"No way on offer can cost less than {bound}{slow}.", *mean_of_draws(horizon)]
 
 
 def mean_of_draws(horizon: Horizon) -> list[str]:

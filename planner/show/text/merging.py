@@ -13,6 +13,7 @@ from planner.model.plan import Plan, WayOfServing
 from planner.model.statement import Code
 from planner.placing.merging.analysis import ANALYSIS_SCHEMA, Analysis, HeavyHitters
 from planner.show.document import PAGE, Column, Document, Items, Rows, Section, Table, Text
+from planner.show.text import plan as prose
 from planner.units.writing import begin, counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
 from planner.words.statements import assumption
@@ -280,9 +281,11 @@ def sureness(breakeven: Breakeven) -> Iterator[str]:
     cells = [cell for _, _, rows in axes(breakeven) for row in rows for cell in row.cells]
     if any(isinf(cell.usd_per_month) and cell.measured for cell in cells):
         yield "-: no fleet tried that `buy` allows does."
-    for how in ("predicted", "published"):
-        if any(getattr(cell, how) for cell in cells):
-            yield f"{how.capitalize()}, not measured: at the slow end of what is {how}."
+    for ground in prose.GROUNDS:
+        those = [cell for cell in cells if cell.speed_evidence is ground]
+        slow = f": at the slow end of what is {ground}" if any(cell.uncertain for cell in those) else ""
+        if those:
+            yield f"{ground.capitalize()}, not measured{slow}."
 
 
 def axes(breakeven: Breakeven) -> list[tuple[str, str, Sequence[BreakevenRow]]]:

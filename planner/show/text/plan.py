@@ -14,7 +14,6 @@ from planner.model.plan import (
     ModelAnswer,
     OfOneKind,
     Plan,
-    PlanWarning,
     Policies,
     Recommendation,
     Rejection,
@@ -23,7 +22,6 @@ from planner.model.plan import (
 )
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
-from planner.model.statement import Code
 from planner.show.text.reasons import OLD_PRICES, days_old, least_price, saving, warnings_of
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
 from simulator.world.deployment import Failures
@@ -82,7 +80,7 @@ def headline(plan: Plan) -> str:
     stopped = "Interrupted before any fleet met every SLO" if plan.interrupted_before else ""
     if not answer.models:
         return f"{stopped or 'No feasible plan'}: {counted(len(plan.rejections), 'candidate')} rejected."
-    bought, evidence = fleet(answer.instances), not_measured(answer.models, plan.warnings)
+    bought, evidence = fleet(answer.instances), not_measured(answer.models)
     if answer.feasible and not plan.interrupted:
         beginning = f"{evidence.capitalize()}: " if evidence else ""
         return f"{beginning}{bought}: {price(answer)} ({dated(plan)})"
@@ -96,13 +94,14 @@ def headline(plan: Plan) -> str:
     return f"No feasible plan. The closest {line}"
 
 
-def not_measured(models: Sequence[ModelAnswer], warnings: Sequence[PlanWarning]) -> str:
-    """`predicted, not measured`, or `published, not measured`: the weakest ground of any speed; empty where the user
-    measured all."""
-    if any(model.predicted for model in models):
-        return "predicted, not measured"
-    codes = {one.what.code for one in warnings}
-    return "published, not measured" if codes & {Code.AS_PUBLISHED, Code.TAKEN_AS_PUBLISHED} else ""
+GROUNDS = (Evidence.PREDICTED, Evidence.ASSUMED, Evidence.PUBLISHED)
+"""Of speeds that the user did not measure, that to be named first."""
+
+
+def not_measured(models: Sequence[ModelAnswer]) -> str:
+    """`predicted, not measured`, the ground of some speed; empty where the user measured all."""
+    known = {model.speed_evidence for model in models}
+    return next((f"{ground}, not measured" for ground in GROUNDS if ground in known), "")
 
 
 def since(before: Plan, after: Plan) -> str:
@@ -230,9 +229,9 @@ def drawn(replayed: Replayed, models: Sequence[ModelAnswer]) -> str:
 
 
 def uncertain(those: Sequence[ModelAnswer] | Sequence[GpuAnswer]) -> str:
-    """`predicted and published speeds`: those that nobody measured for the user; empty where there are none."""
-    kinds = {"predicted": any(one.predicted for one in those), "published": any(one.published for one in those)}
-    return f"{' and '.join(kind for kind, are in kinds.items() if are)} speeds" if any(kinds.values()) else ""
+    """`predicted and published speeds`: those that are drawn, for the user did not measure them; empty without any."""
+    kinds = sorted({str(one.speed_evidence) for one in those if one.uncertain})
+    return f"{' and '.join(kinds)} speeds" if kinds else ""
 
 
 def draws_line(answer: Recommendation | Simulation) -> list[str]:
@@ -431,7 +430,7 @@ def simulated(run: Simulation) -> str:
     devices = " + ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
     cost = "" if run.cost_usd_per_hour is None else f" at {dollars(run.cost_usd_per_hour)}/h"
     merged = "" if run.merging is Merging.NONE else f", merged {run.merging}"
-    evidence = not_measured(run.models, run.warnings)
+    evidence = not_measured(run.models)
     beginning = f"{evidence.capitalize()}: " if evidence else ""
     return f"{beginning}{devices}{cost}{merged}: {counted(run.requests, 'request')} replayed"
 

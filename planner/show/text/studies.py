@@ -15,8 +15,9 @@ from planner.questions.studies.results import (
     figure_of,
 )
 from planner.questions.studies.scenario import parts_of
-from planner.units.writing import counted, decimals, dollars, gigabytes, per_second, percent, seconds
+from planner.units.writing import counted, decimals, dollars, gigabytes, per_second, percent, ranges, seconds
 from simulator.grouping import grouped
+from simulator.world.profile import Evidence
 
 REASONS_SHOWN = 5
 PREDICTED = "~: predicted; nobody measured some model on this GPU. Each replication draws speeds from their bands."
@@ -49,6 +50,16 @@ TITLES = {
 """What people call figures."""
 SHOWN_LONG_S = 600.0
 """Times from here on are shown in hours."""
+
+
+def not_measured(points: Sequence[PointAnswer]) -> Iterator[str]:
+    """Which points rest on speeds that others published, or that are assumed."""
+    for ground in (Evidence.PUBLISHED, Evidence.ASSUMED):
+        those = [number for number, point in enumerate(points, start=1) if point.speed_evidence == ground]
+        whose = "all points" if len(those) == len(points) else f"points {ranges(those)}"
+        drawn = "; each replication draws its own" if any(points[number - 1].uncertain for number in those) else ""
+        if those:
+            yield f"Speeds of {whose} are {ground}, not measured{drawn}."
 
 
 def headline(answer: StudyAnswer) -> str:

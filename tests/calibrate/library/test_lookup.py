@@ -463,6 +463,8 @@ def test_batches_below_the_first_point_are_extrapolated(tmp_path):
     assert profile.latency_evidence is Evidence.EXTRAPOLATED
     assert profile.doubts[-1].startswith("Batches below 4: not measured, its figures stand in; measure them: `planner")
     assert read_profile(write(tmp_path, GOOD), GPUS).doubts == ()
+    theirs = GOOD | {"latency_s": {"4": 0.02, "8": 0.03}, "latency_evidence": "published"}
+    assert read_profile(write(tmp_path, theirs), GPUS).latency_evidence is Evidence.PUBLISHED
 
 
 def test_an_impossible_file_is_refused(tmp_path):

@@ -497,8 +497,10 @@ def test_where_there_is_a_profile_a_row_of_a_table_is_answered_as_plans_have_it(
         (Evidence.PUBLISHED, None, OWN_SOFTWARE_SD),
         (Evidence.PUBLISHED, 0.2, OWN_SOFTWARE_SD),
         (Evidence.PUBLISHED, 1.0, log(2) / sqrt(2)),
-        (Evidence.ASSUMED, 0.2, log(1.2) / sqrt(2)),
-        (Evidence.ASSUMED, 0.01, None),
+        (Evidence.ASSUMED, None, OWN_SOFTWARE_SD),
+        (Evidence.ASSUMED, 1.0, log(2) / sqrt(2)),
+        (Evidence.EXTRAPOLATED, 0.2, log(1.2) / sqrt(2)),
+        (Evidence.EXTRAPOLATED, 0.01, None),
     ],
 )
 def test_times_of_others_are_as_sure_as_their_software_is_ones_own_or_as_they_agree(

@@ -259,7 +259,11 @@ def test_gpus_that_missed_when_confirmed_stand_in_no_table_and_their_kind_does()
     found = search.found(search.best(of.program(on_offer[2:]), Objective.COST))
     (refused,) = [no for no in search.settled() if no.subject == one_t4(on_offer)]
     assert refused.why.code is Code.DRAWS_BREAK
-    assert {no.code for no in refused.remedies} == {Code.MEASURING_DECIDES, Code.MORE_GPUS}
+    assert {no.code for no in refused.remedies} == {
+        Code.MEASURING_DECIDES,
+        Code.LOWER_CONFIDENCE,
+        Code.MORE_GPUS,
+    }
     assert found.best
     assert found.best.kinds == {Kind.of(on_offer[2])}
     assert [machines_of(trial.offers, trial.fleet) for trial in (*found.alone, *found.others)] == [

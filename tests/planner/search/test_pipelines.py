@@ -42,7 +42,7 @@ from planner.units.writing import Screen
 from planner.words.statements import rejection_line
 from simulator.flow.flow import Flow
 from simulator.world.curves import Interpolated
-from simulator.world.profile import Doubt
+from simulator.world.profile import Doubt, Evidence
 from simulator.world.workload import draw
 
 DETECT = "{name: detect, model: yolo11s, after: decode}"
@@ -219,6 +219,19 @@ def test_a_remedy_names_the_slo_that_leaves_a_stage_too_little(own_s: float, nam
     remedies = [one.remedies[0] for one in planned(asked, library(0.001, 0.08)).rejections]
     (raised,) = (remedy for remedy in remedies if remedy.code is Code.RAISE_LATENCY)
     assert raised.subjects == (named,)
+
+
+def test_a_stage_says_where_its_speed_comes_from() -> None:
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), quantile=1.0)
+    detector = replace(profile("detector", V100, 0.004, 0.002), latency_evidence=Evidence.PUBLISHED, doubt=doubt)
+    known = shelf(detector, profile("classifier", V100, 0.004, 0.001))
+    (model,) = planned(street(two_stages(FanOutSpec()), replications=1), known).recommendation.models
+    assert [(one.predicted, one.speed_evidence, one.uncertain) for one in model.stages] == [
+        (False, Evidence.PUBLISHED, True),
+        (False, Evidence.MEASURED, False),
+        (False, None, False),
+    ]
+    assert (model.speed_evidence, model.uncertain) == (Evidence.PUBLISHED, True)
 
 
 def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:

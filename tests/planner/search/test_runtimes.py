@@ -14,7 +14,7 @@ from planner.search.question import _predictor, ask
 from planner.show.documents.brief import brief
 from planner.show.text.reasons import never_tried
 from planner.units.writing import Screen
-from planner.words.statements import rejection_line
+from planner.words.statements import rejection_line, rejection_reason, rejection_remedy
 from simulator.world.profile import Evidence
 
 LIBRARY = find_profiles((), load_catalog().gpus)
@@ -215,8 +215,10 @@ def test_times_that_others_published_are_said_to_be_theirs(tmp_path):
     assert theirs.figures["error"] == 0.55
     assert theirs.subjects == ("resnet50 on T4",)
     best = found.recommendation
-    assert [(model.published, model.predicted) for model in best.models] == [(True, False)]
-    assert [gpu.published for gpu in best.gpus] == [True] * best.gpu_count
+    assert [(model.predicted, model.speed_evidence, model.uncertain) for model in best.models] == [
+        (False, Evidence.PUBLISHED, True)
+    ]
+    assert [(gpu.speed_evidence, gpu.uncertain) for gpu in best.gpus] == [(Evidence.PUBLISHED, True)] * best.gpu_count
     assert best.replayed.drawn == (Drawn.SPEEDS,)
     measured = {
         "models": [{"name": "resnet50", "precision": "torch", "slo": {"latency": "100 ms"}}],
@@ -237,8 +239,53 @@ def test_published_times_may_be_taken_as_they_stand(tmp_path, key):
     found = plan(file)
     (theirs,) = [warning.what for warning in found.warnings if warning.what.code is Code.TAKEN_AS_PUBLISHED]
     assert theirs.subjects == ("resnet50 on T4",)
+    assert [model.speed_evidence for model in found.recommendation.models] == [Evidence.PUBLISHED]
     assert not found.recommendation.uncertain
     assert found.recommendation.cost_usd_per_hour == pytest.approx(0.526)
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "slo_over_run", "code"), [(2, 1.3, Code.SAMPLE_MAY_BE_TOO_SLOW), (700, 30, Code.TOO_BUSY)]
+)
+def test_what_published_speeds_reject_says_so_and_how_to_take_them_as_they_stand(
+    tmp_path, rate_rps, slo_over_run, code
+):
+    """One sample, or all work, would do at the published speed: at the slow end of its band it is too much."""
+    known = LIBRARY.get("resnet50", "T4", "fp16", "paddle-tensorrt")
+    text = SCENARIO.format(wish="runtime: paddle-tensorrt, precision: fp16, ").replace("900 rps", f"{rate_rps} rps")
+    text = text.replace("100 ms, attainment: 99 %", f"{slo_over_run * known.latency(1) * 1e3} ms, attainment: 90 %")
+    file = tmp_path / "s.yaml"
+    file.write_text(text.replace("buy: {", "buy: {max_gpus: 1, "), encoding="utf-8")
+    refused = plan(file)
+    assert not refused.recommendation.feasible
+    no = next(one for one in refused.rejections if one.why.code is code)
+    if code is Code.SAMPLE_MAY_BE_TOO_SLOW:
+        assert " as published, but at the asked `confidence` up to " in rejection_reason(no)
+    assert "`buy.evidence: measured`, which takes published speeds as they stand, or a lower `confidence`" in (
+        rejection_remedy(no)
+    )
+    for change in ("buy.evidence=measured", "confidence=0.5"):
+        assert plan(file, overrides=[change]).recommendation.feasible, change
+
+
+@pytest.mark.parametrize("evidence", ["predicted", "measured"])
+def test_assumed_times_are_no_surer_than_published_ones(evidence):
+    """The lecture does not name the GPU of its times: they are drawn as widely as if it had."""
+    found = plan(
+        {
+            "models": [{"name": "tiny_yolov3", "slo": {"latency": "50 ms"}}],
+            "streams": [{"model": "tiny_yolov3", "poisson": "20 rps"}],
+            "buy": {"own": [{"name": "box", "gpu": "V100", "price": "$1/h"}], "evidence": evidence},
+        }
+    )
+    (model,) = found.recommendation.models
+    drawn = evidence == "predicted"
+    assert (model.speed_evidence, model.uncertain) == (Evidence.ASSUMED, drawn)
+    codes = {Code.ASSUMED_SPEEDS, Code.PARTLY_ASSUMED, Code.AS_PUBLISHED, Code.TAKEN_AS_PUBLISHED}
+    said = [warning.what for warning in found.warnings if warning.what.code in codes]
+    assert [one.code for one in said] == [Code.ASSUMED_SPEEDS if drawn else Code.PARTLY_ASSUMED]
+    assert said[0].subjects == ("tiny_yolov3 on V100",)
+    assert found.recommendation.replayed.drawn == ((Drawn.SPEEDS,) if drawn else ())
 
 
 def test_published_times_that_differ_may_be_taken_as_they_stand():

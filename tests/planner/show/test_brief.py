@@ -233,7 +233,9 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
         "More load is limited for d by weight loading, already at this load; for a, c by compute, from 1.50 times this "
         "load; for b by the latency SLO, from 3.40 (headroom kept)."
     )
-    predicted = limits(with_models(replace(models[0], predicted=True)).recommendation)
+    predicted = limits(
+        with_models(replace(models[0], speed_evidence=Evidence.PREDICTED, uncertain=True)).recommendation
+    )
     assert predicted.endswith(" (headroom kept, predicted speeds at their slow end).")
 
 
@@ -414,6 +416,9 @@ def test_a_share_of_few_replications_says_of_how_many():
     )
     screened = " ".join(brief(replace(PLAN, by_gpu=(rough,)), Screen(80)).split())
     assert "100 % of 12" in screened
+    assert "only" not in screened
+    fewer = replace(rough, slo_held=Interval(11 / 12, 0.64, 0.99), undecided=True)
+    assert "only 92 % of 12" in " ".join(brief(replace(PLAN, by_gpu=(fewer,)), Screen(80)).split())
     assert "`+`: from fewer replications" in screened
     sure = " ".join(brief(replace(PLAN, by_gpu=(replace(rough, searched=Searched.CONFIRMED),)), Screen(80)).split())
     assert "100 % of 12" in sure

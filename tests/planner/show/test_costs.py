@@ -48,7 +48,8 @@ def test_the_lectures_table_comes_out_of_its_profiles():
         for batch, memory_gb, run_ms in zip((1, 2, 4), runs[::2], runs[1::2], strict=True):
             assert float(row[f"reserved_bytes_{batch}"]) / 1e9 == pytest.approx(float(memory_gb), abs=0.005)
             assert float(row[f"time_s_{batch}"]) * 1e3 == pytest.approx(float(run_ms), abs=0.05)
-            assert row[f"time_low_s_{batch}"] == ""
+            band_s = [float(row[f"time_{end}_s_{batch}"]) for end in ("low", "high")]
+            assert [end_s / float(row[f"time_s_{batch}"]) for end_s in band_s] == pytest.approx([0.65, 1.55], abs=0.01)
 
 
 def test_what_nobody_measured_is_predicted_on_the_gpu_that_is_named_and_stands_apart():

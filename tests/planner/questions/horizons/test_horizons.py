@@ -44,7 +44,7 @@ from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import blocks, shape_of_counts, unseen
 from planner.questions.horizons.ways import WayCandidate
 from planner.questions.horizons.weigh import horizon
-from planner.show.text.horizons import answers
+from planner.show.text.horizons import answers, headline
 from planner.words.statements import rejection_remedy
 from simulator.clock.autoscaling import (
     Autoscaling,
@@ -60,7 +60,7 @@ from simulator.clock.autoscaling import (
 )
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Drop, Routing
-from simulator.world.profile import Doubt
+from simulator.world.profile import Doubt, Evidence
 from simulator.world.workload import FixedRate, Floats, Poisson, Stream, Workload
 
 DAY = tuple(0.3 + 0.7 * np.sin(np.pi * hour / 24) ** 2 for hour in range(24))
@@ -499,10 +499,16 @@ def test_all_ways_side_by_side() -> None:
 def test_predicted_speeds_are_said_to_be_judged_by_the_mean_of_few_draws() -> None:
     calendar = CalendarSpec(hourly=DAY, days=1, representatives=2)
     doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), quantile=1.645)
-    predicted = shelf(replace(profile("a", T4, 0.15, 0.18), doubt=doubt, predicted=True))
-    for library, draws in ((predicted, 2), (known(), 0)):
+    theirs = replace(profile("a", T4, 0.15, 0.18), doubt=doubt)
+    predicted, published = (
+        shelf(replace(theirs, **how)) for how in ({"predicted": True}, {"latency_evidence": Evidence.PUBLISHED})
+    )
+    for library, draws, ground in ((predicted, 2, "predicted"), (published, 2, "published"), (known(), 0, "")):
         found = horizon(asked(calendar), CATALOG, library, created_at=MADE)
         assert found.speed_draws == draws
+        assert headline(found).endswith(f" Speeds are {ground}, not measured.") is bool(ground)
+        (bound,) = [line for line in answers(found) if line.startswith("No way on offer can cost less than")]
+        assert bound.endswith("never idle, with uncertain speeds at their slow ends.") is bool(draws)
         assert any("2 draws from their bands" in one for one in found.assumptions) is bool(draws)
         assert ("judged by the mean of 2 draws" in answers(found)[-1]) is bool(draws)
 

@@ -57,7 +57,7 @@ from planner.questions.training.reading import load_training
 from planner.search.plan import plan
 from planner.show.kept import render
 from planner.show.text.explained import study as explained
-from planner.show.text.studies import feasible_by
+from planner.show.text.studies import feasible_by, not_measured
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
 
@@ -495,12 +495,24 @@ def point(axes: dict[str, object], cost: float | None, feasible: bool = True) ->
         "threshold": None,
         "evidence": None,
         "predicted": False,
+        "speed_evidence": None,
+        "uncertain": False,
         "failed": False,
         "reason": "",
         "tried": 1,
         "key": "",
     }
     return PointAnswer(axes=axes, values=values, feasible=feasible, **about)  # type: ignore[arg-type]
+
+
+def test_points_whose_speeds_the_user_did_not_measure_are_named() -> None:
+    measured, drawn = point({"a": 1}, 1.0), replace(point({"a": 2}, 2.0), speed_evidence="published", uncertain=True)
+    taken = replace(drawn, uncertain=False)
+    assert [*not_measured([measured, drawn, drawn])] == [
+        "Speeds of points 2-3 are published, not measured; each replication draws its own."
+    ]
+    assert [*not_measured([taken])] == ["Speeds of all points are published, not measured."]
+    assert [*not_measured([measured])] == []
 
 
 def test_what_matters_most_comes_first_and_the_rest_stays_at_the_base() -> None:

@@ -151,6 +151,8 @@ def points() -> tuple[PointAnswer, ...]:
                     values=values | {"fleet": f"{load} x {gpu}"},
                     evidence="fitted",
                     predicted=gpu == "T4",
+                    speed_evidence="predicted" if gpu == "T4" else "published",
+                    uncertain=gpu != "V100",
                     feasible=feasible,
                     failed=False,
                     reason="" if feasible else "too slow",

@@ -32,6 +32,7 @@ from planner.show.text.plan import in_unit
 from planner.units.reading import duration
 from planner.units.writing import Screen
 from simulator.errors import InputError
+from simulator.world.profile import Evidence
 
 CATALOG = load_catalog()
 LIBRARY = find_profiles((), CATALOG.gpus)
@@ -186,7 +187,8 @@ def test_a_range_shows_both_ends_and_no_price_a_dash():
 
 
 def test_a_row_for_each_model_with_its_figures():
-    found = list(csv.DictReader(io.StringIO(to_csv(PLAN.recommendation.models))))
+    theirs = [replace(m, speed_evidence=Evidence.PUBLISHED, uncertain=True) for m in PLAN.recommendation.models]
+    found = list(csv.DictReader(io.StringIO(to_csv(theirs))))
     assert [list(row) for row in found] == [CSV_COLUMNS] * 2
     for row, model in zip(found, PLAN.recommendation.models, strict=True):
         for key in ("batch_size", "slo_s", "p50_s", "p99_s", "throughput_rps", "joules_per_inference"):
@@ -196,6 +198,7 @@ def test_a_row_for_each_model_with_its_figures():
             [model.slo_attainment.low, model.slo_attainment.mean, model.slo_attainment.high]
         )
         assert row["gpus"].split() == list(model.gpus)
+        assert (row["speed_evidence"], row["uncertain"]) == ("published", "true")
         assert row["accuracy_reuse_last"] == ""
 
 

@@ -16,7 +16,7 @@ from planner.compare.gate import crossed, parse_condition
 from planner.io.store import StoreError, read_plan, to_json, write_answer, write_text
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.parts.rules import AccuracyRule
-from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval, PlanWarning
+from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
 from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest
@@ -138,12 +138,13 @@ def test_a_model_nobody_answered_is_the_tightest():
 
 
 def test_speeds_of_others_are_named_in_the_first_words():
-    others = PlanWarning(what=Statement(code=Code.AS_PUBLISHED, subjects=("vgg16 on V100",), figures={"error": 0.5}))
-    published = replace(PLAN, warnings=(others,))
-    assert headline(published) == f"Published, not measured: {headline(PLAN)}"
-    models = tuple(replace(model, predicted=True) for model in BEST.models)
-    predicted = replace(published, recommendation=replace(BEST, models=models))
-    assert headline(predicted) == f"Predicted, not measured: {headline(PLAN)}"
+    first, second = BEST.models
+    published = replace(first, speed_evidence=Evidence.PUBLISHED)
+    for other in (Evidence.MEASURED, Evidence.PUBLISHED, Evidence.ASSUMED, Evidence.PREDICTED):
+        models = (published, replace(second, speed_evidence=other))
+        weakest = "Published" if other is Evidence.MEASURED else str(other).capitalize()
+        said = headline(replace(PLAN, recommendation=replace(BEST, models=models)))
+        assert said == f"{weakest}, not measured: {headline(PLAN)}"
 
 
 def test_missed_slos_are_said_loudly():
