@@ -209,6 +209,7 @@ def placement(model: ModelAnswer) -> Attributes:
         "precision": model.precision,
         "runtime": model.runtime,
         "evidence": str(model.evidence),
+        "p99_is": "mean" if drawn_p99_s(model) is None else "of draws",
     }
 
 
@@ -223,8 +224,13 @@ def figures_of(fleet: Recommendation | Simulation, **whole: float) -> dict[Key, 
 
 def p99_of(model: ModelAnswer) -> Interval:
     """What as many draws keep as are asked, where speeds are uncertain; else its mean, with the interval."""
-    drawn_s = model.p99_in_draws_s if model.predicted or model.published else None
+    drawn_s = drawn_p99_s(model)
     return model.p99 if drawn_s is None else exactly(drawn_s)
+
+
+def drawn_p99_s(model: ModelAnswer) -> float | None:
+    """None where its speeds are not drawn."""
+    return model.p99_in_draws_s if model.uncertain else None
 
 
 # Training

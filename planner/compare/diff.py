@@ -305,10 +305,18 @@ def notes(old: Answer, new: Answer) -> Iterator[Note]:
         yield Note(Statement(code=Code.NO_LONGER_FEASIBLE if old.side.feasible else Code.FEASIBLE_NOW))
     if old.arrivals and new.arrivals and figures_of_parts(old) != figures_of_parts(new):
         yield Note(chance(met_the_same(old, new), old))
+    if apart := p99_of_two_kinds(old, new):
+        yield Note(Statement(code=Code.P99_OF_TWO_KINDS, subjects=apart))
     if old.source and new.source:
         yield from fleets(old.source, new.source)
     if old.arrivals and has_hidden_changes(old, new):
         yield Note(Statement(code=Code.HIDDEN_CHANGES))
+
+
+def p99_of_two_kinds(old: Answer, new: Answer) -> tuple[str, ...]:
+    """Models whose speeds one answer draws and the other does not."""
+    was, now = (answer.parts.get("models", {}) for answer in (old, new))
+    return tuple(name for name in was if name in now and was[name]["p99_is"] != now[name]["p99_is"])
 
 
 def figures_of_parts(answer: Answer) -> dict[Key, Interval]:

@@ -223,6 +223,19 @@ def test_a_simulation_beside_a_plan(tmp_path):
     assert (change.what, change.old, change.new) == ("V100", 2, 3)
 
 
+def test_a_mean_beside_what_draws_keep_is_said_to_be_of_another_kind(tmp_path):
+    first, *others = BEST.models
+    drawn = replace(first, uncertain=True, p99_in_draws_s=2 * first.p99_s)
+    draws = replace(PLAN, recommendation=replace(BEST, models=(drawn, *others)))
+    for old, new, of in ((PLAN, draws, (first.name,)), (draws, PLAN, (first.name,)), (draws, draws, None)):
+        diff = differ(tmp_path, old, new)
+        said = [note.what.subjects for note in diff.notes if note.what.code is Code.P99_OF_TWO_KINDS]
+        assert said == ([of] if of else [])
+    assert "p99 of vgg16 is a mean in one answer" in " ".join(
+        render(differ(tmp_path, PLAN, draws), Format.TABLE, Screen()).split()
+    )
+
+
 def training(**changes):
     """An answer of `planner train`, cut down to what is compared."""
     band = {"low": 16.0, "mid": 24.0, "high": 51.0}
@@ -283,6 +296,7 @@ def study(**points):
             "feasible": ok,
             "reason": "",
             "evidence": None,
+            "speed_evidence": None,
             "values": {"cost_usd_per_hour": usd, "mean_s": usd / 9},
         }
         for at, (ok, usd) in points.items()
