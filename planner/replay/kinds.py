@@ -23,6 +23,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
     profiles = [p.portion.sized.profile for p in placed]
     bought = [(offer, n) for offer, n in zip(trial.offers, trial.paid, strict=True) if n]
     by_price = at_each_price([(sold.get((one.provider, one.region, one.instance)), n) for one, n in bought])
+    held, draws = trial.replay.all_kept, trial.replay.draws
     return OfOneKind(
         gpu=trial.devices[0].kind.gpu.name,
         candidate=trial.candidate,
@@ -33,7 +34,8 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         prices_as_of_by_price={kind: as_of for kind, (_, as_of) in by_price.items()},
         utilization=_utilization(trial.replay.summaries),
         power_w=trial.power_w,
-        slo_held=trial.replay.all_kept,
+        slo_held=held,
+        undecided=bool(held and draws and draws.mixed == 1 and held.mean < draws.share),
         evidence=weakest(*(evidence(p.portion.sized.profile, p.swapped) for p in placed)),
         predicted=any(profile.predicted for profile in profiles),
         precision=each_once(profile.precision for profile in profiles),

@@ -364,10 +364,11 @@ def differing(
 
 
 def held(one: OfOneKind) -> str:
-    """`99 % of 160`: the share of replications that meet every SLO."""
+    """`99 % of 160`: the share of replications that meet every SLO; `only 92 % of 12` where fewer than asked."""
     if one.slo_held is None:
         return "not confirmed" if one.searched is Searched.SCREENED else "-"
-    return f"{share(one.slo_held.mean)} of {one.replications:,}" if one.replications else share(one.slo_held.mean)
+    of = f" of {one.replications:,}" if one.replications else ""
+    return f"{'only ' if one.undecided else ''}{share(one.slo_held.mean)}{of}"
 
 
 def others(plan: Plan) -> list[Block]:
