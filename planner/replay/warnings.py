@@ -24,8 +24,8 @@ from planner.model.plan import (
 )
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
-from planner.placing.packing.packed import Placed
-from planner.placing.sizing import Need, Sized, context_of, measuring
+from planner.placing.packing.packed import Packing, Placed
+from planner.placing.sizing import Need, Sized, context_of, eased, measuring
 from planner.placing.stations import pipelines_in
 from planner.prediction.effects import products_share
 from planner.prediction.learnt import OWN_SOFTWARE_SD
@@ -269,7 +269,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *(PlanWarning(what=one) for one in of_precisions([p.portion.sized for p in trial.packing.placed])),
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
-        *_unproven(trial.replay),
+        *_unproven(trial),
     )
 
 
@@ -454,14 +454,15 @@ def _outages(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
         yield PlanWarning(what=Statement(code=Code.FEW_OUTAGES, figures=figures))
 
 
-def _unproven(seen: Replay) -> Iterator[PlanWarning]:
+def _unproven(trial: Trial) -> Iterator[PlanWarning]:
     """SLOs that are met on the mean, with too few requests to prove them."""
+    seen = trial.replay
     for model, kept in seen.kept.items():
         if kept is None and not seen.margin(model) < 0:
             of_draws = "draws of the phases" if seen.draws and seen.draws.surely else "draws of speeds"
             few = of_draws if seen.draws else f"requests of {model}"
             what = Statement(code=Code.UNPROVEN, subjects=(few, model))
-            yield PlanWarning(what=what, remedies=remedies_unproven(seen, model))
+            yield PlanWarning(what=what, remedies=remedies_unproven(trial, model))
 
 
 def _of_all(seen: Replay) -> Iterator[PlanWarning]:
@@ -471,10 +472,16 @@ def _of_all(seen: Replay) -> Iterator[PlanWarning]:
         yield PlanWarning(what=Statement(code=Code.SLO_OF_ALL, subjects=of_all))
 
 
-def remedies_unproven(seen: Replay, model: str) -> tuple[Statement, ...]:
+def surer(packing: Packing) -> tuple[Statement, ...]:
+    """What helps where uncertain speeds alone leave a fleet in doubt."""
+    return Statement(code=Code.MEASURING_DECIDES), *eased(p.portion.sized.profile for p in packing.placed)
+
+
+def remedies_unproven(trial: Trial, model: str) -> tuple[Statement, ...]:
     """More replications, a longer horizon, or a lower SLO; draws of speeds are as many as they may be."""
+    seen = trial.replay
     if seen.draws and not seen.draws.surely:
-        return (Statement(code=Code.MEASURING_DECIDES),)
+        return surer(trial.packing)
     if seen.draws:
         return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * seen.replications}),)
     remedies: list[Statement] = []

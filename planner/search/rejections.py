@@ -14,11 +14,11 @@ from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
 from planner.placing.packing.packed import Misfit, Packing, Placed, device_loads, models_bytes
-from planner.placing.sizing import Need, Part, eased
+from planner.placing.sizing import Need, Part
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial
-from planner.replay.warnings import remedies_unproven
+from planner.replay.warnings import remedies_unproven, surer
 from simulator.clock.metrics import Verdict
 from simulator.world.deployment import Routing
 from simulator.world.hardware import CONTEXT_BYTES, GPU
@@ -238,7 +238,7 @@ def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -
     if worst_s > need.slo.latency_s:
         changes.append(_more_time(need, worst_s))
     if trial.deployment.doubted and trial.replay.counted:
-        changes += _surer(trial.packing)
+        changes += surer(trial.packing)
     elif bottleneck is not Bottleneck.LATENCY:
         changes.append(_less_load(need, min(1.0, seen.mean / target) * 0.95))
     within_reach = not more_gpus or target <= seen.high
@@ -293,7 +293,7 @@ def _misses(seen: Replay, code: Code, *first: str) -> tuple[Statement, ...]:
 
 def _unproven(trial: Trial, model: str) -> Rejection:
     """An SLO that is met on the mean, but not surely: what helps is more requests, not more GPUs."""
-    return _missed(trial, model, Bottleneck.EVIDENCE, remedies_unproven(trial.replay, model), ())
+    return _missed(trial, model, Bottleneck.EVIDENCE, remedies_unproven(trial, model), ())
 
 
 def _missed(
@@ -440,11 +440,7 @@ def _fewer_streams(gpu: str, streams: int, share: float) -> list[Statement]:
 
 def _measuring_decides(packing: Packing, work_at_middle: float, limit: float) -> Sequence[Statement]:
     """Where uncertain speeds are too slow at the slow ends of their bands alone, measuring tells whether they are."""
-    return _surer(packing) if work_at_middle <= limit else ()
-
-
-def _surer(packing: Packing) -> Sequence[Statement]:
-    return Statement(code=Code.MEASURING_DECIDES), *eased(p.portion.sized.profile for p in packing.placed)
+    return surer(packing) if work_at_middle <= limit else ()
 
 
 def _less_headroom(load: float) -> list[Statement]:

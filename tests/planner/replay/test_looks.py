@@ -23,6 +23,7 @@ from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
 from planner.replay.run import LOST_EVERY, PLANNING, Replications, ShortLook, replay, seeds_of
 from planner.replay.stretch import ReplayLength
 from planner.replay.trial import Trial
+from planner.replay.warnings import remedies_unproven
 from planner.search.placement import OnFleet
 from planner.search.question import Question
 from planner.search.search import ESTIMATE, GLANCE, FleetSearch
@@ -30,6 +31,7 @@ from simulator.clock.metrics import Summary
 from simulator.clock.worlds import Worlds
 from simulator.world.curves import Interpolated
 from simulator.world.doubt import Doubt
+from simulator.world.profile import Evidence
 from simulator.world.workload import SLO, Poisson, Stream, Workload
 
 CONFIDENCE = 0.9
@@ -268,6 +270,20 @@ def test_gpus_that_missed_when_confirmed_stand_in_no_table_and_their_kind_does()
     assert found.best.kinds == {Kind.of(on_offer[2])}
     assert [machines_of(trial.offers, trial.fleet) for trial in (*found.alone, *found.others)] == [
         machines_of(on_offer, fleet) for fleet in ((0, 0, 1), (2, 0, 0), (2, 0, 0))
+    ]
+
+
+def test_what_draws_of_published_speeds_leave_undecided_may_be_taken_as_it_stands() -> None:
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.3,)), quantile=NormalDist().inv_cdf(0.78))
+    published = replace(profile("f", T4, 0.0, 0.3 / 40), doubt=doubt, latency_evidence=Evidence.PUBLISHED)
+    of_cameras = scenario([model("f", 0.5)], {"f": (4, 10.0)}, confidence=CONFIDENCE, horizon=2.0)
+    search = FleetSearch(question(of_cameras, [offer(T4, 1.0)], shelf(published)), lambda *_: None)
+    trial = search.try_fleet((offer(T4, 1.0),), (1,), GLANCE)
+    assert isinstance(trial, Trial)
+    assert [(one.code, one.subjects) for one in remedies_unproven(trial, "f")] == [
+        (Code.MEASURING_DECIDES, ()),
+        (Code.AS_THEY_STAND, ("published",)),
+        (Code.LOWER_CONFIDENCE, ()),
     ]
 
 
