@@ -16,7 +16,7 @@ from planner.model.timeline import Timeline
 from planner.placing.sizing import Need, judged
 from planner.replay.inferred import MARGIN, Told
 from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
-from planner.replay.stretch import CALM_LOAD, ReplayLength, short_stretch, stretch
+from planner.replay.stretch import CALM_LOAD, ReplayLength, clear_stretch, is_shorter, stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
 from simulator.clock.replays.drawn import FULL, DrawnSpeeds
@@ -103,10 +103,11 @@ def replay(
     check(deployment, workload)
     worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
-    short_one = short_stretch(scenario, workload, needs, deployment, stretched) if deployment.doubted else None
-    short = ShortLook.of(worlds, so_far.needs, short_one) if short_one else None
+    clear = clear_stretch(scenario, workload, needs, deployment, stretched) if deployment.doubted else None
+    short = ShortLook.of(worlds, so_far.needs, clear) if clear and is_shorter(scenario, clear, stretched) else None
     speeds = DrawnSpeeds(deployment, worlds.rates_rps)
-    draws = Replications(scenario, worlds, seed_at, short, Told.of(speeds, so_far.needs) if short else None)
+    told = Told.of(speeds, so_far.needs) if clear and clear.horizon_s <= stretched.horizon_s else None
+    draws = Replications(scenario, worlds, seed_at, short, told)
     if not _is_counted(so_far):
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:
@@ -174,7 +175,7 @@ class Replications:
         worlds: Worlds,
         seed_at: Callable[[int], int],
         short: ShortLook | None,
-        told: Told | None = None,
+        told: Told | None,
     ) -> None:
         self.worlds, self.seed_at, self.short, self.told = worlds, seed_at, short, told
         self.clear = 0

@@ -78,18 +78,15 @@ def stretch(
     return ReplayLength(horizon_s=float(horizon), warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
 
 
-def short_stretch(
+def clear_stretch(
     scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, length: ReplayLength
 ) -> ReplayLength | None:
-    """How long a short replay is, which shows of most draws of speeds clearly that they keep every SLO.
+    """How long a replay must be to show of most draws of speeds clearly that they keep every SLO, or that they do not.
 
     It brings so many requests that `CLEAR_MISSES` of each model may be late; queues forget, and cameras come round,
     often enough meanwhile. Its start is as long as calm queues need: only where they are calm is an SLO clearly kept.
-    None where a horizon is asked for, where that saves little, or where one second is not like another: recordings,
-    bursts, failures, turns in memory.
+    None where one second is not like another: recordings, bursts, failures, turns in memory.
     """
-    if scenario.horizon is not None:
-        return None
     asked = judged(needs).values()
     missed_rps = min(need.rate_rps * (1 - need.slo.attainment) for need in asked)
     if not missed_rps or deployment.failures or _swapping(deployment) or not _is_even(workload, deployment):
@@ -102,9 +99,12 @@ def short_stretch(
     lasts_s = max(CLEAR_MISSES / missed_rps, SETTLES * max(settles_s, rounds_s), CLEAR_SLOS * slo_s)
     warm_s = stretch(scenario, workload, needs, deployment, CALM_LOAD).warmup_s
     horizon = ceil(warm_s + lasts_s + slo_s)
-    if SHORT_SAVES * horizon > length.horizon_s:
-        return None
     return replace(length, horizon_s=float(horizon), warmup_s=warm_s, settling_s=settles_s)
+
+
+def is_shorter(scenario: Scenario, clear: ReplayLength, length: ReplayLength) -> bool:
+    """Whether a clear replay before the whole one saves much; where a horizon is asked for, all are that long."""
+    return scenario.horizon is None and SHORT_SAVES * clear.horizon_s <= length.horizon_s
 
 
 def _is_even(workload: Workload, deployment: Deployment) -> bool:

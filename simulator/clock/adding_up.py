@@ -178,6 +178,22 @@ def grow(
     end_s: float,
 ) -> None:
     """Find which models' backlogs grow, as `simulator.clock.stability` does."""
+    let_wait(layout, backlog, asked, queues, end_s)
+    serve_all(layout, queues, rule, end_s)
+    find_growing(layout, backlog, asked, queues, room, end_s)
+
+
+@loop
+def let_backlog_wait(
+    layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, end_s: float
+) -> None:
+    """As `let_wait`, for Python to call."""
+    let_wait(layout, backlog, asked, queues, end_s)
+
+
+@inner
+def let_wait(layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, end_s: float) -> None:
+    """Deal out a backlog and what comes evenly after it."""
     count = 0
     for model in range(len(backlog.rate_rps)):
         asked.begin[model] = count
@@ -190,7 +206,21 @@ def grow(
             count += asked.arrival_s[count] < end_s
     asked.begin[len(backlog.rate_rps)] = count
     deal(layout, asked, queues)
-    serve_all(layout, queues, rule, end_s)
+
+
+@loop
+def find_backlog_growing(
+    layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, room: Scratch, end_s: float
+) -> None:
+    """As `find_growing`, for Python to call."""
+    find_growing(layout, backlog, asked, queues, room, end_s)
+
+
+@inner
+def find_growing(
+    layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, room: Scratch, end_s: float
+) -> None:
+    """Which backlogs grow, once all was served."""
     for model in range(len(backlog.rate_rps)):
         first, end = asked.begin[model], asked.begin[model + 1]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:

@@ -70,8 +70,9 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
     if not deployment.services:
         return Drain(tuple(held_up(deployment, rates_rps, ())), 0.0)
     frames_rps, rates_rps = rates_rps, service_rates_rps(deployment, rates_rps)
-    backlog = _backlog(deployment, tuple(rates_rps)) if traffic is None and Compiled.is_worth_it() else None
-    if backlog:
+    coming = watched_s(longest_round_s(deployment), rates_rps) * sum(rates_rps.values())
+    compiled = traffic is None and Compiled.is_worth_it(coming)
+    if compiled and (backlog := _backlog(deployment, tuple(rates_rps))):
         growing, duration_s = backlog.growing(rates_rps)
     else:
         growing, duration_s = _watched_on_the_clock(deployment, rates_rps, traffic)
@@ -82,7 +83,7 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
 def _backlog(deployment: Deployment, models: Sequence[str]) -> Backlog | None:
     """Looks into it by machine code, where that pays and is the same."""
     gpus = plain_gpus(calmed(deployment), 1.0)
-    return Backlog(gpus, models) if gpus and not gpus.swapping else None
+    return Backlog(gpus, models) if gpus else None
 
 
 def _watched_on_the_clock(

@@ -17,14 +17,12 @@ from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
 from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
 from simulator.clock.run import ITEMS, Compiled, no_search_for_cycles, replicate
-from simulator.clock.serving import ROUNDING
 from simulator.clock.stability import compute_load, drain
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
 from simulator.rules.noise import NoiseOfWorlds
 from simulator.rules.speeds import Costs, Speeds
 from simulator.world.deployment import Deployment
-from simulator.world.doubt import drawn
 from simulator.world.workload import Demand, Floats, Workload
 
 Seen = TypeVar("Seen")
@@ -179,6 +177,8 @@ class Worlds:
         out."""
         if not self.deployment.doubted:
             return nan, ()
+        if Compiled.is_worth_it() and self._plain:
+            return self._plain.offered(result.seed, bool(result.loads))
         world = result.deployment
         load = compute_load(world, self.rates_rps)
         plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
@@ -246,7 +246,7 @@ class PlainWorlds:
             began_s = perf_counter()
             summary = self._summary(sums, loads)
             counts = dict(zip(self.models, sums.bins, strict=True))
-            load, growing = self._offered(seeds[number], costs.service_s[number], loads)
+            load, growing = self._offered(costs.service_s[number], any(one.times for one in loads.values()))
             yield WorldFigures(summary, requests, counts, growing, load, each_s + perf_counter() - began_s)
 
     def shares(self, seeds: Sequence[int]) -> Shares:
@@ -263,19 +263,21 @@ class PlainWorlds:
         judged, in_time, requests = zip(*self._each(seeds, costs, self._judged), strict=True)
         with np.errstate(invalid="ignore"):
             by_model = (np.array(in_time) / np.array(judged)).T
-        offered = [self._offered(seed, service_s, {}) for seed, service_s in zip(seeds, costs.service_s, strict=True)]
+        offered = [self._offered(service_s, loads=False) for service_s in costs.service_s]
         load, growing = zip(*offered, strict=True)
         return Shares(dict(zip(self.models, by_model, strict=True)), growing, np.array(load), sum(requests))
 
-    def _offered(self, seed: int, service_s: Floats, loads: Mapping[int, _Loads]) -> tuple[float, tuple[str, ...]]:
-        """The load of a world, and models whose queues grow there; where speeds are known, nothing is worked out."""
+    def offered(self, seed: int, loads: bool) -> tuple[float, tuple[str, ...]]:
+        """The load of a world, and models whose queues grow there, if weights were loaded meanwhile or not."""
+        return self._offered(self._costs([seed]).service_s[0], loads)
+
+    def _offered(self, service_s: Floats, loads: bool) -> tuple[float, tuple[str, ...]]:
+        """The same by how long batches take; where speeds are known, nothing is worked out."""
         if not self.doubted:
             return nan, ()
         load = self._load(service_s)
-        if load < 1 and not any(one.times for one in loads.values()):
+        if load < 1 and not loads:
             return load, ()
-        if self.swapping:
-            return load, drain(drawn(self.worlds.deployment, seed), self.worlds.rates_rps).growing
         return load, self._backlog.growing(self.worlds.rates_rps, service_s)[0]
 
     @cached_property
@@ -380,25 +382,13 @@ class PlainWorlds:
             wanted = [short]
 
     def _serve_in_turns(self, place: Place, columns: Any, world: "_World", loads: dict[int, _Loads]) -> int:
-        """Where models take turns in memory, GPU by GPU: what loading came to, in `loads`. -1, or a queue that is short
-        of factors."""
-        code, turning, end_s = self.code, self.plain.turning, self.worlds.duration_s
-        code.let_come(self.places.layout, world.come, place.requests, columns, end_s)
-        for number, gpu in enumerate(self.gpus):
-            first, end = self.places.layout.gpu_begin[number : number + 2].tolist()
-            queues = code.part(columns, first, end)
-            if number not in self.swapping:
-                short = code.serve_one(queues, code.rule_of(gpu), end_s, 0.0, end - first - 1)[2]
-            else:
-                rule = turning.rule_in_turns(gpu)
-                most_s = (1 + ROUNDING) * float((self.plain.load_s + columns.longest_s)[first:end].max())
-                turns = place.turns[number]._replace(most_s=most_s)
-                turning.begin(queues, turns, rule)
-                short = turning.serve_on(queues, turns, rule, end_s)
-                loads[number] = _Loads(*turning.figures(turns, end_s))
-            if short >= 0:
-                return int(first + short)
-        return -1
+        """Where models take turns in memory: what loading came to, in `loads`. -1, or a queue that is short of
+        factors."""
+        end_s = self.worlds.duration_s
+        self.code.let_come(self.places.layout, world.come, place.requests, columns, end_s)
+        short, seen = self.places.serve_in_turns(place, columns, end_s)
+        loads |= {number: _Loads(*figures) for number, figures in seen.items()}
+        return short
 
     @cached_property
     def _backlog(self) -> Backlog:

@@ -57,5 +57,12 @@ class Backlog:
             drop=np.zeros(len(plain.queues), dtype=np.int64),
             used=np.full(len(plain.queues), -1),
         )
-        plain.adding.grow(self.places.layout, backlog, place.requests, calm, place.sums.room, plain.rule, end_s)
+        layout, requests, room = self.places.layout, place.requests, place.sums.room
+        if plain.swapping:
+            calm = calm._replace(longest_s=service_s.max(axis=1))
+            plain.adding.let_backlog_wait(layout, backlog, requests, calm, end_s)
+            self.places.serve_in_turns(place, calm, end_s)
+            plain.adding.find_backlog_growing(layout, backlog, requests, calm, room, end_s)
+        else:
+            plain.adding.grow(layout, backlog, requests, calm, room, plain.rule, end_s)
         return tuple(model for model, one in zip(self.models, grows.tolist(), strict=True) if one), end_s

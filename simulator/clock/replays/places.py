@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.clock.run import TURNS, World
-from simulator.clock.serving import ServingGpu
+from simulator.clock.serving import ROUNDING, ServingGpu
 from simulator.rules.latencies import Counts
 from simulator.rules.queues import Queue
 from simulator.rules.routing import split
@@ -157,6 +157,31 @@ class Places:
         while len(self._places) < count:
             self._places.append(self._place())
         return self._places
+
+    def serve_in_turns(self, place: Place, columns: Any, end_s: float) -> tuple[int, dict[int, tuple[float, int, int]]]:
+        """Let GPUs serve one after another what was dealt to their queues, where models of some take turns in memory.
+
+        -1, or a queue that is short of factors; and by number of each such GPU, the time it stood still, how often it
+        loaded weights, and the most bytes in use.
+        """
+        plain, layout = self.plain, self.layout
+        code, turning = plain.code, plain.turning
+        loaded: dict[int, tuple[float, int, int]] = {}
+        for number, gpu in enumerate(plain.gpus):
+            first, end = layout.gpu_begin[number : number + 2].tolist()
+            queues = code.part(columns, first, end)
+            if number not in plain.swapping:
+                short = code.serve_one(queues, code.rule_of(gpu), end_s, 0.0, end - first - 1)[2]
+            else:
+                rule = turning.rule_in_turns(gpu)
+                most_s = (1 + ROUNDING) * float((plain.load_s + columns.longest_s)[first:end].max())
+                turns = place.turns[number]._replace(most_s=most_s)
+                turning.begin(queues, turns, rule)
+                short = turning.serve_on(queues, turns, rule, end_s)
+                loaded[number] = turning.figures(turns, end_s)
+            if short >= 0:
+                return int(first + short), loaded
+        return -1, loaded
 
     def _lay_out(self) -> None:
         """Deal so many requests of each model to its queues."""

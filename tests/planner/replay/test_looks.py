@@ -12,6 +12,7 @@ from support.planning import T4, V100, demand, model, offer, profile, question, 
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, Memory
+from planner.model.parts.streams import StreamSpec
 from planner.model.progress import silent
 from planner.model.replications import WORLDS, Draws, least_share
 from planner.model.scenario import Objective
@@ -19,6 +20,7 @@ from planner.model.statement import Code
 from planner.placing.fleets import machines_of
 from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind, Need
+from planner.replay.inferred import Told
 from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
 from planner.replay.run import LOST_EVERY, PLANNING, Replications, ShortLook, replay, seeds_of
 from planner.replay.stretch import ReplayLength
@@ -338,7 +340,7 @@ def test_a_short_look_and_a_whole_one_where_it_is_open_tell_what_whole_ones_tell
     worlds = Worlds(deployment, Workload((arrivals,)), 24.0, 0.1, {"detector": 1000.0})
     need = Need("detector", 1000.0, SLO(0.005, 0.99), 0.0, True, (arrivals,), 1.0)
     short = ShortLook.of(worlds, {"detector": need}, lasting(6.0, 0.1))
-    draws = Replications(asked(0.03).scenario, worlds, seeds_of(PLANNING, 1, doubted=True), short)
+    draws = Replications(asked(0.03).scenario, worlds, seeds_of(PLANNING, 1, doubted=True), short, None)
     seeds = draws.seeds(0, 320)
     told, whole, one_by_one = draws.shares(0, 320), worlds.shares(seeds), list(draws.in_turn([0, 320]))
     assert 0.05 < np.mean(whole.in_time["detector"] < 0.99) < 0.2
@@ -348,6 +350,28 @@ def test_a_short_look_and_a_whole_one_where_it_is_open_tell_what_whole_ones_tell
         assert one.figures.growing or one.figures.latency_counts["detector"].sum() == pytest.approx(23_900, rel=0.08)
     missed = [one.figures.summary.models["detector"].slo_attainment < 0.99 for one in one_by_one]
     assert missed == (whole.in_time["detector"] < 0.99).tolist()
+
+
+@pytest.mark.parametrize(("horizon_s", "tells"), [(20.0, True), (10.0, False)])
+def test_draws_tell_of_each_other_where_all_last_as_long_as_was_asked(
+    monkeypatch: pytest.MonkeyPatch, horizon_s: float, tells: bool
+) -> None:
+    """400 visitors a second, of whom 1 % may wait too long: 50 such come in 12.5 s. A GPU that is too slow in about one
+    of ten draws, as many as may be; what others tell of is what it shows itself."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.3,)), shared=0.5, quantile=0.0)
+    visitors = replace(
+        scenario([model("detector", 0.1)], {}, confidence=CONFIDENCE, horizon=horizon_s),
+        streams=(StreamSpec(model="detector", poisson="400 rps"),),
+    )
+    doubted = replace(profile("detector", T4, 0.0, 0.68 / 400), doubt=doubt, predicted=True)
+    trial = on_one(question(visitors, [offer(T4, 1.0)], shelf(doubted)))
+    of = trial.replay.traffic, trial.replay.needs, trial.deployment
+    seen = replay(visitors, *of, screen=False)
+    assert (seen.inferred > 0.5 * seen.replications) == tells
+    monkeypatch.setattr(Told, "of", lambda *_: None)
+    whole = replay(visitors, *of, screen=False)
+    assert not whole.inferred
+    assert seen.all_kept == whole.all_kept
 
 
 def test_what_is_too_slow_in_more_draws_than_may_be_is_refused_after_few_replays() -> None:

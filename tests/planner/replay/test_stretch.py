@@ -15,10 +15,11 @@ from planner.replay.stretch import (
     REPEATS_S,
     SETTLES,
     ReplayLength,
+    clear_stretch,
     doubled,
+    is_shorter,
     repeat_s,
     settling_s,
-    short_stretch,
     stretch,
 )
 from simulator.world.deployment import Deployment
@@ -119,24 +120,27 @@ def test_fuller_gpus_are_replayed_for_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate_rps", "attainment", "latency_s", "horizon_s"),
+    ("rate_rps", "attainment", "latency_s", "horizon_s", "is_short"),
     [
-        (1000, 0.99, 0.1, 7.0),  # 50 late of 5,000, which take 5 s
-        (1000, 0.95, 0.1, 3.0),  # 1 s; queues forget 20 times in 1.4
-        (1000, 0.95, 0.4, 6.0),  # and ten times the SLO are 4 s
-        (150, 0.99, 0.1, None),  # 33 s, beside a minute
-        (1000, 1.0, 0.1, None),
+        (1000, 0.99, 0.1, 7.0, True),  # 50 late of 5,000, which take 5 s
+        (1000, 0.95, 0.1, 3.0, True),  # 1 s; queues forget 20 times in 1.4
+        (1000, 0.95, 0.4, 6.0, True),  # and ten times the SLO are 4 s
+        (150, 0.99, 0.1, 35.0, False),  # 33 s, beside a minute
+        (1000, 1.0, 0.1, None, False),
     ],
 )
 def test_a_short_replay_may_show_what_few_miss(
-    rate_rps: float, attainment: float, latency_s: float, horizon_s: float | None
+    rate_rps: float, attainment: float, latency_s: float, horizon_s: float | None, is_short: bool
 ) -> None:
     """Of arrivals in bursts, each worked off in 0.5 ms: forgotten in 1000 x 11 x 0.0005^2 / 0.2^2 = 0.07 s."""
     stream = Stream("m", Poisson(rate_rps))
     needs = {"m": Need("m", rate_rps, SLO(latency_s, attainment), 0.0, True, (stream,), 11.0)}
     length = ReplayLength(horizon_s=61.0, warmup_s=1.0, settling_s=0.0, repeat_s=None)
-    found = short_stretch(asked(warmup=1.0), Workload((stream,)), needs, one_gpu(0.0005), length)
-    assert (found.horizon_s if found else None) == horizon_s
+    given = asked(warmup=1.0)
+    clear = clear_stretch(given, Workload((stream,)), needs, one_gpu(0.0005), length)
+    assert (clear.horizon_s if clear else None) == horizon_s
+    assert bool(clear and is_shorter(given, clear, length)) == is_short
+    assert not (clear and is_shorter(replace(given, horizon=61.0), clear, length))
 
 
 def test_a_short_replay_starts_as_long_as_calm_queues_need_however_full_the_gpus_are() -> None:
@@ -145,12 +149,11 @@ def test_a_short_replay_starts_as_long_as_calm_queues_need_however_full_the_gpus
     needs, workload = {"m": Need("m", 1000.0, SLO(0.1, 0.95), 0.0, True, (stream,), 11.0)}, Workload((stream,))
     given = asked()
     lengths = [stretch(given, workload, needs, one_gpu(0.0005), load) for load in (0.0, 0.95)]
-    calm, full = (short_stretch(given, workload, needs, one_gpu(0.0005), length) for length in lengths)
+    calm, full = (clear_stretch(given, workload, needs, one_gpu(0.0005), length) for length in lengths)
     assert calm
     assert full
     assert lengths[1].warmup_s > lengths[0].warmup_s
     assert (full.horizon_s, full.warmup_s) == (calm.horizon_s, calm.warmup_s)
-    assert short_stretch(asked(horizon=61.0), workload, needs, one_gpu(0.0005), lengths[1]) is None
 
 
 @pytest.mark.parametrize(
@@ -169,5 +172,5 @@ def test_a_short_replay_shows_nothing_where_one_second_is_not_like_another(
     streams = tuple(Stream("m", one) for one in arrivals)
     needs = {"m": Need("m", 1000.0, SLO(0.1), 0.0, True, streams, 0.0)}
     length = ReplayLength(horizon_s=61.0, warmup_s=1.0, settling_s=0.0, repeat_s=None)
-    found = short_stretch(asked(warmup=1.0), Workload(streams), needs, one_gpu(0.0005), length)
-    assert (found is not None) == is_short
+    found = clear_stretch(asked(warmup=1.0), Workload(streams), needs, one_gpu(0.0005), length)
+    assert bool(found and is_shorter(asked(), found, length)) == is_short
