@@ -30,6 +30,8 @@ class Bottleneck(StrEnum):
     COMPUTE = "compute"
     BATCH_RANGE = "batch-range"
     """Compute, in the largest batches that were measured; larger ones would carry more."""
+    SLO_BATCH = "slo-batch"
+    """Compute, in batches as small as SLOs leave time for; larger ones would carry more."""
     LOADING = "loading"
     HOST_MEMORY = "host-memory"
     GPU_COUNT = "gpu-count"

@@ -1,7 +1,7 @@
 """Rejections of fleets: what stood in the way, by how much, and the smallest change that would help."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, inf
 
@@ -16,6 +16,7 @@ from planner.placing.duty import share_served
 from planner.placing.packing.packed import Misfit, Packing, Placed, device_loads, models_bytes
 from planner.placing.sizing import Need, Part
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
+from planner.replay.answer import larger_than_slo
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven, surer
@@ -132,20 +133,38 @@ def too_busy(
 
 
 def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Iterator[Statement]:
-    """Less of the model with most work on the busiest GPU, where that alone would do, and as many GPUs more as all the
-    work takes, evenly spread."""
+    """A longer SLO or less of the model with most work on the busiest GPU, where either alone would do, and as many
+    GPUs more as all the work takes, evenly spread."""
     loads = device_loads(packing.placed)
     busiest = max(loads, key=lambda here: sum(load for load, _ in here))
     most, first = max(busiest)
     factor = 1 - (packing.work - limit) / most
 
-    def less(here: Sequence[tuple[float, str]]) -> float:
-        return sum(load * (factor if model == first else 1.0) for load, model in here)
+    def does(factor: float) -> bool:
+        less = (sum(load * (factor if model == first else 1.0) for load, model in here) for here in loads)
+        return all(work <= limit + 1e-9 for work in less)
 
-    if factor >= LEAST_LEFT and all(less(here) <= limit + 1e-9 for here in loads):
+    slowest = max((p for p in packing.placed if p.portion.sized.model == first), key=lambda p: p.worst_s)
+    if time_s := _time_for_larger(slowest, packing, limit, does):
+        yield _more_time(needs[first], time_s)
+    if factor >= LEAST_LEFT and does(factor):
         yield _less_load(needs[first], factor)
     needed = ceil(sum(load for here in loads for load, _ in here) / limit - 1e-9)
     yield Statement(code=Code.MORE_GPUS, figures={"gpu_count": max(1, needed - len(loads))})
+
+
+def _time_for_larger(placed: Placed, packing: Packing, limit: float, does: Callable[[float], bool]) -> float:
+    """Worst latency in the smallest batches, of those that the SLO leaves no time for, in which the GPUs do the work: a
+    round of all models on its GPU, then its own batch. 0 where there are none."""
+    portion, profile = placed.portion, placed.portion.sized.profile
+    now_s = portion.latency_s[placed.batch_size_max - 1] / placed.batch_size_max
+    beside = (p for p in packing.placed if p is not placed and set(p.devices) & set(placed.devices))
+    beside_s = sum(p.portion.latency_s[p.batch_size_max - 1] for p in beside)
+    for batch in range(placed.batch_size_max + 1, larger_than_slo(placed) + 1):
+        run_s = profile.latency(batch)
+        if does(run_s / batch / now_s):
+            return (beside_s + run_s) / limit + run_s
+    return 0.0
 
 
 def often_away(

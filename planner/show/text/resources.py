@@ -26,6 +26,7 @@ GIVES_WAY = {
     Bottleneck.MEMORY: "GPU memory",
     Bottleneck.COMPUTE: "compute",
     Bottleneck.BATCH_RANGE: "the largest batch known",
+    Bottleneck.SLO_BATCH: "the small batches that SLOs allow",
     Bottleneck.LOADING: "weight loading",
     Bottleneck.HOST_MEMORY: "host memory",
     Bottleneck.DECODE: "decoding",

@@ -43,6 +43,7 @@ from planner.search.search import (
     Effort,
     FleetSearch,
 )
+from planner.show.text.explained.plan import binding
 from planner.show.text.reasons import kinds_left_out, rejected_price
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
@@ -219,6 +220,32 @@ def test_models_of_a_gpu_with_too_much_work_are_limited_by_that_and_not_by_an_sl
     assert not answer.feasible
     assert {one.bottleneck for one in answer.models} == {by}
     assert max(one.demand_factor_max for one in answer.models) < 1
+
+
+@pytest.mark.parametrize(("slo_s", "cameras"), [(0.012, 30), (0.012, 60), (0.015, 60)])
+def test_a_model_whose_slo_leaves_small_batches_is_limited_by_these_and_a_longer_slo_would_do(slo_s, cameras) -> None:
+    """At 12 ms 2 run at once and keep a GPU busy for 6 ms each; 16 in 26 ms would for 1.6 ms each."""
+    known = shelf(profile("a", T4, 0.010, 0.001))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    short = planned(scenario([model("a", slo_s, 0.9)], {"a": (cameras, 10.0)}, buy=box), known)
+    (one,) = short.recommendation.models
+    assert (one.verdict, one.bottleneck) == (Verdict.OVERLOADED, Bottleneck.SLO_BATCH)
+    assert "limited by the small batches that SLOs allow" in binding(one, short.recommendation)
+    (longer,) = (r for no in short.rejections for r in no.remedies if r.code is Code.RAISE_LATENCY)
+    slo = longer.figures["latency_s"]
+    assert planned(scenario([model("a", slo, 0.9)], {"a": (cameras, 10.0)}, buy=box), known).recommendation.feasible
+
+
+def test_a_queue_that_grows_behind_small_batches_of_another_is_not_said_to_be_short_of_latency() -> None:
+    """The GPU would be busy for 74 % of its time in full batches: rounds are so short that `a` has batches of one."""
+    costs = {"a": (0.04, 0.001), "b": (0.01, 0.001), "c": (0.005, 0.003)}
+    specs = [model("a", 0.05), model("b", 0.05), model("c", 0.2, 0.9)]
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3),))
+    busy = scenario(specs, {"a": (5, 5.0), "b": (20, 10.0), "c": (10, 10.0)}, buy=box)
+    found = planned(busy, shelf(*(profile(name, T4, *cost, 200_000_000) for name, cost in costs.items())))
+    (grows,) = (one for one in found.recommendation.models if one.verdict is not Verdict.STABLE)
+    assert grows.bottleneck is Bottleneck.SLO_BATCH
+    assert grows.mean_batch_size < 0.9 * grows.batch_size
 
 
 def test_a_rejection_says_of_each_model_what_the_table_says_of_it() -> None:

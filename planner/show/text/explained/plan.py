@@ -108,6 +108,9 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
         case Bottleneck.COMPUTE | Bottleneck.BATCH_RANGE:
             busy = f"{share(device.offered_load)} of the time{slow_ends(device)}"
             return f"In full batches {device.id} would be busy {busy}. "
+        case Bottleneck.SLO_BATCH:
+            busy = f"{share(device.offered_load)} of the time{slow_ends(device)}"
+            return f"In the largest allowed {device.id} would be busy {busy}; longer SLOs allow larger ones. "
         case Bottleneck.LOADING:
             return f"{device.id} waits for weights {share(device.load_share)} of the time. "
         case Bottleneck.MEMORY:
