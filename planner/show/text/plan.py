@@ -22,7 +22,7 @@ from planner.model.plan import (
 )
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
-from planner.show.text.reasons import OLD_PRICES, days_old, least_price, saving, warnings_of
+from planner.show.text.reasons import OLD_PRICES, days_old, least_price, rejected_in_all, saving, warnings_of
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
 from simulator.world.deployment import Failures
 from simulator.world.profile import Evidence
@@ -79,7 +79,7 @@ def headline(plan: Plan) -> str:
     answer = plan.recommendation
     stopped = "Interrupted before any fleet met every SLO" if plan.interrupted_before else ""
     if not answer.models:
-        return f"{stopped or 'No feasible plan'}: {counted(len(plan.rejections), 'candidate')} rejected."
+        return f"{stopped or 'No feasible plan'}: {rejected_in_all(plan)}."
     bought, evidence = fleet(answer.instances), not_measured(answer.models)
     if answer.feasible and not plan.interrupted:
         beginning = f"{evidence.capitalize()}: " if evidence else ""

@@ -122,6 +122,16 @@ def full_batches(headroom: float) -> str:
     return f"full batches, no waiting, {exact(headroom)} headroom"
 
 
+def rejected_in_all(plan: Plan) -> str:
+    """`6 candidates rejected, for 2 reasons; 28 dearer offers of the same GPUs left out`: as many as lines tell of, and
+    which none tells of."""
+    dearer = sum(no.why.code is Code.OFFERED_FOR_LESS for no in plan.rejections)
+    rejected, lines = len(plan.rejections) - dearer, len(nearest(plan)) + len(never_tried(plan))
+    alike = f", for {counted(lines, 'reason')}" if lines < rejected else ""
+    left_out = f"; {counted(dearer, 'dearer offer')} of the same GPUs left out" if dearer else ""
+    return f"{counted(rejected, 'candidate')} rejected{alike}{left_out}"
+
+
 def never_tried(plan: Plan) -> list[str]:
     """What was never tried, for want of a profile, a price or a seller: one line for each cause."""
     return [*without_profile(plan), *without_offer(plan)]

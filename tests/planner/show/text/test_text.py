@@ -20,7 +20,7 @@ from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Inter
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
 from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest
-from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, warnings_of
+from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, refusals, warnings_of
 from planner.units.writing import (
     BAD,
     Format,
@@ -152,6 +152,27 @@ def test_missed_slos_are_said_loudly():
     assert said.startswith("SLO MISSED by 1 of 2 models: vgg16, 95.00 [94.00, 96.00] %")
     assert headline(INFEASIBLE).startswith("No feasible plan. The closest is 2 x NC6s_v3")
     assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates rejected."
+
+
+def test_as_many_are_said_to_be_rejected_as_lines_tell_of():
+    """Three kinds of GPU in one line, a fleet in another; two offers that no line tells of."""
+    untried = [
+        replace(
+            ONE_GPU,
+            subject=OnGpu(gpu=gpu, models=("a",)),
+            bottleneck=Bottleneck.PROFILE,
+            why=Statement(code=Code.NO_PROFILE, subjects=("a", gpu)),
+        )
+        for gpu in ("T4", "L4", "A10G")
+    ]
+    dearer = replace(ONE_GPU, bottleneck=Bottleneck.COST, why=Statement(code=Code.OFFERED_FOR_LESS))
+    dearer = replace(
+        dearer, subject=MachineType(provider="aws", region="us-east-1", instance="big", gpu="T4", gpu_count=1)
+    )
+    nothing = replace(PLAN, recommendation=NOTHING_TRIED, rejections=(ONE_GPU, *untried, dearer, dearer))
+    said = "4 candidates rejected, for 2 reasons; 2 dearer offers of the same GPUs left out."
+    assert headline(nothing) == f"No feasible plan: {said}"
+    assert len(refusals(nothing)) == 2
 
 
 def test_what_could_still_be_saved():
