@@ -35,20 +35,18 @@ from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.inputs import at_input, is_usual, layers_at, usual_input
 from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
-from planner.units.reading import perhaps
+from planner.units.reading import known_precision, perhaps
 from planner.units.writing import gigabytes
 from simulator.errors import InputError
 from simulator.near import SURE
 from simulator.world.hardware import CONTEXT_BYTES, GPU
-from simulator.world.precision import WEIGHT_BYTES
+from simulator.world.precision import PUBLISHED_ONLY, WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile
 
 COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
 NEEDED = ("gpu", "model")
 USUAL_PRECISION = "fp32"
-PRECISIONS = (*WEIGHT_BYTES, "fp8")
-SIZED_AS = {"fp8": "int8"}
-"""Precisions that scenarios do not know, by one whose numbers are as large."""
+PRECISIONS = (*WEIGHT_BYTES, *PUBLISHED_ONLY)
 BATCH_MAX = 1_000_000
 INPUT = re.compile(r"(?:seq)?[1-9]\d*|[1-9]\d*(?:x[1-9]\d*){1,3}")
 """Pixels of a side, tokens, or sizes with `x` between."""
@@ -163,9 +161,11 @@ class QueryKnowledge:
         return case
 
     def _precision(self, row: Mapping[str, str], gpu: str, architecture: str, counts: names.Architecture | None) -> str:
-        precision = names.precision(row.get("precision", "")) or USUAL_PRECISION
-        if precision not in PRECISIONS:
-            raise UnansweredError(f"precision {precision} is not known. Write one of {', '.join(PRECISIONS)}")
+        written = names.precision(row.get("precision", "")) or USUAL_PRECISION
+        try:
+            precision = known_precision(written, PRECISIONS)
+        except ValueError as error:
+            raise UnansweredError(f"precision {error}".rstrip(".")) from None
         try:
             return self.learnt.precision(self.gpus[gpu], precision, architecture, counts)
         except PrecisionError:
@@ -261,7 +261,7 @@ class QueryKnowledge:
         counts = _counts(case)
         if counts is None or counts.params is None or counts.held is None:
             return None
-        sized = precision if precision in WEIGHT_BYTES else SIZED_AS[precision]
+        sized = precision if precision in WEIGHT_BYTES else PUBLISHED_ONLY[precision]
         footprint = self.grounds.footprint(case.architecture, self.gpus[case.gpu], sized, counts)
         return footprint.memory(case.batch)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, WithJsonSchema
 
 from simulator.near import LIKE, near_names
-from simulator.world.precision import OTHER_WORDS
+from simulator.world.precision import OTHER_WORDS, PUBLISHED_ONLY, WEIGHT_BYTES
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 HOURS_PER_MONTH = 730
@@ -29,6 +29,17 @@ LOAD_MAX = 100
 def rounded(number: float) -> str:
     """`0.999`; `1 million`, which nobody reads in `1e+06`."""
     return f"{number / 1e6:g} million" if 1e6 <= number < 1e9 else f"{number:g}"
+
+
+def known_precision(written: str, known: Collection[str] = WEIGHT_BYTES) -> str:
+    """`fp16` of `FP16`; ValueError with those that are known where it is none, and which
+    command knows it."""
+    if written.lower() in known:
+        return written.lower()
+    hint = did_you_mean(written, known)
+    if written.lower() in PUBLISHED_ONLY:
+        hint = f" Only `planner predict` knows {written.lower()}, by published times of batches."
+    raise ValueError(f"must be one of {', '.join(known)}, got `{written[:40]}`.{hint}")
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:

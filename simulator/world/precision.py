@@ -37,6 +37,8 @@ OTHER_WORDS: Mapping[str, str] = {
     "autocast": "amp",
 }
 """What frameworks call them."""
+PUBLISHED_ONLY: Mapping[str, str] = {"fp8": "int8"}
+"""Precisions of which published times alone are known, by one whose numbers are as large."""
 FACT_BYTES = 4
 """Of every number in the layer facts."""
 

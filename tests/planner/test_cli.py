@@ -574,6 +574,24 @@ def read_terminal(run, until=None):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        f"plan {TRACE} --set models[tagging].precision=fp8",
+        "train scenarios/training/resnet50.yaml --set train.precision=fp8",
+        "profile resnet50 --precision fp8",
+        "profiles table resnet50 --precision fp8",
+        "profiles import t.csv --model resnet50 --gpu V100 --runtime pytorch --input 224 --precision fp8",
+    ],
+)
+def test_a_precision_that_a_command_does_not_know_is_refused_in_the_same_words(planner, here, words):
+    (here / "t.csv").write_text("batch,latency_ms\n1,5\n", encoding="utf-8")
+    code, out, err = planner(*words.split())
+    assert (code, out) == (2, "")
+    said = r"must be one of fp32, .*16.*, got `fp8`\. Only `planner predict` knows fp8, by published times of batches\."
+    assert re.search(said, " ".join(err.split()))
+
+
+@pytest.mark.parametrize(
     ("words", "ends"),
     [
         (("report", "plan.json", "-o", "plan.json"), ".html"),

@@ -10,14 +10,14 @@ from calibrate.library.held import held_evidence, held_numbers
 from calibrate.library.lookup import profile_name
 from calibrate.library.memory import room_of
 from calibrate.library.published import LINK_SHARE
-from calibrate.library.reading import PRECISIONS, SCHEMA, USUAL_RUNTIME
+from calibrate.library.reading import SCHEMA, USUAL_RUNTIME
 from calibrate.published import names
 from planner.imports.measurements.files import CANONICAL, WISHES, Added, MeasuredFile, known_network, measured_files
 from planner.imports.measurements.plausible import doubts_of
 from planner.imports.measurements.printed import PER_SAMPLE
 from planner.imports.measurements.record import AGREE, ToolMeasurement, plain_name
 from planner.model.choices import MeasurementFormat
-from planner.units.reading import did_you_mean
+from planner.units.reading import did_you_mean, known_precision
 from planner.units.writing import share
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
@@ -122,8 +122,10 @@ def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
         remedy = f"{hint} Name another with --gpu, or add it: planner gpus add.".lstrip()
         raise InputError(f"gpu: `{facts['gpu']}` is not in the catalog. {remedy}")
     facts["gpu"] = kinds[plain_name(facts["gpu"])]
-    if facts["precision"] not in PRECISIONS:
-        raise InputError(f"precision: `{facts['precision']}` is not known. Write one of {', '.join(PRECISIONS)}.")
+    try:
+        facts["precision"] = known_precision(facts["precision"])
+    except ValueError as error:
+        raise InputError(f"precision {error}") from None
 
 
 def _demand_processor(read: Sequence[MeasuredFile], gpu: GPU) -> None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.units.errors import shown
-from planner.units.reading import did_you_mean
+from planner.units.reading import known_precision
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.signature import read_sizes
 
@@ -30,12 +30,7 @@ GpuKind = Annotated[str, Field(min_length=1, max_length=64, pattern=GPU_KIND), B
 
 def _precision(value: object) -> object:
     """`FP16` is `fp16`; ValueError where it is none."""
-    if not isinstance(value, str):
-        return value
-    if value.lower() in WEIGHT_BYTES:
-        return value.lower()
-    known = ", ".join(WEIGHT_BYTES)
-    raise ValueError(f"must be one of {known}, got `{value[:40]}`.{did_you_mean(value, WEIGHT_BYTES)}")
+    return known_precision(value) if isinstance(value, str) else value
 
 
 Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra={"enum": list(WEIGHT_BYTES)})]

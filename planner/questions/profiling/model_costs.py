@@ -14,6 +14,7 @@ from calibrate.library.memory import room_in
 from planner.catalog.catalog import Catalog
 from planner.model.plan import Prediction
 from planner.prediction.predict import Predictor, doubt_of
+from planner.questions.profiling.wish import asked_precision
 from simulator.errors import InputError
 from simulator.near import near_names
 from simulator.world.profile import Evidence, Profile, WeightSource
@@ -111,6 +112,7 @@ def model_costs(
     measured is predicted."""
     known = sorted({*library.models(), *models_with_layers()})
     _demand_known(gpu, list(catalog.gpus), "GPU")
+    precision = precision and asked_precision(precision)
     for model in models:
         if not (library.published_of(model) or library.for_model(model)):
             _demand_known(model, known, "model")

@@ -33,7 +33,6 @@ def wished(
 
     gpu = gpu and gpu_named(gpu, catalog.gpus)
     check_gpu(gpu, catalog)
-    check_precision(precision)
     check_dataflow(dataflow, device)
     check_device(device, measure)
     return Wish(
@@ -41,7 +40,7 @@ def wished(
         input_shape=sizes(shape) if shape else None,
         resolution=resolution,
         batch=batch,
-        precision=precision,
+        precision=asked_precision(precision),
         gpu=catalog.gpus[gpu] if gpu else None,
         device=device,
         dataflow=Dataflow(dataflow or Dataflow.WS),
@@ -57,14 +56,14 @@ def check_gpu(gpu: str | None, catalog: "Catalog") -> None:
         raise InputError(f"--gpu {gpu}: is not in the catalog.{which_gpu(gpu, catalog.gpus)}")
 
 
-def check_precision(precision: str) -> None:
-    """InputError for a precision that there is not."""
-    from planner.units.reading import did_you_mean
-    from simulator.world.precision import VALUE_BYTES
+def asked_precision(precision: str) -> str:
+    """As we spell it; InputError for a precision that there is not."""
+    from planner.units.reading import known_precision
 
-    if precision not in VALUE_BYTES:
-        hint = did_you_mean(precision, VALUE_BYTES)
-        raise InputError(f"--precision {precision}: must be one of {', '.join(VALUE_BYTES)}.{hint}")
+    try:
+        return known_precision(precision)
+    except ValueError as error:
+        raise InputError(f"--precision {error}") from None
 
 
 def check_dataflow(dataflow: str | None, device: str | None) -> None:

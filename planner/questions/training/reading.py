@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrate.io.points import PRECISIONS
 from planner.io.load import ScenarioReader, listed, read_yaml, refusal
 from planner.questions.training.memory import OPTIMIZERS
 from planner.questions.training.scenario import (
@@ -156,7 +155,7 @@ def _wrong_parts(scenario: TrainingScenario) -> Iterator[Wrong]:
 
 
 def _wrong_words(train: TrainSpec) -> Iterator[Wrong]:
-    known: dict[str, Sequence[str]] = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "recompute": RECOMPUTE}
+    known: dict[str, Sequence[str]] = {"optimizer": OPTIMIZERS, "recompute": RECOMPUTE}
     for key, words in known.items():
         word = getattr(train, key)
         if word not in words:

@@ -24,6 +24,7 @@ from planner.units.reading import (
     PositiveBytes,
     Quantity,
     Rate,
+    known_precision,
     rounded,
 )
 
@@ -95,7 +96,14 @@ Epochs = Annotated[
 ]
 PositiveFraction = Annotated[Fraction, Field(gt=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Precision = Annotated[str, Field(json_schema_extra={"enum": list(PRECISIONS)})]
+
+
+def _precision(value: object) -> object:
+    """`FP16` is `fp16`; ValueError where no training runs at it."""
+    return known_precision(value, PRECISIONS) if isinstance(value, str) else value
+
+
+Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra={"enum": list(PRECISIONS)})]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
