@@ -156,10 +156,10 @@ def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Ite
 def _time_for_larger(placed: Placed, packing: Packing, limit: float, does: Callable[[float], bool]) -> float:
     """Worst latency in the smallest batches, of those that the SLO leaves no time for, in which the GPUs do the work: a
     round of all models on its GPU, then its own batch. 0 where there are none."""
-    portion, profile = placed.portion, placed.portion.sized.profile
-    now_s = portion.latency_s[placed.batch_size_max - 1] / placed.batch_size_max
+    profile = placed.portion.sized.profile
+    now_s = placed.portion.sized.latency_s[placed.batch_size_max - 1] / placed.batch_size_max
     beside = (p for p in packing.placed if p is not placed and set(p.devices) & set(placed.devices))
-    beside_s = sum(p.portion.latency_s[p.batch_size_max - 1] for p in beside)
+    beside_s = sum(p.portion.sized.latency_s[p.batch_size_max - 1] for p in beside)
     for batch in range(placed.batch_size_max + 1, larger_than_slo(placed) + 1):
         run_s = profile.latency(batch)
         if does(run_s / batch / now_s):
