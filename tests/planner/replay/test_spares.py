@@ -74,6 +74,19 @@ def test_machines_of_other_names_stand_in_for_each_other(gpus, survive, count):
     assert too_few.recommendation.unready
 
 
+def test_a_rented_machine_stands_in_for_ones_own_where_that_costs_less_than_renting_all():
+    """One box at $0.10 beside one machine at $0.526: either carries all. Two rented ones cost $1.052."""
+    own = (OwnMachine(name="box", gpu="T4", price=0.1),)
+    aws = BuySpec(own=own, providers=("aws",), gpus=("T4",), instances=("g4dn.xlarge",), regions=("us-east-1",))
+    best = planned(asked(40, survive=1, buy=aws), LIBRARY).recommendation
+    assert best.feasible
+    assert sorted((one.instance, one.count, one.spares) for one in best.instances) == [
+        ("box", 1, 0),
+        ("g4dn.xlarge", 1, 0),
+    ]
+    assert best.cost_usd_per_hour == pytest.approx(0.626)
+
+
 def test_without_the_rule_nothing_is_spared():
     plan = planned(asked(190, buy=BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=8),))), LIBRARY)
     assert [one.spares for one in plan.recommendation.instances] == [0]
