@@ -31,7 +31,7 @@ plan: .venv/plan.stamp ## Answer the question in scenarios/video.yaml
 
 test: .venv/dev.stamp ## Run every check and every test, side by side
 	@($(CHECKS)) >.venv/checks.txt 2>&1 & checks=$$!; trap 'kill $$checks; exit 1' INT TERM; failed=0; \
-	$(BIN)/python -m pytest -n 2 || failed=1; \
+	$(BIN)/python -m pytest -n 3 || failed=1; \
 	wait $$checks || failed=1; \
 	cat .venv/checks.txt; exit $$failed
 
