@@ -106,8 +106,8 @@ def replay(
     clear = clear_stretch(scenario, workload, needs, deployment, stretched) if deployment.doubted else None
     short = ShortLook.of(worlds, so_far.needs, clear) if clear and is_shorter(scenario, clear, stretched) else None
     speeds = DrawnSpeeds(deployment, worlds.rates_rps)
-    told = Told.of(speeds, so_far.needs) if clear and clear.horizon_s <= stretched.horizon_s else None
-    draws = Replications(scenario, worlds, seed_at, short, told)
+    tells = clear and clear.horizon_s <= stretched.horizon_s and not screen
+    draws = Replications(scenario, worlds, seed_at, short, Told.of(speeds, so_far.needs) if tells else None)
     if not _is_counted(so_far):
         return _in_turn(so_far, draws, so_far.looks[-1], tell)
     if ranked:

@@ -17,7 +17,7 @@ from simulator.clock.metrics import outstanding
 from simulator.clock.records import Requests
 from simulator.clock.replays.backlog import BACKLOG, Backlog, phase, watched_s
 from simulator.clock.replays.places import plain_gpus
-from simulator.clock.run import Compiled, World, stages
+from simulator.clock.run import TURNS, Compiled, World, stages
 from simulator.flow.rates import held_up, service_rates_rps, station_loads
 from simulator.world.deployment import Deployment, Drop, Service
 from simulator.world.workload import Demand, Workload, draw, scaled
@@ -70,29 +70,29 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
     if not deployment.services:
         return Drain(tuple(held_up(deployment, rates_rps, ())), 0.0)
     frames_rps, rates_rps = rates_rps, service_rates_rps(deployment, rates_rps)
-    coming = watched_s(longest_round_s(deployment), rates_rps) * sum(rates_rps.values())
-    compiled = traffic is None and Compiled.is_worth_it(coming)
-    if compiled and (backlog := _backlog(deployment, tuple(rates_rps))):
+    duration_s = watched_s(longest_round_s(deployment), rates_rps)
+    compiled = traffic is None and Compiled.is_worth_it(duration_s * sum(rates_rps.values()))
+    if compiled and (backlog := _backlog(deployment, tuple(rates_rps), TURNS.pays)):
         growing, duration_s = backlog.growing(rates_rps)
     else:
-        growing, duration_s = _watched_on_the_clock(deployment, rates_rps, traffic)
+        growing = _growing_on_the_clock(deployment, rates_rps, traffic, duration_s)
     return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
 
 
 @lru_cache(maxsize=KNOWN_BACKLOGS)
-def _backlog(deployment: Deployment, models: Sequence[str]) -> Backlog | None:
-    """Looks into it by machine code, where that pays and is the same."""
+def _backlog(deployment: Deployment, models: Sequence[str], _turns_pay: bool) -> Backlog | None:
+    """Looks into it by machine code, where that pays and is the same; asked anew once it pays for models that take
+    turns."""
     gpus = plain_gpus(calmed(deployment), 1.0)
     return Backlog(gpus, models) if gpus else None
 
 
-def _watched_on_the_clock(
-    deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None
-) -> tuple[tuple[str, ...], float]:
-    """Models whose backlog grows, and the time that was watched."""
+def _growing_on_the_clock(
+    deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None, duration_s: float
+) -> tuple[str, ...]:
+    """Models whose backlog grows."""
     calm = calmed(deployment)
     waiting = {s.model: BACKLOG * sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
-    duration_s = watched_s(longest_round_s(calm), rates_rps)
     demand = in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None else {}
     demand |= {
         model: evenly(rate, duration_s, waiting[model], phase(i))
@@ -101,8 +101,7 @@ def _watched_on_the_clock(
     }
     world = World(calm, demand, duration_s, seed=0)
     world.run()
-    growing = (model for model in demand if _grows(world.requests(model), waiting[model], duration_s))
-    return tuple(growing), duration_s
+    return tuple(model for model in demand if _grows(world.requests(model), waiting[model], duration_s))
 
 
 def calmed(deployment: Deployment) -> Deployment:

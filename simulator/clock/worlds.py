@@ -16,7 +16,7 @@ from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
 from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
-from simulator.clock.run import ITEMS, Compiled, no_search_for_cycles, replicate
+from simulator.clock.run import ITEMS, TURNS, Compiled, no_search_for_cycles, replicate
 from simulator.clock.stability import compute_load, drain
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
@@ -100,6 +100,7 @@ class Worlds:
         self.warmup_s = warmup_s
         self.rates_rps = rates_rps
         """Requests of each model that must be processed in the long run."""
+        self._made: dict[bool, PlainWorlds | None] = {}
 
     def result(self, seed: int) -> SimulationResult:
         """One replication with all its records."""
@@ -184,11 +185,14 @@ class Worlds:
         plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
         return load, () if plain and load < 1 else drain(world, self.rates_rps, self.workload).growing
 
-    @cached_property
+    @property
     def _plain(self) -> "PlainWorlds | None":
-        """All GPUs in machine code; None where somebody can disturb one of them, or a router decides."""
-        gpus = plain_gpus(self.deployment, self.duration_s)
-        return PlainWorlds(self.apart, gpus) if gpus else None
+        """All GPUs in machine code; None where somebody can disturb one of them, or a router decides, or until it pays
+        for models that take turns."""
+        if TURNS.pays not in self._made:
+            gpus = plain_gpus(self.deployment, self.duration_s)
+            self._made[TURNS.pays] = PlainWorlds(self.apart, gpus) if gpus else None
+        return self._made[TURNS.pays]
 
 
 class _Loads(NamedTuple):

@@ -123,7 +123,7 @@ def test_more_demand_never_drains_where_less_did_not(rate_rps: float, factor: fl
 def test_machine_code_finds_the_same_to_grow(monkeypatch: pytest.MonkeyPatch, kind: Kind, worlds_seen: int) -> None:
     pytest.importorskip("numba")
     monkeypatch.setattr(run.Compiled, "worth_requests", -1)
-    monkeypatch.setattr(run.TURNS, "worth", 0)
+    monkeypatch.setattr(run.TURNS, "worth", -1)
     kept = {"none": 0, "some": 0, "all": 0}
     for number in range(worlds_seen):
         deployment, workload = kind(number)
@@ -137,6 +137,7 @@ def test_machine_code_finds_the_same_to_grow(monkeypatch: pytest.MonkeyPatch, ki
                 stability._known.cache_clear()
                 seen.append(drain(deployment, asked))
             assert seen[0] == seen[1], f"world {number} at {load:g}"
+            assert stability._backlog(deployment, tuple(rates_rps), True)
             growing = len(seen[0].growing)
             kept["none" if not growing else "all" if growing == len(asked) else "some"] += 1
     assert min(kept.values()) > worlds_seen // 6

@@ -19,6 +19,7 @@ from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames_each
 
 DURATION_S, WARMUP_S = 1.0, 0.2
+ROUNDING = 1e-12
 DEPLOYMENTS = 40
 SEEDS = (3, 4, 5)
 Kind = Callable[[int], tuple[Deployment, Workload]]
@@ -68,11 +69,15 @@ def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is
         many = worlds(deployment, workload)
         figures = list(many.seen(SEEDS))
         compare_shares(many.shares(SEEDS), figures)
-        monkeypatch.setattr(run.Compiled, "installed", False)
         for seed, seen in zip(SEEDS, figures, strict=True):
+            monkeypatch.setattr(run.Compiled, "installed", False)
             result = compare(seen, deployment, workload, seed)
-            stability._known.cache_clear()
-            assert many.figures(result).growing == seen.growing
+            for installed in (False, True):
+                monkeypatch.setattr(run.Compiled, "installed", installed)
+                stability._known.cache_clear()
+                on_the_clock = many.figures(result)
+                assert on_the_clock.growing == seen.growing
+                np.testing.assert_allclose(on_the_clock.load, seen.load, rtol=ROUNDING)
             unstable += 0 < len(seen.growing) < len(deployment.services)
     assert unstable or not is_doubted
 
