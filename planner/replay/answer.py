@@ -28,8 +28,8 @@ from planner.placing import duty
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Shortage
 from planner.placing.fleets import gpu_count
-from planner.placing.packing.packed import Placed, portions_of
-from planner.placing.sizing import Need, fullest_bytes
+from planner.placing.packing.packed import Placed, portions_of, workspace_room_bytes
+from planner.placing.sizing import Need
 from planner.prediction.rules.measured import interpolated
 from planner.replay.deploying import failures
 from planner.replay.pipelines import each_once, mode_of, replicas_of, resources_of, stages_of
@@ -226,14 +226,17 @@ def _gives_way(trial: Trial, need: Need, placed: Sequence[Placed]) -> Shortage:
     if busiest := max(resources, key=lambda one: one.used, default=None):
         return Shortage(busiest.kind, 1 / busiest.used if busiest.used else inf)
     slowest = max(placed, key=lambda p: p.worst_s)
-    short, bears = shortage_of(slowest), trial.limit * trial.demand_factor_max
-    if short.bottleneck is Bottleneck.LATENCY and trial.replay.verdicts[need.model] is not Verdict.STABLE:
-        return short._replace(bottleneck=_too_small(trial, need.model, slowest))
+    short, bears = shortage_of(slowest, trial.packing.placed), trial.limit * trial.demand_factor_max
     swapped = {device for p in trial.packing.placed if p.swapped for device in p.devices}
-    if short.demand_factor <= bears or not swapped.intersection(slowest.devices) or not _grows_first(trial, need.model):
+    turns = swapped.intersection(slowest.devices)
+    if turns and not short.demand_factor <= bears and _grows_first(trial, need.model):  # NaN in a simulation
+        is_loading = bears < CLEARLY_LESS * short.demand_factor
+        short = Shortage(Bottleneck.LOADING if is_loading else short.bottleneck, bears)
+    if trial.replay.verdicts[need.model] is not Verdict.OVERLOADED:
         return short
-    is_loading = bears < CLEARLY_LESS * short.demand_factor
-    return Shortage(Bottleneck.LOADING if is_loading else short.bottleneck, bears)
+    is_short_of_time = short.bottleneck is Bottleneck.LATENCY
+    bottleneck = _scarce_beside_slo(trial, need.model, slowest) if is_short_of_time else short.bottleneck
+    return Shortage(bottleneck, bears if short.demand_factor > trial.limit else short.demand_factor)
 
 
 def _grows_first(trial: Trial, model: str) -> bool:
@@ -242,44 +245,48 @@ def _grows_first(trial: Trial, model: str) -> bool:
     return model in drain(trial.deployment, rates_rps, trial.replay.traffic).growing
 
 
-def _too_small(trial: Trial, model: str, placed: Placed) -> Bottleneck:
-    """What keeps batches small of a model whose queue grows although its GPU could do the work in larger ones: they
-    are as large as any that is known, or rounds are as short as SLOs ask."""
+def _scarce_beside_slo(trial: Trial, model: str, placed: Placed) -> Bottleneck:
+    """What an overloaded model is short of whose GPU could do the work in larger batches: rounds that SLOs keep short,
+    where its batches are not full or not the largest known; else larger ones, where they would carry more."""
     is_full = mean_of_known([m.mean_batch_size for m in trial.replay.of(model)]) > FULL * placed.batch_size_max
-    is_largest = placed.batch_size_max >= placed.portion.sized.profile.largest_batch
-    return Bottleneck.BATCH_RANGE if is_full and is_largest else Bottleneck.SLO_BATCH
+    if not is_full or placed.batch_size_max < placed.portion.sized.profile.largest_batch:
+        return Bottleneck.SLO_BATCH
+    return Bottleneck.BATCH_RANGE if _larger_would_do(placed, trial.packing.placed) else Bottleneck.COMPUTE
 
 
-def shortage_of(placed: Placed) -> Shortage:
+def shortage_of(placed: Placed, among: Sequence[Placed]) -> Shortage:
     """What gives way first: the end of the measured batches, or of those that the SLO leaves time for, where larger
-    ones would carry more than these can."""
+    ones would carry more than these can. `among`: all that is placed."""
     short = placed.short()
     if short.bottleneck is not Bottleneck.COMPUTE:
         return short
-    if _larger_would_do(placed):
+    if _larger_would_do(placed, among):
         return short._replace(bottleneck=Bottleneck.BATCH_RANGE)
-    return short._replace(bottleneck=Bottleneck.SLO_BATCH) if larger_than_slo(placed) else short
+    return short._replace(bottleneck=Bottleneck.SLO_BATCH) if larger_than_slo(placed, among) else short
 
 
-def larger_than_slo(placed: Placed) -> int:
-    """The measured batch that costs least a request, where it runs longer than the SLO allows, fits in memory and
-    carries clearly more; 0 where none does.
+def larger_than_slo(placed: Placed, among: Sequence[Placed]) -> range:
+    """Measured batches that run longer than the SLO allows, up to the one that costs least a request of those that fit
+    in memory beside the others; none where memory holds batches already, or that one carries hardly more.
 
-    With 12 ms at most, 2 in 12 ms; 16 in 26 ms carry 3.7 times as much.
+    With 12 ms at most, 2 in 12 ms; 16 in 26 ms carry 3.7 times as much: 3 to 16.
     """
-    sized, profile, kind = placed.portion.sized, placed.portion.sized.profile, placed.devices[0].kind
+    sized, profile = placed.portion.sized, placed.portion.sized.profile
     most = sized.batches[len(placed.devices) - 1]
-    if most >= profile.largest_batch or profile.latency(most + 1) <= sized.need.slo.latency_s:
-        return 0
-    room_bytes = kind.memory_bytes - sized.context_bytes - fullest_bytes(profile, len(placed.devices))
+    if placed.batch_size_fit < most or most >= profile.largest_batch:
+        return range(0)
+    if profile.latency(most + 1) <= sized.need.slo.latency_s:
+        return range(0)
+    room_bytes = workspace_room_bytes(placed, among)
     sizes = range(most + 1, profile.largest_batch + 1)
     fitting = takewhile(lambda batch: profile.workspace(batch) <= room_bytes, sizes)
     cheapest = min(fitting, key=lambda batch: profile.latency(batch) / batch, default=most)
     now_s = min(run_s / batch for batch, run_s in enumerate(sized.latency_s[:most], start=1))
-    return cheapest if now_s >= (1 + WORTH_MEASURING) * profile.latency(cheapest) / cheapest else 0
+    carries_more = now_s >= (1 + WORTH_MEASURING) * profile.latency(cheapest) / cheapest
+    return range(most + 1, cheapest + 1) if carries_more else range(0)
 
 
-def _larger_would_do(placed: Placed) -> bool:
+def _larger_would_do(placed: Placed, among: Sequence[Placed]) -> bool:
     """Whether twice the largest measured batch would carry more if its curve goes on, within the SLO and in memory.
 
     4 in 10 ms and 8 in 16 ms carry a quarter more. Waiting for such a batch and running it must be within the SLO.
@@ -289,9 +296,9 @@ def _larger_would_do(placed: Placed) -> bool:
     if placed.batch_size_max < largest or len(profile.latency.x) < 2:
         return False
     run_s = interpolated(profile, 2 * largest, kind.gpu).latency_s.value
-    held_bytes = profile.weight_bytes + profile.workspace(2 * largest)
+    fits = profile.workspace(2 * largest) <= workspace_room_bytes(placed, among)
     carries_more = 2 * profile.latency(largest) >= (1 + WORTH_MEASURING) * run_s
-    return carries_more and 2 * run_s <= sized.need.slo.latency_s and held_bytes <= kind.memory_bytes
+    return carries_more and fits and 2 * run_s <= sized.need.slo.latency_s
 
 
 def _gpu_answer(trial: Trial, device: FleetGpu) -> GpuAnswer:

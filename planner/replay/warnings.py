@@ -352,7 +352,8 @@ def _batch_ranges(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     """GPUs short of compute only because nobody measured or predicted larger batches."""
     if len(trial.devices) == 1:
         return
-    held = [p.portion.sized for p in trial.packing.placed if shortage_of(p).bottleneck is Bottleneck.BATCH_RANGE]
+    placed = trial.packing.placed
+    held = [p.portion.sized for p in placed if shortage_of(p, placed).bottleneck is Bottleneck.BATCH_RANGE]
     for code, predicted in ((Code.BATCHES_END, False), (Code.PREDICTED_BATCHES_END, True)):
         of_code = (one for one in held if one.profile.predicted is predicted)
         yield from _unmeasured(code, {_on_gpu(one): one for one in of_code}, scenario)

@@ -144,8 +144,8 @@ def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Ite
         less = (sum(load * (factor if model == first else 1.0) for load, model in here) for here in loads)
         return all(work <= limit + 1e-9 for work in less)
 
-    slowest = max((p for p in packing.placed if p.portion.sized.model == first), key=lambda p: p.worst_s)
-    if time_s := _time_for_larger(slowest, packing, limit, does):
+    alone = all(len(here) == 1 for here in loads if any(model == first for _, model in here))
+    if alone and (time_s := _time_for_larger(first, packing, limit, does)):
         yield _more_time(needs[first], time_s)
     if factor >= LEAST_LEFT and does(factor):
         yield _less_load(needs[first], factor)
@@ -153,17 +153,19 @@ def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Ite
     yield Statement(code=Code.MORE_GPUS, figures={"gpu_count": max(1, needed - len(loads))})
 
 
-def _time_for_larger(placed: Placed, packing: Packing, limit: float, does: Callable[[float], bool]) -> float:
-    """Worst latency in the smallest batches, of those that the SLO leaves no time for, in which the GPUs do the work: a
-    round of all models on its GPU, then its own batch. 0 where there are none."""
-    profile = placed.portion.sized.profile
-    now_s = placed.portion.sized.latency_s[placed.batch_size_max - 1] / placed.batch_size_max
-    beside = (p for p in packing.placed if p is not placed and set(p.devices) & set(placed.devices))
-    beside_s = sum(p.portion.sized.latency_s[p.batch_size_max - 1] for p in beside)
-    for batch in range(placed.batch_size_max + 1, larger_than_slo(placed) + 1):
-        run_s = profile.latency(batch)
+def _time_for_larger(model: str, packing: Packing, limit: float, does: Callable[[float], bool]) -> float:
+    """Worst latency of a model that is alone on its GPUs in the smallest batches, of those that its SLO leaves no time
+    for, in which the GPUs do the work: it waits for one batch, then runs in its own. 0 where there are none, or its
+    replicas differ."""
+    first, *rest = (p for p in packing.placed if p.portion.sized.model == model)
+    sized, batch_size = first.portion.sized, first.batch_size_max
+    if any(p.portion.sized is not sized or p.batch_size_max != batch_size for p in rest):
+        return 0.0
+    now_s = sized.latency_s[batch_size - 1] / batch_size
+    for batch in larger_than_slo(first, packing.placed):
+        run_s = sized.profile.latency(batch)
         if does(run_s / batch / now_s):
-            return (beside_s + run_s) / limit + run_s
+            return sized.need.max_queue_delay_s + run_s / limit + run_s
     return 0.0
 
 

@@ -137,6 +137,19 @@ def models_bytes(placed: Sequence[Placed], device: FleetGpu) -> float:
     return context_bytes(portions) + (alone if turns else weight_bytes(portions) + max(batches))
 
 
+def workspace_room_bytes(placed: Placed, among: Sequence[Placed]) -> float:
+    """GPU memory left for a batch of a replica on its fullest GPU: beside the context and all weights that stay there,
+    or its own weights where models take turns."""
+
+    def left_bytes(device: FleetGpu) -> float:
+        beside = [portions_of(p)[p.devices.index(device)] for p in among if p is not placed and device in p.devices]
+        own = portions_of(placed)[placed.devices.index(device)]
+        held = [own] if placed.swapped else [own, *beside]
+        return device.kind.memory_bytes - context_bytes([own, *beside]) - weight_bytes(held)
+
+    return min(map(left_bytes, placed.devices))
+
+
 def portions_of(placed: Placed) -> list[Portion]:
     """What each of its GPUs has of a replica."""
     whole, count = placed.portion, len(placed.devices)

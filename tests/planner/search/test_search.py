@@ -236,6 +236,45 @@ def test_a_model_whose_slo_leaves_small_batches_is_limited_by_these_and_a_longer
     assert planned(scenario([model("a", slo, 0.9)], {"a": (cameras, 10.0)}, buy=box), known).recommendation.feasible
 
 
+@pytest.mark.parametrize(("slo_s", "rate"), [(0.03, 10.0), (0.2, 10.0), (0.03, 1.0)])
+def test_no_longer_slo_is_asked_of_a_model_beside_which_another_would_wait_longer(slo_s, rate) -> None:
+    """16 of `b` at once would do, in 26 ms. `a` would wait for them, and `b` for `a`."""
+    known = shelf(profile("a", T4, 0.005, 0.001), profile("b", T4, 0.010, 0.001))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    asked = scenario([model("a", slo_s, 0.9), model("b", 0.012, 0.9)], {"a": (5, rate), "b": (20, 10.0)}, buy=box)
+    short = planned(asked, known)
+    assert [one.bottleneck for one in short.recommendation.models if one.name == "b"] == [Bottleneck.SLO_BATCH]
+    (busy,) = (no for no in short.rejections if no.why.code is Code.TOO_BUSY)
+    assert {one.code for one in busy.remedies} == {Code.FEWER_CAMERAS, Code.MORE_GPUS}
+
+
+@pytest.mark.parametrize("held", [3, 7])
+def test_batches_that_memory_holds_are_not_said_to_be_held_by_an_slo(held) -> None:
+    """The SLO allows 7 of `a` at once. Beside `b` memory holds 3 or 7, however long the SLO, and 30 without it."""
+    known = shelf(*(profile(name, T4, floor_s, 0.001, 500_000_000) for name, floor_s in (("a", 0.010), ("b", 0.003))))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    specs, cameras = [model("a", 0.017, 0.9), model("b", 0.2, 0.9)], {"a": (60, 10.0), "b": (1, 1.0)}
+    context = T4.memory_bytes - 1_000_000_000 - held * 20_000_000
+    short = planned(scenario(specs, cameras, buy=box, context=context), known)
+    assert {one.batch_size for one in short.recommendation.models} == {held}
+    assert {one.bottleneck for one in short.recommendation.models} == {Bottleneck.COMPUTE}
+    assert Code.RAISE_LATENCY not in {one.code for no in short.rejections for one in no.remedies}
+
+
+def test_overloaded_models_that_take_turns_are_limited_by_loading_where_that_gives_way_before_rounds() -> None:
+    """Queues grow from 0.69 times this load, headroom kept, for weights are loaded; rounds break an SLO from 0.84."""
+    known = shelf(profile("a", T4, 0.053, 0.010, 600_000_000), profile("b", T4, 0.043, 0.017, 800_000_000))
+    own = OwnMachine(name="box", gpu="T4", price=0.3, memory=1_700_000_000, host_memory=64_000_000_000)
+    specs, cameras = [model("a", 0.5, 0.9), model("b", 0.3, 0.9)], {"a": (8, 5.0), "b": (12, 1.0)}
+    box = BuySpec(own=(own,))
+    answer = planned(scenario(specs, cameras, memory=MemoryPolicy.AUTO, buy=box, context=300_000_000), known)
+    models = answer.recommendation.models
+    assert {(one.verdict, one.mode) for one in models} == {(Verdict.OVERLOADED, "swapped")}
+    assert {one.bottleneck for one in models} == {Bottleneck.LOADING}
+    grow_at = 0.9 * answer.recommendation.demand_factor_max
+    assert [one.demand_factor_max for one in models] == pytest.approx([grow_at, grow_at])
+
+
 def test_a_queue_that_grows_behind_small_batches_of_another_is_not_said_to_be_short_of_latency() -> None:
     """The GPU would be busy for 74 % of its time in full batches: rounds are so short that `a` has batches of one."""
     costs = {"a": (0.04, 0.001), "b": (0.01, 0.001), "c": (0.005, 0.003)}
@@ -246,6 +285,20 @@ def test_a_queue_that_grows_behind_small_batches_of_another_is_not_said_to_be_sh
     (grows,) = (one for one in found.recommendation.models if one.verdict is not Verdict.STABLE)
     assert grows.bottleneck is Bottleneck.SLO_BATCH
     assert grows.mean_batch_size < 0.9 * grows.batch_size
+    said = binding(grows, found.recommendation)
+    assert "In full batches box-1:0 would be busy 74 % of the time, but SLOs keep rounds too short for them" in said
+
+
+@pytest.mark.parametrize(("slo_s", "larger"), [(0.2, Bottleneck.BATCH_RANGE), (0.08, Bottleneck.COMPUTE)])
+def test_a_queue_that_grows_in_full_batches_is_short_of_larger_ones_only_where_the_slo_leaves_time(slo_s, larger):
+    """Full batches of `a` and small ones of `b` fill the GPU. 32 of `a` would take 42 ms: they wait and run in 84."""
+    known = shelf(profile("a", T4, 0.010, 0.001), profile("b", T4, 0.020, 0.0005))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    specs, cameras = [model("a", slo_s, 0.9), model("b", 0.2, 0.9)], {"a": (36, 10.0), "b": (10, 10.0)}
+    grows, other = planned(scenario(specs, cameras, buy=box, drop=Drop.NEVER), known).recommendation.models
+    assert (grows.verdict, other.verdict) == (Verdict.OVERLOADED, Verdict.STABLE)
+    assert (grows.mean_batch_size, grows.batch_size) == (16, 16)
+    assert grows.bottleneck is larger
 
 
 def test_a_rejection_says_of_each_model_what_the_table_says_of_it() -> None:
@@ -301,6 +354,18 @@ def test_the_end_of_the_known_batches_is_named_where_larger_ones_would_carry_mor
     code = Code.PREDICTED_BATCHES_END if predicted else Code.BATCHES_END
     assert near == [Statement(code=code, subjects=("a on V100",))]
     assert far == []
+
+
+def test_larger_batches_are_asked_to_be_measured_only_where_memory_holds_them_beside_the_others() -> None:
+    """32 of `a` take 640 MB of workspace."""
+    known = shelf(profile("a", T4, 0.010, 0.001, 500_000_000), profile("b", T4, 0.003, 0.001, 500_000_000))
+    asked = scenario([model("a", 0.5), model("b", 0.5)], {"a": (20, 30.0), "b": (1, 1.0)})
+    found = {}
+    for free in (630_000_000, 650_000_000):
+        box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, memory=1_300_000_000 + free),))
+        answer = planned(replace(asked, buy=box, context=300_000_000), known).recommendation
+        found[free] = answer.models[0].bottleneck
+    assert list(found.values()) == [Bottleneck.COMPUTE, Bottleneck.BATCH_RANGE]
 
 
 def test_model_over_two_gpus_is_planned_as_stages() -> None:

@@ -39,6 +39,7 @@ from planner.show.text.reasons import (
 from planner.show.text.resources import FULLEST, GIVES_WAY, budget_lines, resource_lines
 from planner.units.writing import dollars, exact, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name
+from simulator.clock.metrics import Verdict
 from simulator.world.profile import Evidence
 
 BINDING = "What limits each model, tightest first"
@@ -110,6 +111,8 @@ def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
             return f"In full batches {device.id} would be busy {busy}. "
         case Bottleneck.SLO_BATCH:
             busy = f"{share(device.offered_load)} of the time{slow_ends(device)}"
+            if model.verdict is Verdict.OVERLOADED and device.offered_load < 1:
+                return f"In full batches {device.id} would be busy {busy}, but SLOs keep rounds too short for them. "
             return f"In the largest allowed {device.id} would be busy {busy}; longer SLOs allow larger ones. "
         case Bottleneck.LOADING:
             return f"{device.id} waits for weights {share(device.load_share)} of the time. "
