@@ -1,7 +1,7 @@
 """Answers of every kind in one form, so that two can be compared: inputs, parts, and figures with their intervals."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
@@ -114,6 +114,8 @@ class Answer:
     """None where nothing arrived."""
     source: Plan | None = None
     """The plan, where it is one."""
+    p99_of_draws: Set[str] = frozenset()
+    """Models whose p99 is what draws of their speeds keep; of others it is a mean."""
 
 
 def key(name: str, of: str = "") -> Key:
@@ -159,6 +161,7 @@ def of_plan(plan: Plan, path: str) -> Answer:
         figures=figures_of(best, lower_bound_usd_per_hour=best.lower_bound_usd_per_hour, gpu_count=gpu_count),
         arrivals=arrivals_of(plan, best.models),
         source=plan,
+        p99_of_draws=drawn_in(best.models),
     )
 
 
@@ -170,6 +173,7 @@ def simulated(run: Simulation, path: str) -> Answer:
         parts=placed(run),
         figures=figures_of(run, gpu_count=float(len(run.gpus))),
         arrivals=arrivals_of(run, run.models),
+        p99_of_draws=drawn_in(run.models),
     )
 
 
@@ -209,7 +213,6 @@ def placement(model: ModelAnswer) -> Attributes:
         "precision": model.precision,
         "runtime": model.runtime,
         "evidence": str(model.evidence),
-        "p99_is": "mean" if drawn_p99_s(model) is None else "of draws",
     }
 
 
@@ -226,6 +229,11 @@ def p99_of(model: ModelAnswer) -> Interval:
     """What as many draws keep as are asked, where speeds are uncertain; else its mean, with the interval."""
     drawn_s = drawn_p99_s(model)
     return model.p99 if drawn_s is None else exactly(drawn_s)
+
+
+def drawn_in(models: Sequence[ModelAnswer]) -> Set[str]:
+    """Models whose p99 is what draws keep."""
+    return {model.name for model in models if drawn_p99_s(model) is not None}
 
 
 def drawn_p99_s(model: ModelAnswer) -> float | None:

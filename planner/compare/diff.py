@@ -314,9 +314,9 @@ def notes(old: Answer, new: Answer) -> Iterator[Note]:
 
 
 def p99_of_two_kinds(old: Answer, new: Answer) -> tuple[str, ...]:
-    """Models whose speeds one answer draws and the other does not."""
-    was, now = (answer.parts.get("models", {}) for answer in (old, new))
-    return tuple(name for name in was if name in now and was[name]["p99_is"] != now[name]["p99_is"])
+    """Models of both whose p99 is a mean in one answer, and in the other what draws of speeds keep."""
+    both = old.parts.get("models", {}).keys() & new.parts.get("models", {}).keys()
+    return tuple(sorted(both & (old.p99_of_draws ^ new.p99_of_draws)))
 
 
 def figures_of_parts(answer: Answer) -> dict[Key, Interval]:
