@@ -360,14 +360,14 @@ def _batch_ranges(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
 
 
 def _evidence(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
-    """Profiles that rest on assumptions, on others' times, or on layers for what they hold in memory."""
+    """Profiles that rest on assumptions, but for speeds of which `_published` warns, or on layers for their memory."""
     assumed: dict[str, Sized] = {}
     by_layers: dict[str, Sized] = {}
     for name, placed in _profiles(trial).items():
         sized = placed.portion.sized
-        if DRAWN_OR_TAKEN.get(_speed(sized.profile)) is Code.ASSUMED_SPEEDS:
-            continue
-        if not sized.profile.predicted and evidence(sized.profile, placed.swapped) is Evidence.ASSUMED:
+        said = _speed(sized.profile) in DRAWN_OR_TAKEN
+        kept = replace(sized.profile, latency_evidence=Evidence.MEASURED) if said else sized.profile
+        if not sized.profile.predicted and evidence(kept, placed.swapped) is Evidence.ASSUMED:
             assumed[name] = sized
         elif not sized.profile.predicted and sized.profile.memory_evidence is Evidence.PREDICTED:
             by_layers[name] = sized

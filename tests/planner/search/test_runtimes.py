@@ -288,6 +288,20 @@ def test_assumed_times_are_no_surer_than_published_ones(evidence):
     assert found.recommendation.replayed.drawn == ((Drawn.SPEEDS,) if drawn else ())
 
 
+def test_weight_loading_that_is_assumed_is_said_beside_speeds_that_are_drawn():
+    found = plan(
+        {
+            "models": [{"name": name, "slo": {"latency": "1 s"}} for name in ("yolov3", "vgg16")],
+            "streams": [{"model": name, "poisson": "0.5 rps"} for name in ("yolov3", "vgg16")],
+            "buy": {"own": [{"name": "box", "gpu": "V100", "price": "$1/h", "memory": "1.5 GB"}]},
+            "context": "0.5 GB",
+        }
+    )
+    assert {model.mode for model in found.recommendation.models} == {"swapped"}
+    said = {warning.what.code: warning.what.subjects for warning in found.warnings}
+    assert said[Code.PARTLY_ASSUMED] == said[Code.ASSUMED_SPEEDS] == ("vgg16 on V100", "yolov3 on V100")
+
+
 def test_published_times_that_differ_may_be_taken_as_they_stand():
     """Two publications differ by more than 5 %: neither the plan nor its replay draws that, or prices it."""
     asked = {
