@@ -123,11 +123,12 @@ def full_batches(headroom: float) -> str:
 
 
 def rejected_in_all(plan: Plan) -> str:
-    """`6 candidates rejected, for 2 reasons; 28 dearer offers of the same GPUs left out`: as many as lines tell of, and
-    which none tells of."""
+    """`6 candidates rejected, for 2 reasons; 28 dearer offers of the same GPUs left out`: fleets of one reason
+    for one model count once, and so do kinds of GPU that one line names."""
     dearer = sum(no.why.code is Code.OFFERED_FOR_LESS for no in plan.rejections)
-    rejected, lines = len(plan.rejections) - dearer, len(nearest(plan)) + len(never_tried(plan))
-    alike = f", for {counted(lines, 'reason')}" if lines < rejected else ""
+    rejected = len(plan.rejections) - dearer
+    reasons = len(by_reason(nearest(plan))) + len(never_tried(plan))
+    alike = f", for {counted(reasons, 'reason')}" if reasons < rejected else ""
     left_out = f"; {counted(dearer, 'dearer offer')} of the same GPUs left out" if dearer else ""
     return f"{counted(rejected, 'candidate')} rejected{alike}{left_out}"
 
@@ -212,9 +213,13 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
 
 def one_of_each_reason_first(rejections: Sequence[Rejection]) -> list[Rejection]:
     """The first of each reason for each model, then all others in their order."""
-    alike = grouped(((no.why.code, models_of(no)), no) for no in rejections)
-    firsts = [those[0] for those in alike.values()]
+    firsts = [those[0] for those in by_reason(rejections).values()]
     return [*firsts, *(no for no in rejections if no not in firsts)]
+
+
+def by_reason(rejections: Sequence[Rejection]) -> dict[tuple[Code, tuple[str, ...]], list[Rejection]]:
+    """Rejections of each reason for each model, in their order."""
+    return grouped(((no.why.code, models_of(no)), no) for no in rejections)
 
 
 def models_of(no: Rejection) -> tuple[str, ...]:
