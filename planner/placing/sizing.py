@@ -467,10 +467,13 @@ def measuring(models: Sequence[tuple[ModelSpec, str | None]], gpu: str) -> tuple
 
 
 def eased(profiles: Iterable[Profile]) -> tuple[Statement, ...]:
-    """What spares measuring where uncertain speeds would do at the middle of their bands."""
-    drawn = {profile.speed_evidence for profile in profiles if profile.doubt}
-    theirs = tuple(sorted(drawn - {Evidence.PREDICTED}))
-    taken = (Statement(code=Code.AS_THEY_STAND, subjects=theirs),) if theirs else ()
+    """What spares measuring where uncertain speeds would do at the middle of their bands.
+
+    `buy.evidence: measured` takes away the GPUs of models that are predicted there and have a profile elsewhere.
+    """
+    drawn = sorted({profile.speed_evidence for profile in profiles if profile.doubt})
+    stand = bool(drawn) and Evidence.PREDICTED not in drawn
+    taken = (Statement(code=Code.AS_THEY_STAND, subjects=tuple(drawn)),) if stand else ()
     return (*taken, Statement(code=Code.LOWER_CONFIDENCE)) if drawn else ()
 
 

@@ -12,13 +12,14 @@ from support.planning import T4, V100, demand, model, offer, profile, question, 
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.statement import Code, Statement
-from planner.placing.sizing import Kind, Need, Sized, design_work, least_work, most_arrivals, needs, size
+from planner.placing.sizing import Kind, Need, Sized, design_work, eased, least_work, most_arrivals, needs, size
 from planner.search.even import evaluate
 from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy
+from simulator.world.curves import Interpolated
 from simulator.world.deployment import Drop
 from simulator.world.model import Layer
-from simulator.world.profile import Profile
+from simulator.world.profile import Doubt, Evidence, Profile
 from simulator.world.workload import SLO, FixedRate, Gamma, Poisson, Stream, Trace, draw
 
 V100_KIND = Kind.of(offer(V100, 3.06))
@@ -215,3 +216,18 @@ def test_of_several_precisions_and_runtimes_each_gpu_takes_what_needs_fewest() -
     assert chosen(("fp32", "int8")) == "fp32"
     assert chosen("int8") is None
     assert chosen(("fp16",), "tensorrt") is None
+
+
+def test_speeds_are_taken_as_they_stand_only_where_none_beside_them_is_predicted() -> None:
+    """`buy.evidence: measured` takes a GPU away on which a model is predicted that was measured on another."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), quantile=1.0)
+    theirs, assumed = (
+        replace(profile("a", T4, 0.01, 0.01), latency_evidence=evidence, doubt=doubt)
+        for evidence in (Evidence.PUBLISHED, Evidence.ASSUMED)
+    )
+    guess = replace(profile("b", T4, 0.01, 0.01), predicted=True, doubt=doubt)
+    taken, lower = eased([theirs, assumed])
+    assert (taken.code, taken.subjects) == (Code.AS_THEY_STAND, (Evidence.ASSUMED, Evidence.PUBLISHED))
+    assert lower.code is Code.LOWER_CONFIDENCE
+    assert eased([theirs, guess]) == (lower,)
+    assert eased([replace(theirs, doubt=None)]) == ()
