@@ -42,7 +42,7 @@ from simulator.clock.metrics import (
     confidence_interval,
 )
 from simulator.clock.stability import drain
-from simulator.world.profile import weakest
+from simulator.world.profile import speed_evidence_of, weakest
 from simulator.world.workload import FixedRate, Workload
 
 CLEARLY_LESS = 0.95
@@ -190,7 +190,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         stages=stages_of(trial, need),
         evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
         predicted=any(profile.predicted for profile in profiles),
-        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)),
+        speed_evidence=speed_evidence_of(profile.speed_evidence for profile in profiles),
         uncertain=any(profile.doubt for profile in profiles),
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
@@ -319,7 +319,7 @@ def _gpu_answer(trial: Trial, device: FleetGpu) -> GpuAnswer:
         memory_bytes=device.kind.memory_bytes,
         mean_power_w=mean_of_known([d.mean_power_w for d in seen]),
         predicted=any(profile.predicted for profile in profiles),
-        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)) if profiles else None,
+        speed_evidence=speed_evidence_of(profile.speed_evidence for profile in profiles),
         uncertain=any(profile.doubt for profile in profiles),
     )
 

@@ -21,7 +21,7 @@ from planner.placing.stations import (
 )
 from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.flow.figures import StageMetrics
-from simulator.world.profile import Evidence, weakest
+from simulator.world.profile import Evidence, speed_evidence_of, weakest
 
 
 def stages_of(trial: Trial, need: Need) -> tuple[StageAnswer, ...]:
@@ -63,7 +63,7 @@ def _stage(trial: Trial, pipeline: PipelineSpec, stage: StageSpec) -> StageAnswe
         runtime=each_once(profile.runtime for profile in profiles),
         evidence=_evidence(placed),
         predicted=any(profile.predicted for profile in profiles),
-        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)) if profiles else None,
+        speed_evidence=speed_evidence_of(profile.speed_evidence for profile in profiles),
         uncertain=any(profile.doubt for profile in profiles),
     )
 

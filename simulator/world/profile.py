@@ -1,5 +1,6 @@
 """Profiles: what one model costs on one kind of GPU, and where each figure comes from."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
@@ -46,6 +47,20 @@ class WeightSource(StrEnum):
 def weakest(*evidence: Evidence) -> Evidence:
     """What a figure made from several is worth: `weakest(MEASURED, ASSUMED)` is ASSUMED."""
     return max(evidence, key=lambda e: e.rank)
+
+
+NOT_MEASURED = (Evidence.PREDICTED, Evidence.ASSUMED, Evidence.PUBLISHED)
+"""Of speeds that the user did not measure, that to be named first."""
+
+
+def speed_evidence_of(speeds: Iterable[Evidence]) -> Evidence | None:
+    """Where several speeds come from: the first of `NOT_MEASURED` among them, else the weakest; None of none.
+
+    The weakest alone would hide published speeds beside extrapolated ones of one's own.
+    """
+    known = set(speeds)
+    own = weakest(*known) if known else None
+    return next((ground for ground in NOT_MEASURED if ground in known), own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

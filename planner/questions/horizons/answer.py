@@ -176,7 +176,7 @@ class Horizon:
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
     speed_evidence: Evidence | None = None
-    """Where the speeds of all ways come from, the weakest; None in answers that do not say."""
+    """Where the speeds of all ways come from, by `speed_evidence_of`; None in answers that do not say."""
     speed_draws: int = 0
     """Draws of uncertain speeds at each level, on whose mean SLOs are judged; 0 where all are measured."""
     schema: str = SCHEMA

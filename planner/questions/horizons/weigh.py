@@ -37,7 +37,7 @@ from planner.units.reading import written_duration
 from planner.units.writing import exact, share
 from planner.words.statements import assumption_line, warning_line
 from simulator.world.deployment import Drop
-from simulator.world.profile import Profile, weakest
+from simulator.world.profile import Profile, speed_evidence_of
 
 HIDDEN = 1.5
 """Times the mean load up to which a hidden crowd does not matter."""
@@ -103,7 +103,7 @@ def horizon(
         check=check_day(question, ways[check], last_step) if check else None,
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
-        speed_evidence=weakest(*(profile.speed_evidence for profile in profiles_in(ways))),
+        speed_evidence=speed_evidence_of(profile.speed_evidence for profile in profiles_in(ways)),
         speed_draws=REPLAYS if uncertain_in(ways) else 0,
         assumptions=(
             *assumptions(question, course, ways),

@@ -24,7 +24,7 @@ from planner.search.question import Question, ask, predictor_of
 from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import candidate_name
 from planner.words.statements import rejection_line
-from simulator.world.profile import Evidence, weakest
+from simulator.world.profile import Evidence, speed_evidence_of
 
 SCHEMA = "planner.breakeven/v1"
 N = TypeVar("N", float, int)
@@ -56,7 +56,7 @@ class BreakevenCell:
     predicted: bool = False
     """The fleet rests on predictions."""
     speed_evidence: Evidence | None = None
-    """Where its speeds come from, the weakest; None where there is no fleet."""
+    """Where its speeds come from, by `speed_evidence_of`; None where there is no fleet."""
     uncertain: bool = False
     """Whether some of them are at the slow end of a band, for the user did not measure them."""
 
@@ -211,7 +211,7 @@ class Comparison:
             gpu_count=len(trial.devices),
             fleet=candidate_name(trial.candidate),
             predicted=any(profile.predicted for profile in profiles),
-            speed_evidence=weakest(*(profile.speed_evidence for profile in profiles)),
+            speed_evidence=speed_evidence_of(profile.speed_evidence for profile in profiles),
             uncertain=any(profile.doubt for profile in profiles),
         )
 

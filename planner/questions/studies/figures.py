@@ -13,7 +13,7 @@ from planner.questions.training.answer.option import TrainingOption, TrainingPla
 from planner.units.writing import dollars
 from planner.words.candidates import candidate_name, subject_name, way_name
 from planner.words.statements import rejection_reason
-from simulator.world.profile import weakest
+from simulator.world.profile import speed_evidence_of, weakest
 
 
 class Better(StrEnum):
@@ -146,13 +146,13 @@ def of_simulation(seen: Simulation) -> dict[str, Any]:
 
 def outcome(values: dict[str, Figure], feasible: bool, models: Sequence[ModelAnswer], reason: str) -> dict[str, Any]:
     """An outcome as a worker hands it back."""
-    known = [model.speed_evidence for model in models if model.speed_evidence]
+    speeds = speed_evidence_of(model.speed_evidence for model in models if model.speed_evidence)
     return {
         "values": values,
         "feasible": feasible,
         "evidence": str(weakest(*(model.evidence for model in models))) if models else None,
         "predicted": any(model.predicted for model in models),
-        "speed_evidence": str(weakest(*known)) if known else None,
+        "speed_evidence": str(speeds) if speeds else None,
         "uncertain": any(model.uncertain for model in models),
         "reason": reason,
         "failed": False,

@@ -6,10 +6,10 @@ from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
 from planner.questions.horizons.answer import DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
-from planner.show.text.plan import GROUNDS
 from planner.show.text.reasons import sentence
 from planner.units.writing import counted, dollars, exact, per_second, percent, share, span
 from simulator.world.hardware import with_article
+from simulator.world.profile import NOT_MEASURED
 
 SECONDS_PER_HOUR = 3600
 
@@ -18,7 +18,7 @@ def headline(horizon: Horizon) -> str:
     """The load, and the ground of speeds that the user did not measure."""
     mean_rps = horizon.requests / (horizon.days * 24 * SECONDS_PER_HOUR)
     load = f"{per_second(mean_rps)} on average, {per_second(mean_rps * horizon.peak_factor)} in the busiest minute"
-    ground = f" Speeds are {horizon.speed_evidence}, not measured." if horizon.speed_evidence in GROUNDS else ""
+    ground = f" Speeds are {horizon.speed_evidence}, not measured." if horizon.speed_evidence in NOT_MEASURED else ""
     return f"{horizon.scenario}: {horizon.requests:,.0f} requests in {counted(horizon.days, 'day')}, {load}.{ground}"
 
 

@@ -13,10 +13,10 @@ from planner.model.plan import Plan, WayOfServing
 from planner.model.statement import Code
 from planner.placing.merging.analysis import ANALYSIS_SCHEMA, Analysis, HeavyHitters
 from planner.show.document import PAGE, Column, Document, Items, Rows, Section, Table, Text
-from planner.show.text import plan as prose
 from planner.units.writing import begin, counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
 from planner.words.statements import assumption
+from simulator.world.profile import NOT_MEASURED
 from simulator.world.sharing import group_document
 
 if TYPE_CHECKING:  # what plans are shown with needs no search
@@ -281,7 +281,7 @@ def sureness(breakeven: Breakeven) -> Iterator[str]:
     cells = [cell for _, _, rows in axes(breakeven) for row in rows for cell in row.cells]
     if any(isinf(cell.usd_per_month) and cell.measured for cell in cells):
         yield "-: no fleet tried that `buy` allows does."
-    for ground in prose.GROUNDS:
+    for ground in NOT_MEASURED:
         those = [cell for cell in cells if cell.speed_evidence is ground]
         slow = f": at the slow end of what is {ground}" if any(cell.uncertain for cell in those) else ""
         if those:

@@ -23,9 +23,9 @@ from planner.model.plan import (
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import OLD_PRICES, days_old, least_price, rejected_in_all, saving, warnings_of
-from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
+from planner.units.writing import counted, dollars, exact, gigabytes, names, percent, seconds, share, span
 from simulator.world.deployment import Failures
-from simulator.world.profile import Evidence
+from simulator.world.profile import NOT_MEASURED, Evidence, speed_evidence_of
 
 
 def fleet(instances: Sequence[Instances]) -> str:
@@ -94,14 +94,10 @@ def headline(plan: Plan) -> str:
     return f"No feasible plan. The closest {line}"
 
 
-GROUNDS = (Evidence.PREDICTED, Evidence.ASSUMED, Evidence.PUBLISHED)
-"""Of speeds that the user did not measure, that to be named first."""
-
-
 def not_measured(models: Sequence[ModelAnswer]) -> str:
     """`predicted, not measured`, the ground of some speed; empty where the user measured all."""
-    known = {model.speed_evidence for model in models}
-    return next((f"{ground}, not measured" for ground in GROUNDS if ground in known), "")
+    ground = speed_evidence_of(model.speed_evidence for model in models if model.speed_evidence)
+    return f"{ground}, not measured" if ground in NOT_MEASURED else ""
 
 
 def since(before: Plan, after: Plan) -> str:
@@ -229,9 +225,9 @@ def drawn(replayed: Replayed, models: Sequence[ModelAnswer]) -> str:
 
 
 def uncertain(those: Sequence[ModelAnswer] | Sequence[GpuAnswer]) -> str:
-    """`predicted and published speeds`: those that are drawn, for the user did not measure them; empty without any."""
+    """`predicted, published speeds`: those that are drawn, for the user did not measure them; empty without any."""
     kinds = sorted({str(one.speed_evidence) for one in those if one.uncertain})
-    return f"{' and '.join(kinds)} speeds" if kinds else ""
+    return f"{names(kinds)} speeds" if kinds else ""
 
 
 def draws_line(answer: Recommendation | Simulation) -> list[str]:
@@ -350,7 +346,9 @@ def assumed(answer: Recommendation) -> str:
     """Says so where no time is predicted, but some figure is assumed, or some memory predicted."""
     if answer.predicted:
         return ""
-    known = {model.evidence for model in answer.models}
+    # Of assumed speeds that are drawn, whoever says this says so already.
+    models = [one for one in answer.models if not (one.uncertain and one.speed_evidence is Evidence.ASSUMED)]
+    known = {model.evidence for model in models}
     if Evidence.ASSUMED in known:
         return " by figures that are partly assumed"
     return " with memory as layers predict it" if Evidence.PREDICTED in known else ""

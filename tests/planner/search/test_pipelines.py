@@ -36,7 +36,7 @@ from planner.search.question import Question
 from planner.show.document import Document, Section
 from planner.show.documents import brief
 from planner.show.terminal import terminal
-from planner.show.text.plan import batches
+from planner.show.text.plan import batches, not_measured
 from planner.show.text.resources import budget_lines, resource_line
 from planner.units.writing import Screen
 from planner.words.statements import rejection_line
@@ -232,6 +232,17 @@ def test_a_stage_says_where_its_speed_comes_from() -> None:
         (False, None, False),
     ]
     assert (model.speed_evidence, model.uncertain) == (Evidence.PUBLISHED, True)
+
+
+@pytest.mark.parametrize(
+    ("named", "weaker"), [(Evidence.PUBLISHED, Evidence.EXTRAPOLATED), (Evidence.PREDICTED, Evidence.ASSUMED)]
+)
+def test_a_weaker_figure_hides_no_speed_that_is_to_be_named(named: Evidence, weaker: Evidence) -> None:
+    detector = replace(profile("detector", V100, 0.004, 0.002), latency_evidence=named)
+    known = shelf(detector, replace(profile("classifier", V100, 0.004, 0.001), latency_evidence=weaker))
+    best = planned(street(two_stages(FanOutSpec()), replications=1), known).recommendation
+    assert {one.speed_evidence for one in (*best.models, *best.gpus)} == {named}
+    assert not_measured(best.models) == f"{named}, not measured"
 
 
 def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:

@@ -19,7 +19,7 @@ from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
-from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest
+from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest, uncertain
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, refusals, warnings_of
 from planner.units.writing import (
     BAD,
@@ -147,6 +147,13 @@ def test_speeds_of_others_are_named_in_the_first_words():
         assert said == f"{weakest}, not measured: {headline(PLAN)}"
 
 
+def test_all_speeds_that_are_drawn_are_named():
+    kinds = (Evidence.PUBLISHED, Evidence.PREDICTED, Evidence.ASSUMED, Evidence.MEASURED)
+    models = [replace(YOLO, speed_evidence=one, uncertain=one is not Evidence.MEASURED) for one in kinds]
+    assert uncertain(models) == "assumed, predicted, published speeds"
+    assert uncertain(models[-1:]) == ""
+
+
 def test_missed_slos_are_said_loudly():
     said = slo_line(INFEASIBLE.recommendation)
     assert said.startswith("SLO MISSED by 1 of 2 models: vgg16, 95.00 [94.00, 96.00] %")
@@ -154,8 +161,8 @@ def test_missed_slos_are_said_loudly():
     assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates rejected."
 
 
-def test_as_many_are_said_to_be_rejected_as_lines_tell_of():
-    """Three kinds of GPU in one line, a fleet in another; two offers that no line tells of."""
+def test_reasons_of_rejections_are_counted_once():
+    """Three kinds of GPU in one line, three fleets of one reason in others; two offers that no line tells of."""
     untried = [
         replace(
             ONE_GPU,
@@ -169,10 +176,11 @@ def test_as_many_are_said_to_be_rejected_as_lines_tell_of():
     dearer = replace(
         dearer, subject=MachineType(provider="aws", region="us-east-1", instance="big", gpu="T4", gpu_count=1)
     )
-    nothing = replace(PLAN, recommendation=NOTHING_TRIED, rejections=(ONE_GPU, *untried, dearer, dearer))
-    said = "4 candidates rejected, for 2 reasons; 2 dearer offers of the same GPUs left out."
+    fleets = [replace(ONE_GPU, cost_usd_per_hour=cost) for cost in (3.06, 3.5, 4.0)]
+    nothing = replace(PLAN, recommendation=NOTHING_TRIED, rejections=(*fleets, *untried, dearer, dearer))
+    said = "6 candidates rejected, for 2 reasons; 2 dearer offers of the same GPUs left out."
     assert headline(nothing) == f"No feasible plan: {said}"
-    assert len(refusals(nothing)) == 2
+    assert len(refusals(nothing)) == 4
 
 
 def test_what_could_still_be_saved():
@@ -189,6 +197,10 @@ def test_what_could_still_be_saved():
     at_bound = replace(BEST, lower_bound_usd_per_hour=6.12)
     drawn = replace(at_bound, replayed=replace(REPLAYED, drawn=(Drawn.SPEEDS,)))
     assert bound_line(drawn, (), 0.1).startswith("Cheapest")  # of fleets with speeds in doubt not all are tried
+    theirs = {"evidence": Evidence.ASSUMED, "speed_evidence": Evidence.ASSUMED, "uncertain": True}
+    drawn = replace(drawn, models=tuple(replace(one, **theirs) for one in BEST.models))
+    drawn = replace(drawn, replayed=replace(drawn.replayed, draws_asked=0.95))
+    assert "Cheapest with assumed speeds at their slow 95 % end, with 10 %" in bound_line(drawn, (), 0.1)
     gap = replace(NO_ROOM, bottleneck=Bottleneck.PROFILE)
     assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap], 0.1)
 
