@@ -332,8 +332,9 @@ class StageAnswer:
     evidence: Evidence
     predicted: bool = False
     speed_evidence: Evidence | None = None
-    """Of a model."""
+    """Of a stage that is a model, where its speeds come from, by `speed_evidence_of`; else None."""
     uncertain: bool = False
+    """Whether each replication draws its speeds from a band."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,7 +412,7 @@ class ModelAnswer:
     predicted: bool = False
     """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""
     speed_evidence: Evidence | None = None
-    """Where its speeds come from, the weakest of its GPUs; None in plans that do not say."""
+    """Where its speeds on all its GPUs come from, by `speed_evidence_of`; None in plans that do not say."""
     uncertain: bool = False
     """Whether each replication draws its speeds from a band, for the user did not measure them."""
     precision: str = ""
@@ -420,6 +421,10 @@ class ModelAnswer:
     """That runs it, e.g. `pytorch`; empty in plans that do not say."""
     stages: tuple[StageAnswer, ...] = ()
     """Of a pipeline; none of a model."""
+
+    def __post_init__(self) -> None:
+        """See `said_by_older`."""
+        said_by_older(self)
 
     @property
     def p99_shown_s(self) -> float:
@@ -455,9 +460,20 @@ class GpuAnswer:
     predicted: bool = False
     """Whether some model on it is."""
     speed_evidence: Evidence | None = None
-    """The weakest of its models."""
+    """Where the speeds of its models come from, by `speed_evidence_of`; None where no model is on it."""
     uncertain: bool = False
-    """Whether the speed of some model on it is."""
+    """Whether each replication draws the speed of some model on it."""
+
+    def __post_init__(self) -> None:
+        """See `said_by_older`."""
+        said_by_older(self)
+
+
+def said_by_older(one: ModelAnswer | GpuAnswer) -> None:
+    """Fill in what an answer does not say that was kept when it said `predicted` alone: predicted speeds are drawn."""
+    if one.predicted and one.speed_evidence is None:
+        object.__setattr__(one, "speed_evidence", Evidence.PREDICTED)
+        object.__setattr__(one, "uncertain", True)
 
 
 class Searched(StrEnum):

@@ -12,6 +12,8 @@ from planner.questions.studies.figures import is_figure
 from simulator.world.profile import Evidence
 
 FILE = "points.jsonl"
+OLDER = {"speed_evidence": None, "uncertain": False}
+"""Of points that were kept before they said so."""
 BEGIN = b'{"key":'
 """Start of each line."""
 WRITER = Writer("study", "name another directory with -o", StoreError)
@@ -55,15 +57,15 @@ class StudyJournal:
     def _accept(self, lines: Sequence[bytes]) -> int:
         for number, line in enumerate(lines, start=1):
             try:
-                point = parse_json(line)
-            except ValueError:
+                point = OLDER | parse_json(line)
+            except (ValueError, TypeError):
                 point = None
             if not is_outcome(point):
                 raise StoreError(f"{self.path}:{number}: is no point of a study. Remove that line.")
             key = point.pop("key")
             if key in self.outcomes:
                 raise StoreError(f"{self.path}:{number}: holds a point again. Remove that line.")
-            self.outcomes[key] = point
+            self.outcomes[key] = {name: point[name] for name in RULES if name in point}  # one order, so equal bytes
         if lines and not self.resume:
             wrong = f"holds {len(lines)} points already"
             WRITER.refuse(self.path, wrong, f"Continue with --resume, or {WRITER.elsewhere}")

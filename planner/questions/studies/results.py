@@ -73,9 +73,9 @@ class PointAnswer:
     """The weakest that the figures rest on."""
     predicted: bool
     """Some figure of serving rests on a prediction's bad end: the model was not measured on that GPU."""
-    speed_evidence: str | None
-    """Where the speeds of serving come from, the weakest; None where nothing was replayed."""
-    uncertain: bool
+    speed_evidence: str | None = None
+    """Where the speeds of serving come from, by `speed_evidence_of`; None where nothing was replayed."""
+    uncertain: bool = False
     """Whether each replication draws some of them from a band."""
     feasible: bool
     """Its SLOs are met; with a search: some value held."""

@@ -231,9 +231,26 @@ def test_a_mean_beside_what_draws_keep_is_said_to_be_of_another_kind(tmp_path):
         diff = differ(tmp_path, old, new)
         said = [note.what.subjects for note in diff.notes if note.what.code is Code.P99_OF_TWO_KINDS]
         assert said == ([of] if of else [])
+        assert not diff.section("models"), "the note says it, once"
     assert "p99 of vgg16 is a mean in one answer" in " ".join(
         render(differ(tmp_path, PLAN, draws), Format.TABLE, Screen()).split()
     )
+
+
+def test_predicted_speeds_of_an_older_plan_are_as_much_in_doubt(tmp_path):
+    """It was kept when plans said `predicted` alone."""
+    first, *others = BEST.models
+    drawn = replace(first, predicted=True, p99_in_draws_s=2 * first.p99_s)
+    gpus = (replace(GPUS[0], predicted=True), *GPUS[1:])
+    data = json.loads(to_json(replace(PLAN, recommendation=replace(BEST, models=(drawn, *others), gpus=gpus))))
+    for one in (*data["recommendation"]["models"], *data["recommendation"]["gpus"]):
+        del one["speed_evidence"], one["uncertain"]
+    (path,) = kept(tmp_path, old=json.dumps(data))
+    answer = read_answer(path)
+    assert answer.side.answer.startswith("Predicted, not measured: ")
+    assert answer.p99_of_draws == {first.name}
+    best = answer.source.recommendation
+    assert (best.uncertain, best.gpus[0].uncertain, best.gpus[1].uncertain) == (True, True, False)
 
 
 def training(**changes):

@@ -515,6 +515,18 @@ def test_points_whose_speeds_the_user_did_not_measure_are_named() -> None:
     assert [*not_measured([measured])] == []
 
 
+def test_a_study_that_was_kept_before_points_said_where_speeds_come_from_goes_on(tmp_path: Path) -> None:
+    outcome = failed("no GPU left")
+    path = tmp_path / "points.jsonl"
+    since = ("speed_evidence", "uncertain")
+    said = {name: one for name, one in outcome.items() if name not in since}
+    path.write_text(json.dumps({"key": "a", **said}) + "\n", encoding="utf-8")
+    with StudyJournal(tmp_path, resume=True) as journal:
+        assert journal.outcomes == {"a": outcome}
+    answer = {name: one for name, one in asdict(point({"a": 1}, 1.0)).items() if name not in since}
+    assert PointAnswer(**answer) == point({"a": 1}, 1.0)
+
+
 def test_what_matters_most_comes_first_and_the_rest_stays_at_the_base() -> None:
     def axis(name: str) -> results.AxisAnswer:
         return results.AxisAnswer(name=name, values=(1, 2, 3), numbers=None, unit="", log=False, reference=1)
