@@ -32,8 +32,7 @@ def rounded(number: float) -> str:
 
 
 def known_precision(written: str, known: Collection[str] = WEIGHT_BYTES) -> str:
-    """`fp16` of `FP16`; ValueError with those that are known where it is none, and which
-    command knows it."""
+    """`fp16` of `FP16`; ValueError with those that are known where it is none, and with the command that knows it."""
     if written.lower() in known:
         return written.lower()
     hint = did_you_mean(written, known)

@@ -57,7 +57,7 @@ class Packing:
 
     @property
     def doubted(self) -> bool:
-        """Whether any speed on it is predicted."""
+        """Whether some speed on it has a band, for the user did not measure it."""
         return any(p.portion.sized.profile.doubt for p in self.placed)
 
     @property
