@@ -29,15 +29,17 @@ class SpareSearch:
     def ready(self, trials: Sequence[Trial]) -> list[Trial]:
         """Trials with their spares, and fleets of one type of machine with theirs; those first that cost least in all.
 
-        As they are where no machine may be away. Those whose own types allow no spares are joined by others on offer
-        where that costs less than the rest; where the limits on buying allow none, all are unready.
+        As they are where no machine may be away. Those whose own types allow no spares are joined by the cheapest types
+        on offer where that costs less than the rest; where the limits on buying allow none, all are unready.
         """
         if not self.scenario.survive or not trials:
             return list(trials)
         fleets = [*trials, *self._of_one_type()]
         found = list(map(self.with_spares, fleets))
         below_usd = min((trial.cost_usd_per_hour for trial in found if not trial.unready), default=inf)
-        found = [self.with_spares(trial, self.offers, below_usd) if trial.unready else trial for trial in found]
+        for place, trial in enumerate(found):
+            if trial.unready and (larger := self._joined(trial, self.offers, below_usd)):
+                found[place], below_usd = larger, min(below_usd, larger.cost_usd_per_hour)
         distinct = {(trial.candidate, trial.spares): trial for trial in found}
         usable = [trial for trial in distinct.values() if not trial.unready]
         return sorted(usable or found, key=lambda trial: trial.cost_usd_per_hour)
@@ -48,27 +50,32 @@ class SpareSearch:
             if trial := self.of_type(offer):
                 yield trial
 
-    def with_spares(self, trial: Trial, beside: Sequence[Offer] = (), below_usd: float = inf) -> Trial:
+    def with_spares(self, trial: Trial, beside: Sequence[Offer] = ()) -> Trial:
         """The trial with the cheapest spares that were found; unready where the limits on buying allow none.
 
         As many of each type as may be away always do. Fewer may: of one type that stands in for all, or none where the
-        models find room on what is left. Where there are no more of its types, machines of other types `beside` join
-        the fleet, the cheapest with which it survives, if that costs less than `below_usd` an hour.
+        models find room on what is left. Where there are no more of its types, machines of these or of types `beside`
+        join the fleet.
         """
         if spares := self._spares_of(trial):
             return replace(trial, spares=spares)
+        return self._joined(trial, beside) or replace(trial, unready=True)
+
+    def _joined(self, trial: Trial, beside: Sequence[Offer], below_usd: float = inf) -> Trial | None:
+        """The cheapest fleet that survives, of those with machines of the trial's types or of types `beside` more; None
+        where none costs less than `below_usd` an hour."""
         if all(offer.count_max is None for offer in trial.bought):
-            return replace(trial, unready=True)
+            return None
         offered = tuple(dict.fromkeys((*trial.offers, *beside)))
         fleet = (*trial.fleet, *(0 for _ in offered[len(trial.fleet) :]))
         for larger in larger_fleets(offered, fleet, self.scenario.survive):
             if cost_usd_per_hour(offered, larger) >= below_usd:
                 break
             allowed = may_be_bought(self.scenario.buy, offered, larger, fleet_of_none(offered))
-            joined = self.anew(offered, larger) if allowed else None
-            if joined and (spares := self._spares_of(joined)):
-                return replace(joined, spares=spares)
-        return replace(trial, unready=True)
+            found = self.anew(offered, larger) if allowed else None
+            if found and (spares := self._spares_of(found)):
+                return replace(found, spares=spares)
+        return None
 
     def _spares_of(self, trial: Trial) -> Fleet | None:
         """The cheapest spares of its own types with which a trial survives; None where none may be bought."""

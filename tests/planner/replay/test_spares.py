@@ -1,5 +1,6 @@
 """Spares: the cheapest machines with which every SLO is met whichever machine is away, against exhaustive search."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -85,6 +86,22 @@ def test_a_rented_machine_stands_in_for_ones_own_where_that_costs_less_than_rent
         ("g4dn.xlarge", 1, 0),
     ]
     assert best.cost_usd_per_hour == pytest.approx(0.626)
+
+
+def test_no_machine_is_tried_beside_a_fleet_that_costs_more_than_one_with_a_stand_in_found_before():
+    """Of three boxes two do for $0.60: the third with the first, at $0.80, costs less than two rented ones."""
+    boxes = tuple(offer(T4, usd, name=f"box-{usd}", count_max=1) for usd in (0.1, 0.5, 0.7))
+    q = question(asked(40, survive=1), (*boxes, offer(T4, 2.0)), LIBRARY)
+    search = FleetSearch(q, silent)
+    tried = []
+
+    def anew(offered, fleet):
+        tried.append((sum(fleet), cost_usd_per_hour(offered, fleet)))
+        return search.anew(offered, fleet)
+
+    found = replace(search.spares, anew=anew).ready([search.best(q.program(), Objective.COST)])[0]
+    assert found.cost_usd_per_hour == pytest.approx(0.6)
+    assert max(usd for machines, usd in tried if machines > 1) == pytest.approx(0.6)
 
 
 def test_without_the_rule_nothing_is_spared():
