@@ -14,7 +14,7 @@ from math import inf
 from typing import NamedTuple
 
 from planner.catalog.offers import Offer
-from planner.model.candidate import Candidate
+from planner.model.candidate import Candidate, Machines
 from planner.model.plan import (
     KindLeftOut,
     OfOneKind,
@@ -136,6 +136,11 @@ def _bought(offered: Sequence[Offer], fleet: Fleet) -> tuple[tuple[Offer, ...], 
     return tuple(bought), tuple(bought.values())
 
 
+def _is_of(rejection: Rejection, machines: Sequence[Machines]) -> bool:
+    """Whether it is of a fleet of these machines."""
+    return isinstance(rejection.subject, Candidate) and rejection.subject.machines == machines
+
+
 @dataclass(frozen=True)
 class BestFound:
     """Fleets for the answer."""
@@ -211,6 +216,12 @@ class FleetSearch:
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
+        trial = self._best(program, objective, effort, wanted_usd_per_hour)
+        return trial and self.without_idle(trial, effort)
+
+    def _best(
+        self, program: FleetProgram, objective: Objective, effort: Effort, wanted_usd_per_hour: float
+    ) -> Trial | None:
         while True:
             trial = Descent(self, program, objective, effort, wanted_usd_per_hour).end()
             if trial is None or not (trial.replay.hopeful and effort.hopeful):
@@ -219,6 +230,29 @@ class FleetSearch:
             self.tried[key] = self._try(*key, replace(effort, hopeful=False))
             if confirmed := self.tried[key]:
                 return confirmed
+
+    def without_idle(self, trial: Trial, effort: Effort) -> Trial:
+        """The same without machines on which no model runs, where what is left meets every SLO alone. Engines of idle
+        machines may work for pipelines."""
+        used = {device.host for placed in trial.packing.placed for device in placed.devices}
+        kept = [device for device in trial.devices if device.host in used]
+        if self.question.scenario.pipelines or len(kept) == len(trial.devices):
+            return trial
+        machines = {device.host: trial.bought[device.machines] for device in kept}
+        offered, fleet = zip(*Counter(machines.values()).items(), strict=True)
+        now = dict(zip(kept, devices_of(offered, fleet), strict=True))
+        placed = tuple(replace(p, devices=tuple(now[device] for device in p.devices)) for p in trial.packing.placed)
+        swapped = any(p.swapped for p in placed)
+        here = next(self._on(offered, fleet, swapped, ranked=effort.ranked))
+        left = here.replayed(replace(trial.packing, placed=placed), trial.deployment.swap)
+        if not left.met:
+            return trial
+        machines_left = left.candidate.machines
+        self.tried[_bought(offered, fleet)] = left
+        self.missed_gpus.discard(gpus_of(self.question, offered, fleet))
+        self.misses = [miss for miss in self.misses if miss[0].candidate.machines != machines_left]
+        self.rejections = [no for no in self.rejections if not _is_of(no, machines_left)]
+        return left
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
         """A program over the offers of each kind of GPU."""
