@@ -242,6 +242,8 @@ class OnFleet:
             yield even
         if first is None or first.deployment.doubted:  # any model may be what is slower than predicted
             yield from filter(None, map(self._replayed_if_new, self._spread()))
+            if self.missed and (apart := self._apart()):
+                yield apart
             return
         if self.question.scenario.pipelines and not first.packing.spans:
             yield from filter(None, map(self._replayed_if_new, self._side_by_side(first.packing)))
