@@ -420,9 +420,15 @@ class FleetSearch:
             self.try_fleet(program.offers, left)
 
     def _name_limits(self, program: FleetProgram, fleet: Fleet | None, most_usd_per_hour: float) -> None:
-        """One rejection for each limit that the fleet breaks."""
+        """One rejection for each limit that the fleet breaks with the spares that are asked for."""
         if fleet is not None:
-            self.rejections += [no for _, no in self._limits(program, fleet, most_usd_per_hour)]
+            named = Candidate(machines=machines_of(program.offers, fleet, self.question.offers))
+            usd_per_hour = cost_usd_per_hour(program.offers, fleet)
+            paid = together(fleet, of_each_type(fleet, self.question.scenario.survive))
+            self.rejections += [
+                replace(no, subject=named, cost_usd_per_hour=usd_per_hour)
+                for _, no in self._limits(program, paid, most_usd_per_hour)
+            ]
 
     def _limits(self, program: FleetProgram, fleet: Fleet, most_usd_per_hour: float) -> Iterator[tuple[str, Rejection]]:
         """The keys of limits on buying that a fleet breaks, each with its rejection."""

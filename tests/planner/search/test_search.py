@@ -27,6 +27,7 @@ from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing import fleets as cost
 from planner.placing.fleets import Fleet, cost_usd_per_hour, dominates, gpu_count, machines_of
+from planner.placing.packing.packed import Packing
 from planner.placing.packing.packer import Packer
 from planner.placing.sizing import Kind
 from planner.replay.run import seed_of
@@ -35,7 +36,7 @@ from planner.replay.warnings import warnings_of
 from planner.search.even import evaluate
 from planner.search.placement import LARGE_GPUS, Miss, OnFleet
 from planner.search.question import NothingToPlanError, Question, undominated
-from planner.search.rejections import missed_slo
+from planner.search.rejections import missed_slo, too_many
 from planner.search.search import (
     ALTERNATIVE,
     PROOF,
@@ -190,6 +191,44 @@ def test_fewest_gpus_is_never_more_than_the_cheapest_plan_has() -> None:
     assert cheapest is not None
     assert fewest is not None
     assert fewest.gpu_count <= cheapest.gpu_count
+
+
+def test_a_machine_on_which_no_model_runs_is_not_bought() -> None:
+    """Of three machines the models are on the second; one like it was said to miss, by a packing of its own."""
+    on_offer = (offer(T4, 1.0, name="here"), offer(T4, 1.2, name="there"))
+    of = question(scenario([model("m")], {"m": (4, 10.0)}), on_offer, shelf(profile("m", T4, 0.004, 0.002)))
+    one, three = (OnFleet(of, on_offer, fleet, False, lambda _: silent) for fleet in ((1, 0), (2, 1)))
+    packing = one._packer({}, None).pack(one.devices)
+    assert isinstance(packing, Packing)
+    second = three.devices[1]
+    elsewhere = three.replayed(replace(packing, placed=tuple(replace(p, devices=(second,)) for p in packing.placed)))
+    assert second.id == "here-2:0"
+    search = FleetSearch(of, lambda *_: None)
+    search.rejections = [too_many(one.replayed(packing).candidate, 0, 1.0), too_many(elsewhere.candidate, 2, 3.2)]
+    left = search.without_idle(elsewhere, PROOF)
+    assert (left.stands, machines_of(left.offers, left.fleet)) == (True, machines_of(on_offer, (1, 0)))
+    assert left.cost_usd_per_hour == pytest.approx(1.0)
+    assert [no.subject for no in search.rejections] == [elsewhere.candidate]
+    assert search.try_fleet(on_offer, (1, 0)) is left
+    assert search.without_idle(left, PROOF) is left
+
+
+@pytest.mark.parametrize("visitors_rps", [20, 30])
+def test_of_uncertain_speeds_too_models_that_miss_beside_others_get_gpus_of_their_own(visitors_rps: int) -> None:
+    """A batch of `slow` takes 14 ms, of `quick` 14 ms too, and `quick` has 30: in one of five draws not beside it."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.2,)), shared=0.2, quantile=1.28)
+    library = shelf(
+        replace(profile("slow", T4, 0.006, 0.008), doubt=doubt, predicted=True),
+        replace(profile("quick", T4, 0.008, 0.006), doubt=doubt, predicted=True),
+    )
+    cameras = scenario([model("slow", 0.04), model("quick", 0.03)], {"slow": (3, 10.0)}, confidence=0.9)
+    visitors = StreamSpec(model="quick", poisson=f"{visitors_rps} rps")
+    asked = replace(cameras, streams=(*cameras.streams, visitors))
+    found = OnFleet(question(asked, [offer(T4, 1.0)], library), (offer(T4, 1.0),), (3,), False, lambda _: silent).find()
+    assert isinstance(found, Trial)
+    assert found.stands
+    devices = [{p.devices[0].id for p in found.placed(name)} for name in ("slow", "quick")]
+    assert not devices[0] & devices[1]
 
 
 def test_models_that_take_turns_bear_no_more_load_than_their_gpu() -> None:
@@ -494,6 +533,18 @@ def test_spares_that_are_too_dear_are_counted_once() -> None:
     (no,) = [no for no in answer.rejections if no.why.code is Code.TOO_DEAR]
     assert no.why.figures["cost_usd_per_hour"] == no.observed == pytest.approx(1.0)
     assert rejected_price(answer, no) == "$0.500/h, $1.00/h with 1 spare"
+
+
+def test_machines_that_are_too_few_are_counted_with_their_spares() -> None:
+    """There is one box; of so many as are advised one stands ready."""
+    boxes = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=1),))
+    answer = planned(asked(survive=1, buy=boxes))
+    (no,) = [no for no in answer.rejections if no.why.code is Code.TOO_FEW_MACHINES]
+    (count,) = [one.figures["count"] for one in no.remedies if one.code is Code.RAISE_COUNT]
+    enough = planned(asked(survive=1, buy=replace(boxes, own=(replace(boxes.own[0], count=int(count)),))))
+    assert enough.recommendation
+    assert enough.recommendation.feasible
+    assert sum(one.paid for one in enough.recommendation.instances) == count
 
 
 def test_label_tells_regions_apart_where_it_must() -> None:
