@@ -23,7 +23,7 @@ from planner.model.plan import (
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import OLD_PRICES, days_old, least_price, rejected_in_all, saving, warnings_of
-from planner.units.writing import counted, dollars, exact, gigabytes, names, percent, seconds, share, span
+from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
 from simulator.world.deployment import Failures
 from simulator.world.profile import NOT_MEASURED, Evidence, speed_evidence_of
 
@@ -225,9 +225,9 @@ def drawn(replayed: Replayed, models: Sequence[ModelAnswer]) -> str:
 
 
 def uncertain(those: Sequence[ModelAnswer] | Sequence[GpuAnswer]) -> str:
-    """`predicted, published speeds`: those that are drawn, for the user did not measure them; empty without any."""
+    """`predicted and published speeds`: those that are drawn, for the user did not measure them; empty without any."""
     kinds = sorted({str(one.speed_evidence) for one in those if one.uncertain})
-    return f"{names(kinds)} speeds" if kinds else ""
+    return f"{' and '.join(filter(None, (', '.join(kinds[:-1]), kinds[-1])))} speeds" if kinds else ""
 
 
 def draws_line(answer: Recommendation | Simulation) -> list[str]:

@@ -366,8 +366,13 @@ def draws_seen(no: Rejection) -> str:
     asked = exact(no.limit)
     if no.observed >= no.limit:
         return f"{share(no.observed, 1)} of replications, too few of them to be sure of {asked}"
-    places = next((n for n in range(4) if share(no.observed, n) != share(no.limit, n)), 4)
-    return f"{share(no.observed, places)} of replications ({asked} was asked for)"
+
+    def at_most(places: int) -> str:
+        """Rounded down: a `confidence` of so much accepts it."""
+        return share(math.floor(no.observed * 10 ** (places + 2) + 1e-9) / 10 ** (places + 2), places)
+
+    told = next((at_most(n) for n in range(4) if at_most(n) != share(no.limit, n)), at_most(4))
+    return f"{told} of replications ({asked} was asked for)"
 
 
 def saves_nothing(one: Measurement) -> bool:

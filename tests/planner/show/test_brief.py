@@ -303,8 +303,9 @@ def test_a_fleet_that_is_much_cheaper_but_less_sure_is_told(kept, cost_share, is
 @pytest.mark.parametrize(
     ("kept", "told"),
     [
-        (0.948, "94.8 % of replications (95 % was asked for)"),
+        (0.948, "94 % of replications (95 % was asked for)"),
         (0.90, "90 % of replications (95 % was asked for)"),
+        (0.826, "82 % of replications (95 % was asked for)"),
         (0.951, "95.1 % of replications, too few of them to be sure of 95 %"),
     ],
 )

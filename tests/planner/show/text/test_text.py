@@ -150,7 +150,7 @@ def test_speeds_of_others_are_named_in_the_first_words():
 def test_all_speeds_that_are_drawn_are_named():
     kinds = (Evidence.PUBLISHED, Evidence.PREDICTED, Evidence.ASSUMED, Evidence.MEASURED)
     models = [replace(YOLO, speed_evidence=one, uncertain=one is not Evidence.MEASURED) for one in kinds]
-    assert uncertain(models) == "assumed, predicted, published speeds"
+    assert uncertain(models) == "assumed, predicted and published speeds"
     assert uncertain(models[-1:]) == ""
 
 
