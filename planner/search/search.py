@@ -217,7 +217,7 @@ class FleetSearch:
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
         trial = self._best(program, objective, effort, wanted_usd_per_hour)
-        return trial and self.without_idle(trial, effort)
+        return trial and self.without_idle(trial)
 
     def _best(
         self, program: FleetProgram, objective: Objective, effort: Effort, wanted_usd_per_hour: float
@@ -231,9 +231,9 @@ class FleetSearch:
             if confirmed := self.tried[key]:
                 return confirmed
 
-    def without_idle(self, trial: Trial, effort: Effort) -> Trial:
-        """The same without machines on which no model runs, where what is left meets every SLO alone. Engines of idle
-        machines may work for pipelines."""
+    def without_idle(self, trial: Trial) -> Trial:
+        """The same without machines on which no model runs, where replays confirm that what is left meets every SLO.
+        Engines of idle machines may work for pipelines."""
         used = {device.host for placed in trial.packing.placed for device in placed.devices}
         kept = [device for device in trial.devices if device.host in used]
         if self.question.scenario.pipelines or len(kept) == len(trial.devices):
@@ -243,9 +243,9 @@ class FleetSearch:
         now = dict(zip(kept, devices_of(offered, fleet), strict=True))
         placed = tuple(replace(p, devices=tuple(now[device] for device in p.devices)) for p in trial.packing.placed)
         swapped = any(p.swapped for p in placed)
-        here = next(self._on(offered, fleet, swapped, ranked=effort.ranked))
+        here = next(self._on(offered, fleet, swapped))
         left = here.replayed(replace(trial.packing, placed=placed), trial.deployment.swap)
-        if not left.met:
+        if not left.stands:
             return trial
         machines_left = left.candidate.machines
         self.tried[_bought(offered, fleet)] = left

@@ -205,12 +205,12 @@ def test_a_machine_on_which_no_model_runs_is_not_bought() -> None:
     assert second.id == "here-2:0"
     search = FleetSearch(of, lambda *_: None)
     search.rejections = [too_many(one.replayed(packing).candidate, 0, 1.0), too_many(elsewhere.candidate, 2, 3.2)]
-    left = search.without_idle(elsewhere, PROOF)
+    left = search.without_idle(elsewhere)
     assert (left.stands, machines_of(left.offers, left.fleet)) == (True, machines_of(on_offer, (1, 0)))
     assert left.cost_usd_per_hour == pytest.approx(1.0)
     assert [no.subject for no in search.rejections] == [elsewhere.candidate]
     assert search.try_fleet(on_offer, (1, 0)) is left
-    assert search.without_idle(left, PROOF) is left
+    assert search.without_idle(left) is left
 
 
 @pytest.mark.parametrize("visitors_rps", [20, 30])
