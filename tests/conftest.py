@@ -118,7 +118,8 @@ def pytest_xdist_make_scheduler(config, log):
             return next((scope for scope in self.workqueue if scope.startswith(WAITING) == waits), None)
 
         def _only_waits(self, node):
-            return len(self.nodes) > 2 and node is self.nodes[-1]
+            others = [one for one in self.nodes if one is not node and not one.shutting_down]
+            return len(others) > 1 and node is self.nodes[-1]
 
         def _reschedule(self, node):
             """Forgets what has ended, which xdist would count again after each test."""
