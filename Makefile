@@ -86,8 +86,8 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner, what measuring needs and development tools into .venv"
 	@$(INSTALL) --upgrade pip # an older one takes three times as long to choose
-	@$(INSTALL) --no-compile -e '.[dev,plot]' nvidia-ml-py torch
-	@$(INSTALL) --no-compile --no-deps torchvision timm onnx
+	@grep -v '#' constraints.txt | xargs -P 2 -n 75 $(INSTALL) --no-compile --no-deps # two at a time, and nothing to choose
+	@$(INSTALL) --no-compile -e '.[dev,plot]' nvidia-ml-py torch # what these need elsewhere too
 	@touch .venv/plan.stamp $@
 
 .venv-export/stamp: | .venv/venv.stamp

@@ -136,10 +136,11 @@ def pytest_xdist_make_scheduler(config, log):
 @pytest.fixture(autouse=True)
 def modules_of_its_folder(request):
     """What a test imports from its own folder is not there for the next, whose module may have the same name."""
+    before = set(sys.modules)
     yield
     if folder := request.node.funcargs.get("tmp_path"):
-        for name, module in list(sys.modules.items()):
-            if str(getattr(module, "__file__", "")).startswith(str(folder)):
+        for name in sys.modules.keys() - before:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
                 del sys.modules[name]
 
 
