@@ -162,6 +162,7 @@ CHECKED = "Value error, "
 """Put before a rule that a value breaks, by the library that typer checks with."""
 
 INVALID = re.compile(r"Invalid value for '(--[\w-]+)': Input should be (.+)")
+UNREADABLE = re.compile(r"Invalid value for .+: .*'(.+)' is not readable\.?")
 RULES = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
@@ -209,6 +210,10 @@ def usage(error: Any) -> str:
     message, context = error.format_message(), error.ctx
     if context is not None and message == context.get_help():
         return str(message)
+    if found := UNREADABLE.fullmatch(" ".join(message.split())):
+        from calibrate.io.files import MAKE_READABLE
+
+        return shortened(f"{found[1]}: cannot be read. {MAKE_READABLE}.")
     command = context.command_path if context is not None else "planner"
     wrong = in_our_words(" ".join(message.split()).rstrip(".?").replace(CHECKED, "", 1), sys.argv)
     end = "?" if message.rstrip(".").endswith("?") else "."

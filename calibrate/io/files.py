@@ -61,6 +61,11 @@ class Fault(Enum):
     DIRECTORY = auto()
     LARGE = auto()
     ENCODING = auto()
+    DENIED = auto()
+
+
+MAKE_READABLE = "Make it readable for you, or name another file"
+"""Remedy of a file that may not be read."""
 
 
 class FileError(InputError):
@@ -92,7 +97,8 @@ def read_bytes(path: Path, most: int = LARGEST_BYTES, *, unpack: bool = True) ->
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise FileError("is broken: it cannot be unpacked by gzip") from None
     except (OSError, ValueError) as error:
-        raise FileError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise FileError(what, fault=Fault.DENIED if isinstance(error, PermissionError) else None) from None
     if len(raw) > most:
         raise FileError(f"holds more than {_size(most)}", fault=Fault.LARGE)
     return raw
@@ -236,10 +242,11 @@ def replacing_named(path: Path, remedy: str, refusal: type[InputError] = InputEr
 
 @contextmanager
 def named(place: object, remedy: str, refusal: type[InputError] = InputError) -> Iterator[None]:
-    """What is wrong with a file becomes a refusal that names it, with the remedy."""
+    """What is wrong with a file becomes a refusal that names it, with the remedy: another where it may not be read."""
     try:
         yield
     except FileError as error:
+        remedy = MAKE_READABLE if error.fault is Fault.DENIED else remedy
         raise refusal(f"{place}{error.place}: {error}. {remedy}.") from None
 
 

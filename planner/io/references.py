@@ -43,11 +43,14 @@ def structure(data: dict[str, Any]) -> Iterator[Wrong]:
 
 
 def asked_of(streams: Entries, names: Sequence[str]) -> set[str]:
-    """Names that streams ask or may mean; all, where one does not say which."""
+    """Names that streams ask or may mean; all, where one does not say which, or as many as nobody asks are unknown."""
     models = [model for _, entry in streams if isinstance(model := entry.get("model"), str)]
     if len(models) < len(streams) or not models:
         return set(names)
-    return {meant for model in models for meant in ([model] if model in names else meant_by(model, names))}
+    meant = {model: [model] if model in names else meant_by(model, names) for model in models}
+    asked = {name for those in meant.values() for name in those}
+    unknown = sum(not those for those in meant.values())
+    return set(names) if unknown and unknown >= len(set(names) - asked) else asked
 
 
 def names_apart(models: Entries, pipelines: Entries, asked: Set[str]) -> Iterator[Wrong]:

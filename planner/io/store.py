@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from itertools import chain
-from os.path import isfile
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,9 +150,13 @@ def answer_of(
 
 
 def answer_in(path: Path) -> str:
-    """What to name instead: of a folder the study in it, else any other answer."""
-    if isfile(path / "study.json"):
-        return f"Name `{path / 'study.json'}`"
+    """What to name instead: of a folder the answer in it, of a scenario what was kept of it, else any other answer."""
+    kept = "what a command kept as JSON, such as plan.json"
+    if isdir(path):
+        found = next((path / name for name in ("study.json", "plan.json") if isfile(path / name)), None)
+        return f"Name `{found}`" if found else f"Name {kept}"
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return f"Name {kept}; `planner plan` reads scenarios"
     return "Name one that a command kept, or make it again"
 
 

@@ -10,16 +10,18 @@ from typing import Any
 import yaml
 
 from calibrate.io import files
-from calibrate.io.files import Fault, FileError
+from calibrate.io.files import MAKE_READABLE, Fault, FileError
 from planner.units.errors import Steps
 
 MAX_BYTES = 4 * 1024 * 1024
 """A scenario of 50,000 streams has 2 MB."""
+START = "`planner init FILE` writes a scenario to start from, with --training one of training"
 WAYS_OUT = {
-    Fault.MISSING: "`planner init FILE` writes one to start from.",
+    Fault.MISSING: f"{START}.",
     Fault.DIRECTORY: "Name a YAML file in it.",
     Fault.LARGE: "Move recorded arrivals to a CSV file and name it under `trace`.",
     Fault.ENCODING: "Save the file as UTF-8.",
+    Fault.DENIED: f"{MAKE_READABLE}.",
 }
 SYNTAX = (
     ("flow mapping", " Close the `{{` of line {line}, and part its keys by commas."),
@@ -27,9 +29,11 @@ SYNTAX = (
     ("quoted scalar", " Close the quotation mark of line {line}."),
     ("block ", " Indent keys of one mapping, and items of one list, alike from line {line} on."),
     ("mapping values are not allowed", " Indent keys alike; put a text that holds `: ` in quotation marks."),
+    ("flow node", " Write a value there; put a text that begins with a sign in quotation marks."),
     ("cannot start any token", " Put a text that begins so in quotation marks."),
 )
 """What to do about an error of syntax, by words of the parser's."""
+ANY_SYNTAX = " Write keys as `key: value`, and items of lists as `- item`."
 MAX_DEPTH = 50
 MAX_NODES = 300_000
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -74,7 +78,7 @@ class Problem:
     """The `key=value` that brought it; empty where the text did."""
 
 
-EMPTY = Problem(0, 0, "is empty. `planner init FILE` writes a scenario to start from, with --training one of training.")
+EMPTY = Problem(0, 0, f"is empty. {START}.")
 
 
 class YamlError(ValueError):
@@ -184,7 +188,7 @@ class YamlReader:
         if "\t" in line[: len(line) - len(line.lstrip())]:
             return " Indent with blanks, not tabs."
         found = f"{error.context} {error.problem}"
-        remedy = next((way for words, way in SYNTAX if words in found), "")
+        remedy = next((way for words, way in SYNTAX if words in found), ANY_SYNTAX)
         return remedy.format(line=begun.line + 1 if begun else 0)
 
     def document(self) -> Node:

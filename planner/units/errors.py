@@ -60,6 +60,13 @@ WANTED = {
 """By pydantic's kind of error: what the value must be."""
 
 
+OWN = "own"
+"""The key of one's own machines."""
+MACHINES = (
+    *("boxes", "cluster", "devices", "fleet", "hardware", "host", "hosts", "machine", "machines"),
+    *("node", "nodes", "own", "server", "servers", "workstations"),
+)
+"""Keys as people write them instead."""
 OTHER_KEYS: Mapping[str, Sequence[str]] = {
     "budget": ("max_cost",),
     "max_price": ("max_cost",),
@@ -107,8 +114,11 @@ OTHER_KEYS: Mapping[str, Sequence[str]] = {
     "vocab_size": ("vocabulary",),
     "images": ("samples",),
     "dataset": ("data",),
+    "gpus": ("gpus", OWN),
+    "gpu": ("gpus", OWN),
+    **dict.fromkeys(MACHINES, (OWN,)),
 }
-"""Keys as people write them who know other tools, and what is meant where a mapping has it."""
+"""Keys as people write them who know other tools, and what is meant where a mapping has it, or one beside the key."""
 
 
 def dotted(path: Steps) -> str:
@@ -186,8 +196,8 @@ ZEROS = {"k": 3, "m": 6, "b": 9, "g": 9, "t": 12}
 
 
 def _to_write(path: Steps, kind: str, written: object, root: type) -> str:
-    """How YAML has a list of one, the keys that a mapping needs, or a number with a letter for its zeros: `20B` is
-    `20e9`."""
+    """How YAML has a list of one, the keys that a mapping needs, a text of digits, or a number with a letter for its
+    zeros: `20B` is `20e9`; else a number that may stand there."""
     if kind in ("tuple_type", "dataclass_type") and (needed := _keys_needed(path, root)):
         return f" Write `[{needed}]`." if kind == "tuple_type" else f" Write `{needed}`."
     if kind == "tuple_type" and isinstance(written, str | int):
@@ -197,7 +207,18 @@ def _to_write(path: Steps, kind: str, written: object, root: type) -> str:
     number = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([kmbgt])", str(written).strip(), re.IGNORECASE)
     if number and WANTED.get(kind, "").endswith(" number"):
         return f" Write `{number[1]}e{ZEROS[number[2].lower()]}`."
-    return ""
+    return _example(path, kind, written, root)
+
+
+def _example(path: Steps, kind: str, written: object, root: type) -> str:
+    """A text in quotation marks, or the usual number."""
+    if kind == "string_type" and isinstance(written, int | float):
+        return f" Write `{json.dumps(json.dumps(written))}`."
+    if not WANTED.get(kind, "").endswith(" number"):
+        return ""
+    item = field_at(path, root)
+    usual = item.default if item and isinstance(item.default, int | float) else 1
+    return f" Write e.g. `{usual:g}`."
 
 
 def _keys_needed(path: Steps, root: type) -> str:
@@ -213,11 +234,21 @@ def unknown_key(path: Steps, root: type) -> str:
         return f"unknown key. `{dotted(path[:-1])}` has no keys."
     if lacking := not_modelled(str(path[-1]), root):
         return f"unknown key. {lacking}"
-    listed, written = getattr(root, "KEYS_IN", KEYS_LISTED), str(path[-1])
+    listed = getattr(root, "KEYS_IN", KEYS_LISTED)
+    return f"unknown key.{_key_meant(path, known, root)}{known_ones('', known, listed)}"
+
+
+def _key_meant(path: Steps, known: Sequence[str], root: type) -> str:
+    """` Did you mean `rate`?`: a key beside an unknown one, or in a mapping there; where one's own machines stand."""
+    written = str(path[-1])
     others = OTHER_KEYS.get(written.lower(), ())
-    beside = perhaps_of([key for key in others if key in known]) or did_you_mean(written, known)
-    perhaps = beside or perhaps_of(_keys_below(path, root, (written, *others)))
-    return f"unknown key.{perhaps}{known_ones('', known, listed)}"
+    found = [key for key in others if key in known] or _keys_below(path, root, others)
+    machines = [key for key in found if key.split(".")[-1] == OWN]
+    if machines:
+        elsewhere = perhaps_of([key for key in found if key not in machines])
+        return f"{elsewhere} Your own machines stand under `{dotted((*path[:-1], machines[0]))}`."
+    beside = perhaps_of([key for key in found if key in known]) or did_you_mean(written, known)
+    return beside or perhaps_of(_keys_below(path, root, (written, *others)))
 
 
 def _keys_below(path: Steps, root: type, names: Sequence[str]) -> list[str]:

@@ -22,13 +22,17 @@ BEGUN_MAX = 3
 MACHINES_AWAY_MAX = 3
 """Machines that a plan may be asked to do without."""
 
+COUNTED = 1e10
+"""Below it a whole number is shown with all its digits."""
 LOAD_MAX = 100
 """Times its own load that a plan may be asked about: who writes more means percent."""
 
 
 def rounded(number: float) -> str:
-    """`0.999`; `1 million`, which nobody reads in `1e+06`."""
-    return f"{number / 1e6:g} million" if 1e6 <= number < 1e9 else f"{number:g}"
+    """`0.999`; `1 million`, which nobody reads in `1e+06`; `4294967295`."""
+    if 1e6 <= number < 1e9:
+        return f"{number / 1e6:g} million"
+    return f"{number:.15g}" if 1e9 <= number < COUNTED and number == int(number) else f"{number:g}"
 
 
 def known_precision(written: str, known: Collection[str] = WEIGHT_BYTES) -> str:

@@ -1,15 +1,21 @@
 """Bad inputs: each gives lines that name place, value, rule and remedy, and an exit code; none a traceback."""
 
+import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
 from support.paths import SCENARIOS
+from typer import BadParameter
 
+from calibrate.io.files import Fault, FileError, named
+from planner.cli import usage
 from planner.io.load import ScenarioError, load_scenario
+from planner.io.store import StoreError, read_json
 from planner.questions.studies.reading import load_study
 from planner.questions.training.reading import load_training
+from simulator.errors import InputError
 
 GOOD = """\
 name: good
@@ -47,6 +53,12 @@ TABLE = {
     "binary": (b"\x00\x01\x02", ["s.yaml: is not YAML: ", "control characters are not allowed"]),
     "200 MB": (None, ["s.yaml: holds more than 4 MB. Move recorded arrivals to a CSV file"]),
     "not closed": (changed("[azure]", "[azure"), ["s.yaml:12:1: is not YAML: ", "did not find expected ',' or ']'."]),
+    "no value where one is needed": (
+        changed("[azure]", "[%azure]"),
+        ["s.yaml:11:15: is not YAML: ", "Put a text that begins so in quotation marks."],
+    ),
+    "a comma too many": (changed("[azure]", "[, azure]"), ["s.yaml:11:15: is not YAML: ", "Write a value there;"]),
+    "a bracket too many": ("{a: 1}}\n", ["is not YAML: ", "Write keys as `key: value`, and items"]),
     "a tab": (changed("  - name: resnet50", "\t- name: resnet50"), ["s.yaml:3:1: is not YAML: ", "Indent with blanks"]),
     "two documents": (GOOD + "---\na: 1\n", ["s.yaml:12:1: starts a second document. Keep one"]),
     "alias bomb": (BOMB, ["aliases make the document too large. Write the values out."]),
@@ -146,7 +158,20 @@ TABLE = {
     "a count in words": (changed("count: 2", "count: two"), ["streams[0].count: must be a whole number, got `two`."]),
     "a count that is true": (
         changed("count: 2", "count: true"),
-        ["streams[0].count: must be a whole number, got true."],
+        ["streams[0].count: must be a whole number, got true. Write e.g. `1`."],
+    ),
+    "half a seed": (GOOD + "seed: 1.5\n", ["s.yaml:12:7: seed: must be a whole number, got 1.5. Write e.g. `1`."]),
+    "half a GPU": (
+        GOOD + "  max_gpus: 2.5\n",
+        ["s.yaml:12:13: buy.max_gpus: must be a whole number, got 2.5. Write e.g. `64`."],
+    ),
+    "a speed in words": (
+        GOOD + "  host_speed: fast\n",
+        ["s.yaml:12:15: buy.host_speed: must be a number, got `fast`. Write e.g. `1`."],
+    ),
+    "a seed of ten digits": (
+        GOOD + "seed: 9999999999\n",
+        ["seed: must be at most 4294967295, got 9999999999. Write `4294967295` or less."],
     ),
     "no cameras": (changed("count: 2", "count: 0"), ["streams[0].count: must be at least 1, got 0."]),
     "a million and one": (
@@ -154,7 +179,23 @@ TABLE = {
         ["streams[0].count: must be at most 1 million, got 1000001."],
     ),
     "yes is no truth": (GOOD + "padded: yes\n", ["s.yaml:12:9: padded: must be `true` or `false`, got `yes`."]),
-    "a number as name": (changed("name: good", "name: 5"), ["s.yaml:1:7: name: must be a text, got 5."]),
+    "a number as name": (changed("name: good", "name: 5"), ['s.yaml:1:7: name: must be a text, got 5. Write `"5"`.']),
+    "one's own machines in the wrong place": (
+        GOOD + "machines: [{name: box, gpu: T4, price: $1/h}]\n",
+        ["s.yaml:12:1: machines: unknown key. Your own machines stand under `buy.own`."],
+    ),
+    "one's own machines beside `buy`": (
+        GOOD + "own: [{name: box, gpu: T4, price: $1/h}]\n",
+        ["s.yaml:12:1: own: unknown key. Your own machines stand under `buy.own`."],
+    ),
+    "one's own machines as hosts to buy": (
+        GOOD + "  hosts: [{name: box, gpu: T4, price: $1/h}]\n",
+        ["s.yaml:12:3: buy.hosts: unknown key. Your own machines stand under `buy.own`."],
+    ),
+    "GPUs in the wrong place": (
+        GOOD + "gpus: [T4]\n",
+        ["s.yaml:12:1: gpus: unknown key. Did you mean `buy.gpus`? Your own machines stand under `buy.own`."],
+    ),
     "unknown word": (
         GOOD + "memory: resident-only\n",
         ["s.yaml:12:9: memory: must be one of resident, swap, auto, got `resident-only`. Did you mean `resident`?"],
@@ -333,8 +374,23 @@ def test_loader(scenario, tmp_path, content, fragments):
     lines_fit(str(error.value).replace(f"{tmp_path}/", ""), fragments)
 
 
+def test_a_model_that_is_not_there_and_one_that_nobody_asks_are_one_mistake(scenario):
+    with pytest.raises(ScenarioError) as error:
+        load_scenario(scenario(GOOD.replace("model: vgg16", "model: yolo")))
+    assert str(error.value).endswith(
+        "s.yaml:9:13: streams[1].model: no model is called `yolo`. Known: resnet50, vgg16."
+    )
+    assert "\n" not in str(error.value)
+
+
+def test_of_two_models_that_nobody_asks_one_is_meant_at_most(scenario):
+    with pytest.raises(ScenarioError) as error:
+        load_scenario(scenario(GOOD.replace("model: vgg16", "model: yolo").replace("model: resnet50", "model: yolo")))
+    assert len(error.value.problems) == 4
+
+
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(ScenarioError, match=r"none.yaml: no such file. `planner init FILE` writes one"):
+    with pytest.raises(ScenarioError, match=r"none.yaml: no such file. `planner init FILE` writes a scenario"):
         load_scenario(tmp_path / "none.yaml")
     with pytest.raises(ScenarioError, match=r"is a directory\. Name a YAML file in it\."):
         load_scenario(tmp_path)
@@ -342,6 +398,44 @@ def test_files_that_are_none(tmp_path):
         load_scenario(Path("a\0b"))
     with pytest.raises(ScenarioError, match="cannot be read: File name too long"):
         load_scenario(tmp_path / ("x" * 5000))
+
+
+@pytest.mark.parametrize(
+    "words", [["explain"], ["report"], ["whatif"], ["diff", "bad.yaml"], ["export", "--to", "triton"]]
+)
+def test_a_scenario_that_cannot_be_read_is_no_answer_that_is_made_again(tmp_path, capfd, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.yaml").write_text("models: [\n")
+    options = ["-o", "out"] if words[0] == "export" else []
+    code, _, err = planner(capfd, monkeypatch, words[0], *words[1:], "bad.yaml", *options)
+    assert code == 2
+    assert "bad.yaml:1:1: is not JSON: " in err
+    assert "Name what a command kept as JSON, such as plan.json; `planner plan` reads scenarios." in err
+
+
+def test_the_answer_in_a_folder_is_named(tmp_path):
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(StoreError, match=r"is a directory\. Name `.*/plan\.json`\."):
+        read_json(tmp_path)
+
+
+def test_what_may_not_be_read_is_made_readable():
+    """Whether the system says so to the planner, or to the library that reads the command line."""
+    remedy = "Make it readable for you, or name another file."
+    with pytest.raises(InputError) as refused, named("x", "Name one that a command kept"):
+        raise FileError("cannot be read: no", fault=Fault.DENIED)
+    assert str(refused.value) == f"x: cannot be read: no. {remedy}"
+    error = BadParameter("path 'my plan.json' is not readable.", param_hint="'ANSWER'")
+    assert usage(error) == f"my plan.json: cannot be read. {remedy}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_the_system_keeps_closed(scenario, capfd, monkeypatch):
+    path = scenario(GOOD)
+    path.chmod(0)
+    for command in ("plan", "explain"):
+        code, _, err = planner(capfd, monkeypatch, command, path)
+        assert (code, "Make it readable for you" in err) == (2, True)
 
 
 # The command
@@ -388,7 +482,7 @@ COMMANDS = {
         2,
         ["--policy routing=share: must be one of", "Did you mean `shared`?"],
     ),
-    "no such scenario": (["plan", "none.yaml"], 2, ["none.yaml: no such file. `planner init FILE` writes one"]),
+    "no such scenario": (["plan", "none.yaml"], 2, ["none.yaml: no such file. `planner init FILE` writes a scenario"]),
     "a folder": (["plan", "."], 2, ["is a directory. Name a YAML file in it."]),
     "a wrong value": (["plan", "s.yaml", "--set", "headroom=99"], 2, ["--set headroom=99: headroom: must be between"]),
     "a wrong key": (["plan", "s.yaml", "--set", "hedroom=9%"], 2, ["hedroom: unknown key. Did you mean `headroom`?"]),
@@ -463,6 +557,12 @@ COMMANDS = {
     ),
     "nowhere to write": (["plan", "s.yaml", "-o", "none/x.json"], 2, ["none/x.json: cannot be written: folder none"]),
     "no plan to explain": (["explain", "none.json"], 2, ["none.json: no such file"]),
+    "no scenario to explain": (
+        ["explain", "none.yaml"],
+        2,
+        ["none.yaml: no such file. Name what a command kept as JSON, such as plan.json; `planner plan` reads scen"],
+    ),
+    "a folder to explain": (["explain", "."], 2, ["is a directory. Name what a command kept as JSON, such as plan.js"]),
     "a plan that is none": (
         ["explain", "s.yaml"],
         2,

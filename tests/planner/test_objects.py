@@ -97,7 +97,7 @@ def test_files_are_found_wherever_the_program_runs(tmp_path, monkeypatch):
         (lambda: replace(SMALL, streams=[]), ["streams: must not be empty"]),
         (
             lambda: replace(SMALL, streams=[StreamSpec(model="b", rate=1)]),
-            ["models[0].name: no stream asks `resnet50`", "streams[0].model: no model is called `b`. Known: resnet50."],
+            ["streams[0].model: no model is called `b`. Known: resnet50."],
         ),
         (lambda: replace(SMALL, horizon="100 ms"), ["horizon: must be longer than a warm-up of 0.1 s"]),
         (lambda: replace(SMALL, streams=[StreamSpec(model="resnet50", rate="1e-6 /h")]), ["models[0]: is asked"]),

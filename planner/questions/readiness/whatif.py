@@ -59,7 +59,8 @@ def whatif(
     as_it_is = as_planned(with_load(loaded, load), catalog, library, kept)
     planned = as_it_is.in_batches_allowed()
     if not 0 <= lose <= len(planned.hosts):
-        raise InputError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan that serve.")
+        most = f"{len(planned.hosts)}, the machines of the plan that serve"
+        raise InputError(f"--lose {lose}: must be from 0 to {most}. Write e.g. `--lose 1`.")
     found = losses(planned, lose)
     search = FleetSearch(planned.question, progress)
     asked, interrupted = _until_interrupted(planned, found[:CASES_MAX], search, progress)

@@ -300,7 +300,7 @@ def test_no_more_cases_are_replayed_than_a_person_waits_for():
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        ({"lose": 4}, "--lose 4: must be from 0 to 3, the machines of the plan that serve."),
+        ({"lose": 4}, "--lose 4: must be from 0 to 3, the machines of the plan that serve. Write e.g. `--lose 1`."),
         ({"load": 0.0}, "--load must be above 0, got 0.0. Write e.g. `1.3` or `130 %`."),
         ({"load": float("nan")}, "--load must be finite, got nan."),
         ({"load": 130.0}, "--load must be at most 100 times, got 130.0. Write e.g. `1.3` or `130 %`."),
