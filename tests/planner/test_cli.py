@@ -632,6 +632,38 @@ def test_what_was_written_is_not_said_to_who_asks_for_quiet(planner, here, words
 
 
 @pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("init mine.yaml", "mine.yaml"),
+        ("init --from app.txt mine.yaml", "mine.yaml"),
+        ("from-triton models", "scenario.yaml"),
+        ("trace import scenarios/data/bursts.csv", "trace.csv"),
+        ("profiles export resnet50_v2 --gpu V100 -o it.csv", "it.csv"),
+        (
+            "profiles import plain.csv --model m --gpu T4 --precision fp16 --runtime tensorrt --weights 1MB "
+            "--input 224",
+            "profiles",
+        ),
+        (
+            "gpus add My-GPU --memory-gb 8 --memory-bandwidth-gb-per-s 200 --fp32-tflops 5 --tdp-w 100 --idle-w 10 "
+            "--pcie-gb-per-s 12 --source here",
+            "catalog/gpus.yaml",
+        ),
+    ],
+)
+def test_what_is_written_once_is_not_said_either(planner, here, words, written):
+    (here / "app.txt").write_text("[primary-gie]\nenable=1\nbatch-size=1\n")
+    (here / "models/resnet50/1").mkdir(parents=True)
+    (here / "models/resnet50/config.pbtxt").write_text('backend: "onnxruntime"\n')
+    (here / "models/resnet50/1/model.onnx").write_bytes(b"")
+    shutil.copy(ROOT / "tests/data/imports/plain.csv", here)
+    code, answer, note = planner(*words.split(), "-q")
+    assert (code, note) == (0, "")
+    assert "Wrote" not in answer
+    assert (here / written).exists()
+
+
+@pytest.mark.parametrize(
     ("words", "doing"),
     [
         ((*ON_T4, *QUICK), "confirming 1 x"),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import pricing
-from planner.console.options import Catalogs
+from planner.console.options import Catalogs, Quiet
 from planner.console.output import PLAIN, emit, say
 from planner.units.writing import stdout_screen
 
@@ -47,6 +47,7 @@ def gpus_add(
     compute_capability: Annotated[str | None, typer.Option(metavar="N.N", help="As NVIDIA states it.")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for --catalog.")] = Path("catalog"),
     catalog: Catalogs = None,
+    quiet: Quiet = False,
 ) -> None:
     """Add a kind of GPU to a catalog, as its data sheet states it."""
     path = pricing.gpus_add(
@@ -72,4 +73,5 @@ def gpus_add(
         compute_capability=compute_capability,
         source=source,
     )
-    say(f"Wrote {path}: {kind}. Plan with it: --catalog {out}")
+    if not quiet:
+        say(f"Wrote {path}: {kind}. Plan with it: --catalog {out}")

@@ -168,6 +168,7 @@ def profiles_import(
         str | None, typer.Option(metavar="SIZE", help="Of the largest batch, besides the weights.")
     ] = None,
     catalog: Catalogs = None,
+    quiet: Quiet = False,
 ) -> None:
     """Make a profile of what another tool measured."""
     from calibrate.sweep.request import batches_in_order
@@ -191,6 +192,8 @@ def profiles_import(
         memory_bytes=quantity("--memory", size, memory) if memory else None,
         catalog=catalog or (),
     )
+    if quiet:
+        return
     batches = ", ".join(f"{batch:g}" for batch in profile.latency.x)
     what = f"{profile.model} on {profile.gpu} at {profile.precision} in {profile.runtime}, batch {batches}"
     doubts = "".join(f"\nDoubt: {doubt}." for doubt in profile.doubts)
@@ -205,6 +208,7 @@ def profiles_export(
     precision: Annotated[str | None, typer.Option(metavar="P", help="At this precision, e.g. amp.")] = None,
     profiles: Profiles = None,
     catalog: Catalogs = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write a profile as plain CSV, which `import` reads back."""
     from planner.io.store import StoreError, write_text
@@ -216,4 +220,5 @@ def profiles_export(
     if out.exists():
         raise StoreError(f"{out}: exists already. Name another file with -o.")
     write_text(text, out)
-    emit(f"Wrote {out}.\n")
+    if not quiet:
+        emit(f"Wrote {out}.\n")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import starting
+from planner.console.options import Quiet
 from planner.console.output import PLAIN, emit, note, quantity, say
 from planner.units.writing import stdout_screen
 
@@ -40,6 +41,7 @@ def trace_import(
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="Keep only so much of it, e.g. '10 min'.")
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Turn a recording into a CSV that a scenario can name."""
     from planner.units.reading import duration as seconds
@@ -50,6 +52,8 @@ def trace_import(
     rate_rps = None if rate is None else quantity("--rate", per_second, rate)
     duration_s = None if duration is None else quantity("--duration", seconds, duration)
     table = starting.trace_import(file, out, rate_rps, duration_s, which(function), column)
+    if quiet:
+        return
     for text in table.notes:
         note(f"{file}: {text}")
     say(f"Wrote {table.times_s.size:,} arrivals at {table.rate_rps:.3g}/s to {out}. Use it: trace: {{file: {out}}}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner.console.options import Profiles
+from planner.console.options import Profiles, Quiet
 
 
 def from_triton(
@@ -22,6 +22,7 @@ def from_triton(
         typer.Option(metavar="TIME", help="Longest latency of each model, or of one: 'resnet50=100 ms'. Repeatable."),
     ] = None,
     profiles: Profiles = None,
+    quiet: Quiet = False,
 ) -> None:
     """Make a scenario of an existing Triton model repository."""
     from planner.catalog.knowledge import knowledge
@@ -38,4 +39,5 @@ def from_triton(
     write_text(made.text(), out)
     next_step = f" Next: planner plan {out}" if not made.obstacles else " It cannot be planned yet."
     emit(terminal(made.document(), stdout_screen()))
-    say(f"\nWrote {out}.{next_step}")
+    if not quiet:
+        say(f"\nWrote {out}.{next_step}")

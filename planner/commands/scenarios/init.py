@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner.api import starting
-from planner.console.options import Profiles
+from planner.console.options import Profiles, Quiet
 from planner.console.output import emit
 
 
@@ -22,6 +22,7 @@ def init(
         ),
     ] = None,
     profiles: Profiles = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write a commented scenario to start from."""
     from planner.io.store import StoreError, write_text
@@ -30,15 +31,18 @@ def init(
         raise StoreError(f"{file}: exists already. Name another file.")
     if source is None:
         write_text(starting.init(training=training), file, option="")
-        emit(f"Wrote {file}. Next: planner {'train' if training else 'plan'} {file}\n")
+        if not quiet:
+            emit(f"Wrote {file}. Next: planner {'train' if training else 'plan'} {file}\n")
         return
     if training:
         raise typer.BadParameter("--training: goes without --from, whose files say nothing of training.")
-    emit(f"{imported(source, file, profiles)}\n")
+    emit(imported(source, file, profiles))
+    if not quiet:
+        emit(f"\nWrote {file}. Fill in what is missing, then: planner plan {file}\n")
 
 
 def imported(source: Path, file: Path, profiles: list[Path] | None) -> str:
-    """What a file of another tool says, written as a scenario; what is still to be done."""
+    """What a file of another tool says, written as a scenario."""
     from planner.catalog.knowledge import knowledge
     from planner.imports.serving.formats import read
     from planner.imports.serving.scenario_text import Import
@@ -48,8 +52,7 @@ def imported(source: Path, file: Path, profiles: list[Path] | None) -> str:
 
     made = Import(read(source), knowledge(None, profiles)[1])
     write_text(made.text(), file, option="")
-    next_step = f"Fill in what is missing, then: planner plan {file}"
-    return f"{terminal(made.document(), stdout_screen())}\nWrote {file}. {next_step}"
+    return terminal(made.document(), stdout_screen())
 
 
 def schema(
