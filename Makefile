@@ -1,12 +1,12 @@
 # `make plan` and `make test` each work as the first command on a fresh clone: Python >= 3.11 and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 # The direction of imports is a test too.
 CHECKS := $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet && $(BIN)/mypy --no-error-summary
 
-# What is installed to develop is large: each module is compiled when it is first imported, and kept.
+# What is installed is large: each module is compiled when it is first imported, and kept.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Of `make gpu`.
@@ -86,8 +86,8 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner, what measuring needs and development tools into .venv"
 	@$(INSTALL) --upgrade pip # an older one takes three times as long to choose
-	@grep -v '#' constraints.txt | xargs -P 2 -n 75 $(INSTALL) --no-compile --no-deps # two at a time, and nothing to choose
-	@$(INSTALL) --no-compile -e '.[dev,plot]' nvidia-ml-py torch # what these need elsewhere too
+	@grep -v '#' constraints.txt | xargs -P 2 -n 75 $(INSTALL) --no-deps # two at a time, and nothing to choose
+	@$(INSTALL) -e '.[dev,plot]' nvidia-ml-py torch # what these need elsewhere too
 	@touch .venv/plan.stamp $@
 
 .venv-export/stamp: | .venv/venv.stamp
