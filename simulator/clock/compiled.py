@@ -129,27 +129,27 @@ class WorldRequests(NamedTuple):
 
 def serve(gpu: ServingGpu, delays: Delays | None = None) -> None:
     """Serve until the horizon."""
-    queues = begun(gpu, delays)
+    queues = begun(gpu.queues, gpu.noise, delays)
     now_s, last, lacking = 0.0, len(gpu.queues) - 1, BEGINS
     rule = rule_of(gpu)
     while lacking != DONE:
         now_s, last, lacking = serve_one(queues, rule, gpu.horizon_s, now_s, last)
         supply(queues, gpu.noise, delays, lacking)
-    keep_logs(gpu, queues)
+    keep_logs(gpu.queues, queues)
 
 
-def begun(gpu: ServingGpu, delays: Delays | None) -> Queues:
-    """The queues of a GPU with all their requests."""
-    queues = columns(gpu.queues, sum(len(queue.times) for queue in gpu.queues), DELAYS if delays else 0)
-    _fill_times(queues, gpu.queues)
+def begun(own: Sequence[Queue], noise: Sequence[Iterator[float]], delays: Delays | None) -> Queues:
+    """Queues with all their requests."""
+    queues = columns(own, sum(len(queue.times) for queue in own), DELAYS if delays else 0)
+    _fill_times(queues, own)
     for number in np.flatnonzero(queues.used == 0).tolist():
-        draw_factors(queues, gpu.noise[number], number)
+        draw_factors(queues, noise[number], number)
     return queues
 
 
-def keep_logs(gpu: ServingGpu, queues: Queues) -> None:
+def keep_logs(own: Sequence[Queue], queues: Queues) -> None:
     """What became of the requests, as the GPU itself would have noted it."""
-    for number, queue in enumerate(gpu.queues):
+    for number, queue in enumerate(own):
         begin, rows = int(queues.begin[number]), int(queues.rows[number])
         queue.head = int(queues.head[number] - begin)
         mine = slice(begin, begin + rows)

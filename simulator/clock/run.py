@@ -1,7 +1,6 @@
 """One replication: a deployment and a workload go in, what happened comes out."""
 
 import gc
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,8 +37,9 @@ from simulator.world.model import Layer
 from simulator.world.profile import Profile
 from simulator.world.workload import Demand, Workload, draw
 
+CLOCK = Path(__file__).parent
 TURNS = MadeOnce(
-    4_000_000, "turns", "serve_on", *(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py"))
+    4_000_000, "turns", "serve_on", *(CLOCK / name for name in ("swapping.py", "compiled.py", "replays/links.py"))
 )
 """For models that take turns: as many of their requests take Python some 20 s, as Numba takes to make the code."""
 ITEMS = MadeOnce(1_000_000, "items", "go_on", *replaying.SOURCES)
@@ -54,15 +54,21 @@ class Compiled:
     """Requests that Python replays in the time that the code takes to fetch, about half a second."""
     in_turns = 4
     """Requests of models that stay in memory which take Python as long as one of models that take turns."""
+    on_link = 2
+    """Of those, requests on GPUs that have their link alone which take Python as long as one where several share it."""
     of_stage = 4
     """Requests of models that stay in memory, of 5 microseconds, which take Python as long as one item at a stage."""
     seen_requests = 0
 
     @classmethod
-    def pays(cls, requests: int, items: int, *, swaps: bool) -> bool:
-        """Whether to use it from now on; counts what has been replayed so far: requests, and items of pipelines."""
-        cls.seen_requests += items * cls.of_stage + requests * (cls.in_turns if swaps else 1)
-        TURNS.done += requests * swaps
+    def pays(cls, requests: int, items: int, *, on_links: int) -> bool:
+        """Whether to use it from now on; counts what has been replayed so far: requests, and items of pipelines.
+
+        `on_links`: most GPUs that load over one link, 0 where all models stay in memory.
+        """
+        turns = requests * min(on_links, cls.on_link)
+        cls.seen_requests += items * cls.of_stage + (turns * cls.in_turns or requests)
+        TURNS.done += turns
         return cls.is_worth_it()
 
     @classmethod
@@ -71,17 +77,19 @@ class Compiled:
         return cls.installed and cls.seen_requests + coming_requests > cls.worth_requests
 
     @classmethod
-    def serve(cls, gpu: ServingGpu, link_bytes_per_s: float, delays: Delays | None) -> bool:
-        """Let a GPU that nobody disturbs serve until the horizon; False where its rules are not compiled."""
-        if not gpu.swaps:
-            import_module("simulator.clock.compiled").serve(gpu, delays)
-            return True
-        if not TURNS.pays:
+    def serve(cls, gpus: Sequence[ServingGpu], link_bytes_per_s: float, delays: Delays | None) -> bool:
+        """Let GPUs of a link serve until the horizon; False where others disturb them, or that is not compiled."""
+        if not all(gpu.self_contained for gpu in gpus):
             return False
-        swapping = import_module("simulator.clock.swapping")
-        if compiles := swapping.compiles(gpu):
-            swapping.serve(gpu, link_bytes_per_s, delays)
-        return bool(compiles)
+        if not gpus[0].swaps:
+            import_module("simulator.clock.compiled").serve(gpus[0], delays)
+            return True
+        if not TURNS.pays or (delays and len(gpus) > 1):
+            return False
+        compiles = import_module("simulator.clock.replays.links").compiles
+        if is_compiled := all(map(compiles, gpus)):
+            import_module("simulator.clock.swapping").serve(gpus, link_bytes_per_s, delays)
+        return is_compiled
 
 
 def simulate(
@@ -376,9 +384,11 @@ class World:
                 if entrance.router and any(queue in queues for queue in entrance.queues)
             ]
             gpus[device.id] = gpu
-        loading = Counter(gpu.device.host for gpu in gpus.values() if gpu.swaps)
+        loading: dict[str, list[ServingGpu]] = {}
         for gpu in gpus.values():
-            gpu.shares_link = loading[gpu.device.host] > 1
+            if gpu.swaps:
+                gpu.on_link = loading.setdefault(gpu.device.host, [])
+                gpu.on_link.append(gpu)
         return gpus
 
     @no_search_for_cycles()
@@ -386,16 +396,20 @@ class World:
         """Let the clock run to the horizon."""
         items, gpus = sum(len(stage.drawn.frame) for stage in self.flow.stages.values()), self.gpus.values()
         requests = sum(len(asked.arrival_s) for asked in self.demand.values())
-        compiles = Compiled.pays(requests, items, swaps=any(gpu.swaps for gpu in gpus))
+        on_links = max((len(gpu.on_link) for gpu in gpus if gpu.swaps), default=0)
+        compiles = Compiled.pays(requests, items, on_links=on_links)
         flows = self._flows_alone and ITEMS.pays_after(items) and compiles
         rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
         links = {host: Link(self.env, rate) for host, rate in rates.items()}
+        served: set[str] = set()
         for gpu in gpus:
-            if flows and gpu.clocked:
+            if gpu.device.id in served or (flows and gpu.clocked):
                 continue
             host = gpu.device.host
             own = delays.get(gpu.device.id, AT_ONCE) if delays else None
-            if not (compiles and gpu.self_contained and Compiled.serve(gpu, rates[host], own)):
+            if compiles and Compiled.serve(gpu.on_link, rates[host], own):
+                served |= {one.device.id for one in gpu.on_link}
+            else:
                 self._driver(gpu, links[host], delays).start()
         if flows:
             clocked = [gpu for gpu in gpus if gpu.clocked]

@@ -113,8 +113,8 @@ class ServingGpu:
         """By queue: factors on the expected times of its batches."""
         self.routers: list[Router] = []
         self.swap = swap
-        self.shares_link = False
-        """Whether other GPUs of its host load too."""
+        self.on_link: Sequence[ServingGpu] = [self]
+        """GPUs of its host that load too, and itself."""
         self.outages = list(outages)
         self.horizon_s = horizon_s
         self.ring: Callable[[], None] = _nobody
@@ -291,12 +291,13 @@ class ServingGpu:
     @property
     def clocked(self) -> bool:
         """Whether others can change what this GPU will find. Where nobody can, it runs ahead of the clock."""
-        return (self.swaps and self.shares_link) or bool(self.outages) or not self.arrivals_known
+        return len(self.on_link) > 1 or bool(self.outages) or not self.arrivals_known
 
     @property
     def self_contained(self) -> bool:
-        """Whether nobody disturbs it, and it hands nothing on."""
-        return bool(self.queues) and not self.clocked and all(queue.next_stage is None for queue in self.queues)
+        """Whether nobody disturbs it but those that share its link, and it hands nothing on."""
+        steady = bool(self.queues) and not self.outages and self.arrivals_known
+        return steady and all(queue.next_stage is None for queue in self.queues)
 
     def next_outage_s(self) -> float:
         """When its host fails next."""

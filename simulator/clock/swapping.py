@@ -1,17 +1,16 @@
-"""A GPU whose models take turns in its memory, as machine code: where nobody disturbs it.
+"""GPUs whose models take turns in their memory, as machine code: those of a link, where nobody else disturbs them.
 
 The same batches, loads and stalls at the same times, to the last bit, as `simulator.clock.serving` gives on the drivers
-`Ahead` and `DelayedAhead` of `simulator.clock.drivers`: these stay the reference. Names of functions are theirs.
+of `simulator.clock.drivers`, which stay the reference: `Ahead` and `DelayedAhead` where a GPU has its link alone,
+`Clocked` and `simulator.clock.link` where several share it. Names of functions are theirs.
 """
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Sequence
+from itertools import accumulate, chain
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.clock import compiled
 from simulator.clock.compiled import (
@@ -25,13 +24,13 @@ from simulator.clock.compiled import (
     LACKS_WAKE,
     WAKE,
     Floats,
-    Ints,
     Queues,
     _batch_size,
     _book,
     _discard,
     _leave,
     _ready_at,
+    _some,
     begun,
     keep_logs,
     lacks,
@@ -40,188 +39,104 @@ from simulator.clock.compiled import (
     supply,
 )
 from simulator.clock.records import Load, Stall
+from simulator.clock.replays import links
+from simulator.clock.replays.links import (
+    ARRIVED,
+    AT_ONCE,
+    BATCH,
+    BATCH_K,
+    BEGINNING,
+    BESIDE_BEGUN,
+    CHOSEN,
+    CHOSEN_BYTES,
+    COMING,
+    COMING_BYTES,
+    CONTEXT,
+    EXPECTING,
+    FINISH,
+    HELD_UP,
+    IDLE,
+    LANDING,
+    LANDS,
+    LAST,
+    LEAVING,
+    LIMIT,
+    LOAD,
+    LOAD_BEGUN,
+    LOAD_K,
+    LOADED,
+    LOADING,
+    LOOKAHEAD,
+    MRU,
+    NOTED,
+    NOW,
+    ORDER,
+    OWED,
+    POINT,
+    PREFETCH,
+    SEEN,
+    SHARES,
+    STAGE,
+    STALLED,
+    STEP,
+    STEP_PLACE,
+    STOOD,
+    TAKING_OFF,
+    TURN,
+    WAKES,
+    WAKES_PLACE,
+    WEIGHTS,
+    WORKSPACE,
+    Flights,
+    Turns,
+    first_two,
+    flights_of,
+    is_before,
+    land,
+    lands_before,
+    logs_for,
+    next_place,
+    take_off,
+    turns_of,
+)
 from simulator.clock.serving import Number, ServingGpu
 from simulator.machine_code import by_one, forget_stale
 from simulator.numba_parts import inlined, loop
 from simulator.rules.queues import Delays, Stage
 from simulator.rules.scheduling import SwapAware
-from simulator.world.deployment import Eviction
 
-forget_stale(Path(__file__), Path(str(compiled.__file__)))
-Flags = NDArray[np.bool_]
+forget_stale(Path(__file__), Path(str(compiled.__file__)), Path(str(links.__file__)))
 
 RESIDENT_FIRST = 3
 """How queues take their turns, beside the rules of `simulator.clock.compiled`."""
-ORDERS = {Eviction.LRU: 0, Eviction.MRU: 1, Eviction.LOOKAHEAD: 2}
-"""Rules of eviction that are compiled."""
-MRU, LOOKAHEAD = 1, 2
-NOTES, LOADS = 7, 2
-"""Changes of memory and loads that one request can bring at most: a load before its batch and one beside it."""
+LACKS_FACTORS = -6
+"""Beside what is lacking in `simulator.clock.compiled`: factors of the queue whose batch is to run."""
 
-NOW, STEP, FINISH, STALLED, BATCH, BATCH_K, LOAD, LOAD_K, ARRIVED, OWED, LOAD_BEGUN, BESIDE_BEGUN = range(12)
-"""Times: now; when what goes on beside goes on; when its batch ends; since when the GPU stands still; those of
-`simulator.rules.overlap.Overlap`; when a load before a batch and one beside it began."""
-TURN, LAST, STAGE, COMING, RUNNING, COMING_BYTES, LOADING, LEAVING, WEIGHTS, WORKSPACE, NOTED, LOADED, STOOD = range(13)
-CHOSEN = 13
-"""Numbers: who had the last turn, and ran last; how far what goes on beside is, for whom, and beside whom; layers under
-way and to leave; bytes in use; rows of the logs; whose weights are in for a batch that waits for delays, or -1."""
-IDLE, BEGINNING, EXPECTING, LOADING_BESIDE, HELD_UP = range(5)
-"""How far what goes on beside a batch is."""
+RAN, VACATES, CHOOSES, BRINGS, TAKES_OFF, LANDED, LOADS_NO_MORE, RUNS = range(8)
+"""Where the loop goes on: its batch ran, or is over with what held that up; a queue is chosen, its weights are brought
+in; what comes before their bytes is over, these are through, or what held them up is over too; its batch runs."""
 
 
-class Turns(NamedTuple):
-    """What is in the memory of a GPU, and what became of it."""
-
-    limit_bytes: int
-    context_bytes: int
-    order: int
-    prefetch: bool
-    most_s: float
-    """What loading and running never exceed together."""
-    layer_begin: Ints
-    """Where a queue's own begin in `layer`, and one entry more."""
-    layer: Ints
-    user_begin: Ints
-    """Where a layer's own begin in `user`, and one entry more."""
-    user: Ints
-    layer_bytes: Ints
-    holds: Flags
-    """By queue and layer."""
-    workspace_bytes: Ints
-    """By queue, as all that follow."""
-    t0_s: Floats
-    bytes_per_s: Floats
-    link_bytes_per_s: Floats
-    """The same where the link is no slower."""
-    after_load: Floats
-    beside_load: Floats
-    model: Ints
-    missing_bytes: Ints
-    fresh: Flags
-    """By model."""
-    before: Ints
-    """By layer, the least recently used first: a chain, whose ends are held by one entry more."""
-    after: Ints
-    """The same; -1 where it is not resident."""
-    loading: Flags
-    """By layer."""
-    leaving: Flags
-    victim: Ints
-    """Room for layers that must go."""
-    ranked: Ints
-    next_use_s: Floats
-    next_turns: Ints
-    times_s: Floats
-    counts: Ints
-    note_s: Floats
-    note_bytes: Ints
-    load_s: Floats
-    """Two columns: begun and ended."""
-    load_of: Ints
-    """Three columns: queue, bytes, and whether it was beside a batch."""
-    stall_s: Floats
-
-
-def compiles(gpu: ServingGpu) -> bool:
-    """Whether its rules and layers are such as are compiled: each layer once in a model, and as large in all."""
-    stages = [queue.stage for queue in gpu.queues]
-    once = all(len({layer.key for layer in stage.layers}) == len(stage.layers) for stage in stages)
-    sizes = {(layer.key, layer.weight_bytes) for stage in stages for layer in stage.layers}
-    alike = len({key for key, _ in sizes}) == len(sizes) and all(size_bytes > 0 for _, size_bytes in sizes)
-    return once and alike and gpu.swap.eviction in ORDERS
-
-
-def serve(gpu: ServingGpu, link_bytes_per_s: float, delays: Delays | None = None) -> None:
-    """Serve until the horizon."""
-    queues = begun(gpu, delays)
-    turns = turns_of(gpu, link_bytes_per_s, sum(len(queue.times) for queue in gpu.queues))
-    rule, lacking = rule_in_turns(gpu), BEGINS
-    begin(queues, turns, rule)
+def serve(gpus: Sequence[ServingGpu], link_bytes_per_s: float, delays: Delays | None = None) -> None:
+    """Serve on all GPUs of a link until the horizon; delays are those of one that has it alone."""
+    of_all = [queue for gpu in gpus for queue in gpu.queues]
+    noise = list(chain.from_iterable(gpu.noise for gpu in gpus))
+    ends = list(accumulate(len(gpu.queues) for gpu in gpus))
+    queues = begun(of_all, noise, delays)
+    room = logs_for(len(gpus), max(sum(len(queue.times) for queue in gpu.queues) for gpu in gpus))
+    turns, flights = turns_of(gpus, link_bytes_per_s, room), flights_of(link_bytes_per_s, [0, *ends[:-1]], ends)
+    rule, lacking = rule_in_turns(gpus[0]), BEGINS
     while lacking != DONE:
-        lacking = serve_on(queues, turns, rule, gpu.horizon_s)
-        supply(queues, gpu.noise, delays, lacking)
-    keep_logs(gpu, queues)
-    _keep_turns(gpu, turns)
+        lacking = serve_on(queues, turns, flights, rule, gpus[0].horizon_s, lacking == BEGINS)
+        supply(queues, noise, delays, lacking)
+    keep_logs(of_all, queues)
+    for number, gpu in enumerate(gpus):
+        _keep_turns(gpu, Turns(*(column[number] for column in turns)))
 
 
 def rule_in_turns(gpu: ServingGpu) -> int:
     """How its queues take their turns."""
     return RESIDENT_FIRST if isinstance(gpu.agenda, SwapAware) else rule_of(gpu)
-
-
-def turns_of(gpu: ServingGpu, link_bytes_per_s: float, requests: int) -> Turns:
-    """A GPU with nothing in its memory yet, and room for what so many requests bring about."""
-    stages = [queue.stage for queue in gpu.queues]
-    layers = {layer.key: layer.weight_bytes for stage in stages for layer in stage.layers}
-    numbers = {key: number for number, key in enumerate(layers)}
-    held = [[numbers[layer.key] for layer in stage.layers] for stage in stages]
-    models = list(dict.fromkeys(stage.model for stage in stages))
-    holds = np.zeros((len(stages), len(layers)), dtype=np.bool_)
-    for own, row in zip(held, holds, strict=True):
-        row[own] = True
-    ends = np.full(len(layers) + 1, -1)
-    ends[-1] = len(layers)
-    times_s = np.zeros(12)
-    times_s[[STEP, STALLED, BATCH, LOAD, ARRIVED]] = inf
-    times_s[[BATCH_K, LOAD_K]] = 1.0
-    counts = np.zeros(14, dtype=np.int64)
-    counts[[TURN, LAST]] = len(stages) - 1
-    return Turns(
-        limit_bytes=gpu.memory.limit_bytes,
-        context_bytes=gpu.memory.context_bytes,
-        order=ORDERS[gpu.swap.eviction],
-        prefetch=gpu.swap.prefetch,
-        most_s=gpu.most_s(),
-        layer_begin=_begins(held),
-        layer=_ints(chain.from_iterable(held)),
-        user_begin=np.cumsum([0, *holds.sum(axis=0)], dtype=np.int64),
-        user=np.ascontiguousarray(np.nonzero(holds.T)[1]),  # machine code is made for such
-        layer_bytes=_ints(layers.values()),
-        holds=holds,
-        workspace_bytes=_ints(stage.workspace_bytes for stage in stages),
-        t0_s=_floats(stage.load_t0_s for stage in stages),
-        bytes_per_s=_floats(stage.load_bytes_per_s for stage in stages),
-        link_bytes_per_s=_floats(min(stage.load_bytes_per_s, link_bytes_per_s) for stage in stages),
-        after_load=_floats(stage.after_load for stage in stages),
-        beside_load=_floats(stage.beside_load for stage in stages),
-        model=_ints(models.index(stage.model) for stage in stages),
-        missing_bytes=_ints(gpu.missing_bytes),
-        fresh=np.zeros(len(models), dtype=np.bool_),
-        before=ends.copy(),
-        after=ends,
-        loading=np.zeros(len(layers), dtype=np.bool_),
-        leaving=np.zeros(len(layers), dtype=np.bool_),
-        victim=np.zeros(len(layers), dtype=np.int64),
-        ranked=np.zeros(len(layers), dtype=np.int64),
-        next_use_s=np.zeros(len(layers)),
-        next_turns=np.zeros(len(layers), dtype=np.int64),
-        times_s=times_s,
-        counts=counts,
-        **logs_for(requests),
-    )
-
-
-def logs_for(requests: int) -> dict[str, Any]:
-    """Room for what happens in memory while so many requests come."""
-    return {
-        "note_s": np.empty(NOTES * (requests + 1)),
-        "note_bytes": np.empty(NOTES * (requests + 1), dtype=np.int64),
-        "load_s": np.empty((LOADS * (requests + 1), 2)),
-        "load_of": np.empty((LOADS * (requests + 1), 3), dtype=np.int64),
-        "stall_s": np.empty((LOADS * (requests + 1), 2)),
-    }
-
-
-def _begins(parts: Iterable[list[int]]) -> Ints:
-    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
-
-
-def _ints(values: Iterable[int]) -> Ints:
-    return np.array(list(values), dtype=np.int64)
-
-
-def _floats(values: Iterable[float]) -> Floats:
-    return np.array(list(values), dtype=np.float64)
 
 
 def _keep_turns(gpu: ServingGpu, turns: Turns) -> None:
@@ -238,12 +153,96 @@ def _keep_turns(gpu: ServingGpu, turns: Turns) -> None:
     gpu.clock = Number(gpu.horizon_s)
 
 
-# Compiled: the loop
+# Compiled: GPUs of a link, whose waits end one after another
 
 
 @loop
-def begin(queues: Queues, turns: Turns, rule: int) -> None:
-    """Empty the memory, for another world."""
+def figures(turns: Turns, gpu: int, horizon_s: float) -> tuple[float, int, int]:
+    """How long a GPU stood still for weights, how often these were loaded, and the most bytes in use."""
+    stalled_s = 0.0
+    for row in range(turns.counts[gpu, STOOD]):
+        stalled_s += min(turns.stall_s[gpu, row, 1], horizon_s) - turns.stall_s[gpu, row, 0]
+    if horizon_s > turns.times_s[gpu, STALLED]:
+        stalled_s += horizon_s - turns.times_s[gpu, STALLED]
+    most_bytes = 0
+    for row in range(turns.counts[gpu, NOTED]):
+        most_bytes = max(most_bytes, turns.note_bytes[gpu, row])
+    return stalled_s, turns.counts[gpu, LOADED], most_bytes
+
+
+@by_one
+@loop
+def serve_on(queues: Queues, turns: Turns, flights: Flights, rule: int, horizon_s: float, begins: bool) -> int:
+    """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""
+    if begins:
+        _begin_all(queues, turns, flights, rule)
+    while True:
+        gpu, other = first_two(flights)
+        if lands_before(flights, flights.next_s[gpu], flights.next_place[gpu]):
+            if flights.times_s[LANDS] >= horizon_s:
+                return DONE
+            land(turns, flights)
+            continue
+        if flights.next_s[gpu] >= horizon_s:
+            return DONE
+        first, end = flights.first[gpu], flights.end[gpu]
+        lacking = _serve(_some(queues, first, end), _of(turns, gpu), flights, gpu, other, rule, horizon_s)
+        if lacking != AGAIN:
+            return first + turns.counts[gpu, CHOSEN] if lacking == LACKS_FACTORS else lacking
+
+
+@inlined
+def _of(turns: Turns, gpu: int) -> Turns:
+    """What is kept of one GPU."""
+    return Turns(
+        turns.rules[gpu],
+        turns.most_s[gpu],
+        turns.layer_begin[gpu],
+        turns.layer[gpu],
+        turns.user_begin[gpu],
+        turns.user[gpu],
+        turns.layer_bytes[gpu],
+        turns.holds[gpu],
+        turns.workspace_bytes[gpu],
+        turns.t0_s[gpu],
+        turns.bytes_per_s[gpu],
+        turns.link_bytes_per_s[gpu],
+        turns.after_load[gpu],
+        turns.beside_load[gpu],
+        turns.model[gpu],
+        turns.missing_bytes[gpu],
+        turns.fresh[gpu],
+        turns.before[gpu],
+        turns.after[gpu],
+        turns.loading[gpu],
+        turns.leaving[gpu],
+        turns.victim[gpu],
+        turns.ranked[gpu],
+        turns.next_use_s[gpu],
+        turns.next_turns[gpu],
+        turns.times_s[gpu],
+        turns.counts[gpu],
+        turns.note_s[gpu],
+        turns.note_bytes[gpu],
+        turns.load_s[gpu],
+        turns.load_of[gpu],
+        turns.stall_s[gpu],
+    )
+
+
+@inlined
+def _begin_all(queues: Queues, turns: Turns, flights: Flights, rule: int) -> None:
+    """Empty memory and link, for another world."""
+    flights.times_s[SEEN], flights.times_s[LANDS] = 0.0, inf
+    flights.counts[:] = 0
+    for gpu in range(len(flights.first)):
+        _begin(_some(queues, flights.first[gpu], flights.end[gpu]), _of(turns, gpu), rule)
+        turns.counts[gpu, WAKES_PLACE] = gpu - AT_ONCE  # SimPy begins with one after another
+        flights.next_s[gpu], flights.next_place[gpu] = 0.0, gpu - AT_ONCE
+
+
+@inlined
+def _begin(queues: Queues, turns: Turns, rule: int) -> None:
     times_s, counts = turns.times_s, turns.counts
     for queue in range(len(queues.head)):
         turns.missing_bytes[queue] = 0
@@ -260,80 +259,140 @@ def begin(queues: Queues, turns: Turns, rule: int) -> None:
     times_s[BATCH_K] = times_s[LOAD_K] = 1.0
     counts[:] = 0
     counts[TURN] = counts[LAST] = len(queues.head) - 1
-    counts[CHOSEN] = -1
-
-
-@loop
-def figures(turns: Turns, horizon_s: float) -> tuple[float, int, int]:
-    """How long the GPU stood still for weights, how often these were loaded, and the most bytes in use."""
-    stalled_s = 0.0
-    for row in range(turns.counts[STOOD]):
-        stalled_s += min(turns.stall_s[row, 1], horizon_s) - turns.stall_s[row, 0]
-    if horizon_s > turns.times_s[STALLED]:
-        stalled_s += horizon_s - turns.times_s[STALLED]
-    most_bytes = 0
-    for row in range(turns.counts[NOTED]):
-        most_bytes = max(most_bytes, turns.note_bytes[row])
-    return stalled_s, turns.counts[LOADED], most_bytes
-
-
-@by_one
-@loop
-def serve_on(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
-    """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""
-    times_s, counts = turns.times_s, turns.counts
-    while times_s[NOW] < horizon_s:
-        number = counts[CHOSEN] if counts[CHOSEN] >= 0 else _choose(queues, turns, rule, horizon_s)
-        if number == AGAIN:
-            continue
-        if number < 0:
-            return number
-        counts[CHOSEN] = -1
-        now = times_s[NOW]
-        _discard(queues, number, now, now)
-        size = _batch_size(queues, number, now)
-        if not size:
-            _book(queues, min(rule, BY_DEADLINE), number)
-            continue
-        if lacks(queues.waits, FOLLOW):
-            counts[CHOSEN] = number
-            return LACKS_FOLLOW
-        takes_s = _takes_s(queues, turns, number, size)
-        finish_s = now + takes_s
-        until_s = now + (takes_s + next_delay_s(queues.waits, FOLLOW))
-        _leave(queues, number, now, finish_s, size)
-        _book(queues, min(rule, BY_DEADLINE), number)
-        _occupy(queues, turns, rule, number, finish_s)
-        if not (_wait(queues, turns, horizon_s, until_s) and _end_batch(queues, turns, horizon_s, number, finish_s)):
-            return DONE
-        if queues.used[number] == queues.stock[number]:
-            return number
-    return DONE
+    counts[POINT] = CHOOSES
 
 
 @inlined
-def _choose(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
-    """The queue whose batch may begin now that its weights are in."""
+def _serve(queues: Queues, turns: Turns, flights: Flights, gpu: int, other: int, rule: int, horizon_s: float) -> int:
+    """Let a GPU go on until a wait of another ends first, or the horizon comes: AGAIN, or what it lacks."""
+    times_s, counts, lacking = turns.times_s, turns.counts, AGAIN
+    while lacking == AGAIN:
+        is_beside = _is_beside_first(turns)
+        at_s = times_s[STEP] if is_beside else times_s[WAKES]
+        place = counts[STEP_PLACE] if is_beside else counts[WAKES_PLACE]
+        flights.next_s[gpu], flights.next_place[gpu] = at_s, place
+        if at_s >= horizon_s or lands_before(flights, at_s, place):
+            break
+        if other >= 0 and is_before(flights, other, at_s, place):
+            break
+        times_s[NOW] = at_s
+        if is_beside:
+            times_s[STEP] = _go_on(queues, turns, flights, gpu)
+            counts[STEP_PLACE] = next_place(flights)
+        else:
+            lacking = _go_round(queues, turns, flights, gpu, rule)
+    return lacking
+
+
+@inlined
+def _is_beside_first(turns: Turns) -> bool:
+    """What goes on beside a batch comes before the loop: at one instant, where nobody shares the link, always."""
+    step_s, wakes_s = turns.times_s[STEP], turns.times_s[WAKES]
+    if step_s == wakes_s and turns.rules[SHARES]:
+        return bool(turns.counts[STEP_PLACE] < turns.counts[WAKES_PLACE])
+    return bool(step_s <= wakes_s)
+
+
+# Compiled: the loop of one GPU
+
+
+@inlined
+def _go_round(queues: Queues, turns: Turns, flights: Flights, gpu: int, rule: int) -> int:
+    """Go on with the loop until it waits again: AGAIN, or what it lacks."""
+    point = turns.counts[POINT]
+    while point >= 0:
+        if point <= CHOOSES:
+            point = _choose(queues, turns, flights, rule, point)
+        if BRINGS <= point < RUNS:
+            point = _bring_in(queues, turns, flights, gpu, rule, point)
+        if point == RUNS:
+            point = _run(queues, turns, flights, rule)
+    return point
+
+
+@inlined
+def _wait(turns: Turns, flights: Flights, until_s: float, point: int) -> int:
+    """The loop goes on then, from that point."""
+    turns.times_s[WAKES], turns.counts[WAKES_PLACE] = until_s, next_place(flights)
+    turns.counts[POINT] = point
+    return AGAIN
+
+
+@inlined
+def _lack(turns: Turns, lacking: int, point: int) -> int:
+    """The loop goes on at once when that is supplied."""
+    turns.times_s[WAKES], turns.counts[WAKES_PLACE] = turns.times_s[NOW], -AT_ONCE
+    turns.counts[POINT] = point
+    return lacking
+
+
+@inlined
+def _choose(queues: Queues, turns: Turns, flights: Flights, rule: int, point: int) -> int:
+    """Whose turn it is, once the batch that ran is done, or has gone on for as long as a load beside it held it up."""
+    times_s = turns.times_s
+    if point == RAN:
+        longer_s = _longer_s(times_s, times_s[FINISH])
+        times_s[OWED] += longer_s
+        times_s[BATCH] = inf
+        if longer_s:
+            ran = turns.counts[LAST]
+            queues.log_finish_s[queues.begin[ran] + queues.rows[ran] - 1] += longer_s
+            return _wait(turns, flights, times_s[NOW] + longer_s, VACATES)
+    if point <= VACATES:
+        _vacate(turns)
     number = _first(queues, turns, rule)
     if number < 0:
-        return _idle(queues, turns, horizon_s)
-    turns.counts[TURN] = number
-    if not _bring_in(queues, turns, horizon_s, number):
-        return DONE
-    if not _ready_at(queues, number) <= turns.times_s[NOW] < horizon_s:
-        _book(queues, min(rule, BY_DEADLINE), number)
-        return AGAIN
-    return number
+        return _idle(queues, turns, flights)
+    turns.counts[TURN] = turns.counts[CHOSEN] = number
+    return BRINGS
 
 
 @inlined
-def _idle(queues: Queues, turns: Turns, horizon_s: float) -> int:
+def _vacate(turns: Turns) -> None:
+    """The batch is done: its workspace is free."""
+    turns.counts[WORKSPACE] = 0
+    if turns.counts[LEAVING]:
+        for layer in range(len(turns.leaving)):
+            if turns.leaving[layer]:
+                _evict(turns, layer)
+                turns.leaving[layer] = False
+        turns.counts[LEAVING] = 0
+        _note(turns)
+    _note(turns)
+
+
+@inlined
+def _idle(queues: Queues, turns: Turns, flights: Flights) -> int:
     """Wait until a queue is ready, and for whoever serves to wake."""
     now = turns.times_s[NOW]
     if lacks(queues.waits, WAKE):
-        return LACKS_WAKE
+        return _lack(turns, LACKS_WAKE, CHOOSES)
     until_s = _next_ready_s(queues) + next_delay_s(queues.waits, WAKE)
-    return AGAIN if _wait(queues, turns, horizon_s, now + (until_s - now)) else DONE
+    left_s = until_s - now
+    if turns.rules[SHARES] and now + left_s > until_s:  # as of `simulator.clock.drivers.time_until`
+        left_s = np.nextafter(left_s, 0.0)
+    return _wait(turns, flights, now + left_s, CHOOSES)
+
+
+@inlined
+def _run(queues: Queues, turns: Turns, flights: Flights, rule: int) -> int:
+    """Run a batch, if requests are left to."""
+    number, now = turns.counts[CHOSEN], turns.times_s[NOW]
+    _discard(queues, number, now, now)
+    size = _batch_size(queues, number, now)
+    if not size:
+        _book(queues, min(rule, BY_DEADLINE), number)
+        return CHOOSES
+    if lacks(queues.waits, FOLLOW):
+        return _lack(turns, LACKS_FOLLOW, RUNS)
+    if queues.used[number] == queues.stock[number]:
+        return _lack(turns, LACKS_FACTORS, RUNS)
+    takes_s = _takes_s(queues, turns, number, size)
+    until_s = now + (takes_s + next_delay_s(queues.waits, FOLLOW))
+    _leave(queues, number, now, now + takes_s, size)
+    _book(queues, min(rule, BY_DEADLINE), number)
+    _occupy(queues, turns, flights, rule, now + takes_s)
+    return _wait(turns, flights, until_s, RAN)
 
 
 @inlined
@@ -347,42 +406,6 @@ def _takes_s(queues: Queues, turns: Turns, number: int, size: int) -> float:
         turns.fresh[turns.model[number]] = False
         takes_s *= turns.after_load[number]
     return takes_s
-
-
-@inlined
-def _wait(queues: Queues, turns: Turns, horizon_s: float, until_s: float) -> bool:
-    """Wait until then, while what goes on beside comes as far as it will; False where that is past the horizon."""
-    times_s = turns.times_s
-    while times_s[STEP] <= until_s and times_s[STEP] < horizon_s:
-        times_s[NOW] = times_s[STEP]
-        times_s[STEP] = _go_on(queues, turns)
-    if until_s >= horizon_s:
-        return False
-    times_s[NOW] = until_s
-    return True
-
-
-@inlined
-def _end_batch(queues: Queues, turns: Turns, horizon_s: float, number: int, finish_s: float) -> bool:
-    """A batch is done, or goes on for as long as a load beside it held it up; False where the horizon comes first."""
-    times_s = turns.times_s
-    longer_s = _longer_s(times_s, finish_s)
-    times_s[OWED] += longer_s
-    times_s[BATCH] = inf
-    if longer_s:
-        queues.log_finish_s[queues.begin[number] + queues.rows[number] - 1] += longer_s
-        if not _wait(queues, turns, horizon_s, times_s[NOW] + longer_s):
-            return False
-    turns.counts[WORKSPACE] = 0
-    if turns.counts[LEAVING]:
-        for layer in range(len(turns.leaving)):
-            if turns.leaving[layer]:
-                _evict(turns, layer)
-                turns.leaving[layer] = False
-        turns.counts[LEAVING] = 0
-        _note(turns)
-    _note(turns)
-    return True
 
 
 # Compiled: whose turn it is
@@ -420,7 +443,7 @@ def _urgent(queues: Queues, turns: Turns, here: int) -> int:
     after_s = now + _service_s(queues, here, now)
     for number in range(len(queues.head)):
         deadline_s = queues.priority[number]
-        if queues.ready_s[number] > now or deadline_s <= now or deadline_s >= after_s + turns.most_s:
+        if queues.ready_s[number] > now or deadline_s <= now or deadline_s >= after_s + turns.most_s[0]:
             continue
         if not turns.missing_bytes[number] or (best >= 0 and queues.priority[best] <= deadline_s):
             continue
@@ -467,39 +490,61 @@ def _peek(queues: Queues, turns: Turns, rule: int, until_s: float) -> int:
 
 
 @inlined
-def _bring_in(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
-    """Wait for or load what a queue lacks, and make room for its workspace; False where the horizon comes first."""
-    times_s = turns.times_s
-    wanted = _wanted(queues, turns, horizon_s, number)
-    while wanted and _in_the_way(queues, turns, number):
-        times_s[STALLED] = min(times_s[STALLED], times_s[NOW])
-        if not _wait(queues, turns, horizon_s, times_s[STEP]):
-            return False
-        wanted = _wanted(queues, turns, horizon_s, number)
-    if wanted:
-        _evict_for(queues, turns, number)
-        lacks = turns.missing_bytes[number] > 0
-        for place in range(turns.layer_begin[number], turns.layer_begin[number + 1]):
-            layer = turns.layer[place]
-            if turns.after[layer] >= 0:
-                _unchain(turns, layer)
-                _chain(turns, layer)
-        if lacks and not _load(queues, turns, horizon_s, number):
-            return False
-    if times_s[NOW] > times_s[STALLED]:
-        turns.stall_s[turns.counts[STOOD], 0] = times_s[STALLED]
-        turns.stall_s[turns.counts[STOOD], 1] = times_s[NOW]
-        turns.counts[STOOD] += 1
-    times_s[STALLED] = inf
-    return True
+def _bring_in(queues: Queues, turns: Turns, flights: Flights, gpu: int, rule: int, point: int) -> int:
+    """Wait for or load what the chosen queue lacks, and make room for its workspace."""
+    times_s, counts, number = turns.times_s, turns.counts, turns.counts[CHOSEN]
+    if point == BRINGS and _wanted(queues, turns, number):
+        if _in_the_way(queues, turns, number):
+            times_s[STALLED] = min(times_s[STALLED], times_s[NOW])
+            return _wait(turns, flights, inf if turns.rules[SHARES] else times_s[STEP], BRINGS)
+        if _make_room(queues, turns, number):
+            times_s[STALLED] = min(times_s[STALLED], times_s[NOW])
+            times_s[LOAD_BEGUN] = times_s[NOW]
+            counts[CHOSEN_BYTES] = _begin_load(turns, number)
+            until_s = _transfer_s(turns, number, counts[CHOSEN_BYTES])
+            return _wait(turns, flights, until_s, TAKES_OFF if turns.rules[SHARES] else LANDED)
+    if point == TAKES_OFF:
+        take_off(flights, gpu, times_s[NOW], counts[CHOSEN_BYTES], turns.bytes_per_s[number])
+        return _wait(turns, flights, inf, LANDED)
+    if point == LANDED:
+        longer_s = _end_load(times_s)
+        if longer_s:
+            return _wait(turns, flights, times_s[NOW] + longer_s, LOADS_NO_MORE)
+    if point >= LANDED:
+        _keep_load(turns, number, times_s[LOAD_BEGUN], counts[CHOSEN_BYTES], 0)
+    _end_stall(turns)
+    if _ready_at(queues, number) <= times_s[NOW]:
+        return RUNS
+    _book(queues, min(rule, BY_DEADLINE), number)
+    return CHOOSES
 
 
 @inlined
-def _wanted(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
+def _make_room(queues: Queues, turns: Turns, number: int) -> bool:
+    """Evict what is in the way of a queue, note that its layers are used; whether some must be loaded."""
+    _evict_for(queues, turns, number)
+    for place in range(turns.layer_begin[number], turns.layer_begin[number + 1]):
+        layer = turns.layer[place]
+        if turns.after[layer] >= 0:
+            _unchain(turns, layer)
+            _chain(turns, layer)
+    return turns.missing_bytes[number] > 0
+
+
+@inlined
+def _end_stall(turns: Turns) -> None:
+    """Note for how long the GPU stood still, if it did."""
+    times_s, row = turns.times_s, turns.counts[STOOD]
+    if times_s[NOW] > times_s[STALLED]:
+        turns.stall_s[row, 0], turns.stall_s[row, 1] = times_s[STALLED], times_s[NOW]
+        turns.counts[STOOD] += 1
+    times_s[STALLED] = inf
+
+
+@inlined
+def _wanted(queues: Queues, turns: Turns, number: int) -> bool:
     """Whether requests are left that a load begun now would serve."""
     now, lacking_bytes = turns.times_s[NOW], turns.missing_bytes[number]
-    if now >= horizon_s:
-        return False
     _discard(queues, number, now, now + (_load_s(turns, number, lacking_bytes) if lacking_bytes else 0.0))
     return _batch_size(queues, number, now) > 0
 
@@ -530,16 +575,16 @@ def _evict_for(queues: Queues, turns: Turns, number: int) -> None:
 @inlined
 def _victims(queues: Queues, turns: Turns, number: int) -> int:
     """How many layers, in `turns.victim`, must go so that the queue can run; -1 where it cannot be."""
-    taken_bytes = turns.context_bytes + turns.counts[WEIGHTS]
-    excess = taken_bytes + turns.missing_bytes[number] + turns.workspace_bytes[number] - turns.limit_bytes
+    taken_bytes = turns.rules[CONTEXT] + turns.counts[WEIGHTS]
+    excess = taken_bytes + turns.missing_bytes[number] + turns.workspace_bytes[number] - turns.rules[LIMIT]
     if excess <= 0:
         return 0
     count, end = 0, len(turns.layer_bytes)
-    ranks = _rank(queues, turns) if turns.order == LOOKAHEAD else 0
-    layer = turns.before[end] if turns.order == MRU else turns.after[end]
+    ranks = _rank(queues, turns) if turns.rules[ORDER] == LOOKAHEAD else 0
+    layer = turns.before[end] if turns.rules[ORDER] == MRU else turns.after[end]
     place = 0
     while excess > 0:
-        if turns.order == LOOKAHEAD:
+        if turns.rules[ORDER] == LOOKAHEAD:
             if place == ranks:
                 break
             layer = turns.ranked[place]
@@ -550,7 +595,7 @@ def _victims(queues: Queues, turns: Turns, number: int) -> int:
             turns.victim[count] = layer
             count += 1
             excess -= turns.layer_bytes[layer]
-        layer = turns.before[layer] if turns.order == MRU else turns.after[layer]
+        layer = turns.before[layer] if turns.rules[ORDER] == MRU else turns.after[layer]
     return count if excess <= 0 else -1
 
 
@@ -621,7 +666,7 @@ def _note(turns: Turns) -> None:
     """Count the bytes in use from now on."""
     counts = turns.counts
     turns.note_s[counts[NOTED]] = turns.times_s[NOW]
-    turns.note_bytes[counts[NOTED]] = turns.context_bytes + counts[WEIGHTS] + counts[WORKSPACE]
+    turns.note_bytes[counts[NOTED]] = turns.rules[CONTEXT] + counts[WEIGHTS] + counts[WORKSPACE]
     counts[NOTED] += 1
 
 
@@ -629,20 +674,10 @@ def _note(turns: Turns) -> None:
 
 
 @inlined
-def _load(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
-    """Load what a queue lacks; False where the horizon comes first."""
-    times_s = turns.times_s
-    times_s[STALLED] = min(times_s[STALLED], times_s[NOW])
-    times_s[LOAD_BEGUN] = times_s[NOW]
-    size_bytes = _begin_load(turns, number)
-    took_s = size_bytes / turns.link_bytes_per_s[number]
-    if not _wait(queues, turns, horizon_s, times_s[NOW] + turns.t0_s[number] + took_s):
-        return False
-    longer_s = _end_load(times_s)
-    if longer_s and not _wait(queues, turns, horizon_s, times_s[NOW] + longer_s):
-        return False
-    _keep_load(turns, number, times_s[LOAD_BEGUN], size_bytes, 0)
-    return True
+def _transfer_s(turns: Turns, number: int, size_bytes: int) -> float:
+    """When a transfer that begins now is over; where others share the link, what comes before its bytes."""
+    begun_s = turns.times_s[NOW] + turns.t0_s[number]
+    return begun_s if turns.rules[SHARES] else begun_s + size_bytes / turns.link_bytes_per_s[number]
 
 
 @inlined
@@ -691,23 +726,24 @@ def _keep_load(turns: Turns, number: int, begun_s: float, size_bytes: int, ahead
 
 
 @inlined
-def _occupy(queues: Queues, turns: Turns, rule: int, number: int, finish_s: float) -> None:
+def _occupy(queues: Queues, turns: Turns, flights: Flights, rule: int, finish_s: float) -> None:
     """A batch begins: its workspace is taken; meanwhile the next model may be loaded."""
-    times_s, counts = turns.times_s, turns.counts
+    times_s, counts, number = turns.times_s, turns.counts, turns.counts[CHOSEN]
     counts[WORKSPACE] = turns.workspace_bytes[number]
     counts[LAST] = number
-    times_s[BATCH], times_s[BATCH_K] = times_s[NOW], turns.beside_load[number]
+    times_s[BATCH], times_s[BATCH_K], times_s[FINISH] = times_s[NOW], turns.beside_load[number], finish_s
     _note(turns)
-    if not turns.prefetch or counts[LOADING]:
+    if counts[LOADING]:
         return
-    coming = _peek(queues, turns, rule, finish_s)
+    times_s[STEP] = inf  # what waited to be loaded beside the last batch would find it done
+    coming = _peek(queues, turns, rule, finish_s) if turns.rules[PREFETCH] else -1
     if coming >= 0 and turns.missing_bytes[coming]:
-        counts[STAGE], counts[COMING], counts[RUNNING] = BEGINNING, coming, number
-        times_s[STEP], times_s[FINISH] = times_s[NOW], finish_s
+        counts[STAGE], counts[COMING] = BEGINNING, coming
+        times_s[STEP], counts[STEP_PLACE] = times_s[NOW], next_place(flights) - AT_ONCE
 
 
 @inlined
-def _go_on(queues: Queues, turns: Turns) -> float:
+def _go_on(queues: Queues, turns: Turns, flights: Flights, gpu: int) -> float:
     """Load what is to come beside the batch that runs, as far as it goes without a wait; when it goes on."""
     times_s, counts = turns.times_s, turns.counts
     now, coming = times_s[NOW], counts[COMING]
@@ -720,22 +756,28 @@ def _go_on(queues: Queues, turns: Turns) -> float:
             return inf
         times_s[BESIDE_BEGUN] = now
         counts[COMING_BYTES] = _begin_load(turns, coming)
-        counts[STAGE] = LOADING_BESIDE
-        return now + turns.t0_s[coming] + counts[COMING_BYTES] / turns.link_bytes_per_s[coming]
-    if counts[STAGE] == LOADING_BESIDE:
+        counts[STAGE] = TAKING_OFF if turns.rules[SHARES] else LANDING
+        return _transfer_s(turns, coming, counts[COMING_BYTES])
+    if counts[STAGE] == TAKING_OFF:
+        counts[STAGE] = LANDING
+        take_off(flights, gpu, now, counts[COMING_BYTES], turns.bytes_per_s[coming])
+        return inf
+    if counts[STAGE] == LANDING:
         longer_s = _end_load(times_s)
         if longer_s:
             counts[STAGE] = HELD_UP
             return now + longer_s
     counts[STAGE] = IDLE
     _keep_load(turns, coming, times_s[BESIDE_BEGUN], counts[COMING_BYTES], 1)
+    if counts[POINT] == BRINGS and times_s[WAKES] == inf:  # the loop waits for it
+        times_s[WAKES], counts[WAKES_PLACE] = now, next_place(flights)
     return inf
 
 
 @inlined
 def _make_room_beside(queues: Queues, turns: Turns) -> bool:
     """Evict what is in the way of what is to come while a batch runs; False where both do not fit."""
-    coming, running = turns.counts[COMING], turns.counts[RUNNING]
+    coming, running = turns.counts[COMING], turns.counts[LAST]
     count = max(0, _victims(queues, turns, coming))
     freed_bytes, going, missing_bytes = 0, 0, turns.missing_bytes[coming]
     for place in range(count):
@@ -743,8 +785,8 @@ def _make_room_beside(queues: Queues, turns: Turns) -> bool:
         if not turns.holds[running, layer]:
             freed_bytes += turns.layer_bytes[layer]
             going += 1
-    used_bytes = turns.context_bytes + turns.counts[WEIGHTS] + turns.counts[WORKSPACE]
-    if used_bytes - freed_bytes + missing_bytes > turns.limit_bytes:
+    used_bytes = turns.rules[CONTEXT] + turns.counts[WEIGHTS] + turns.counts[WORKSPACE]
+    if used_bytes - freed_bytes + missing_bytes > turns.rules[LIMIT]:
         return False
     turns.leaving[:] = False
     for place in range(count):

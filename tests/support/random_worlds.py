@@ -1,6 +1,6 @@
 """Random small worlds: any rule of batching, dropping and turns, any traffic; memory for all models, or for some."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -130,6 +130,47 @@ def in_turns(seed: int) -> tuple[Deployment, Workload]:
     loads and batches hold each other up."""
     deployment, workload = world(seed)
     rng = np.random.default_rng([seed, 2])
+    hosts = {device.id: f"host of {device.id}" for device in deployment.devices}
+    return swapped(rng, deployment, hosts, [1e10, 6e9]), workload
+
+
+def on_links(seed: int) -> tuple[Deployment, Workload]:
+    """The same of one to three hosts, on each of which two to eight GPUs share a link, slow or not; some hold all their
+    models. In every third world all GPUs are asked the same in step, so that much happens at one instant."""
+    rng = np.random.default_rng([seed, 4])
+    hosts = {f"gpu{i} of host{j}": f"host{j}" for j in range(rng.integers(1, 4)) for i in range(rng.integers(2, 9))}
+    gpus, models = rng.permutation(list(hosts)).tolist(), [f"model{i}" for i in range(rng.integers(2, 7))]
+    services, streams = [service(rng, model, gpus) for model in models], [stream(rng, model) for model in models]
+    if seed % 3 == 0:
+        services = [in_step(one, gpus) for one in services]
+        steady = FixedRate(float(one_of(rng, [5, 10, 40])), 0.0, 0.0)
+        streams = [Stream(model=model, arrivals=steady, count=2 * len(gpus)) for model in models]
+    deployment = Deployment(
+        services=tuple(services),
+        devices=tuple(Device(id=gpu, gpu=KIND, host=hosts[gpu], memory_bytes=0, context_bytes=0) for gpu in gpus),
+        hosts=(),
+        scheduling=list(Scheduling)[rng.integers(len(Scheduling))],
+    )
+    deployment = swapped(rng, deployment, hosts, [1e9, 6e9, 1e10, 1e11])
+    holds_all = [seed % 3 and rng.random() < 0.1 for _ in gpus]
+    devices = [
+        replace(d, memory_bytes=KIND.memory_bytes) if holds else d
+        for d, holds in zip(deployment.devices, holds_all, strict=True)
+    ]
+    return replace(deployment, devices=tuple(devices)), Workload(tuple(streams))
+
+
+def in_step(one: Service, gpus: Sequence[str]) -> Service:
+    """The same on all GPUs, which take equal shares in equal times."""
+    first = one.replicas[0]
+    profile = replace(first.profile, latency_cv=0.0)
+    return replace(one, replicas=tuple(replace(first, profile=profile, devices=(gpu,), share=1.0) for gpu in gpus))
+
+
+def swapped(
+    rng: np.random.Generator, deployment: Deployment, hosts: Mapping[str, str], links_bytes_per_s: Sequence[float]
+) -> Deployment:
+    """The same with too little memory for all, on these hosts."""
     shared = tuple(Layer(f"shared{i}", int(rng.integers(1, 30)) * 1_000_000) for i in range(3))
 
     def swapping(replica: Replica) -> Replica:
@@ -151,17 +192,18 @@ def in_turns(seed: int) -> tuple[Deployment, Workload]:
         services.append(replace(one, replicas=tuple(replace(r, profile=same) for r in one.replicas)))
     largest = max(r.profile.weight_bytes + r.profile.workspace(16) for one in services for r in one.replicas)
     memory_bytes = int(largest * rng.uniform(1, 2.5)) + 1
-    devices = [replace(d, host=f"host of {d.id}", memory_bytes=memory_bytes) for d in deployment.devices]
+    devices = [replace(d, host=hosts[d.id], memory_bytes=memory_bytes) for d in deployment.devices]
     swap = SwapPolicy(eviction=list(Eviction)[rng.integers(len(Eviction))], prefetch=bool(rng.random() < 0.7))
     return replace(
         deployment,
         services=tuple(services),
         devices=tuple(devices),
         hosts=tuple(
-            Host(id=d.host, memory_bytes=None, pcie_root_bytes_per_s=float(one_of(rng, [1e10, 6e9]))) for d in devices
+            Host(id=host, memory_bytes=None, pcie_root_bytes_per_s=float(one_of(rng, links_bytes_per_s)))
+            for host in dict.fromkeys(hosts.values())
         ),
         swap=swap,
-    ), workload
+    )
 
 
 def doubted(deployment: Deployment, seed: int) -> Deployment:

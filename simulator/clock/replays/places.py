@@ -25,7 +25,7 @@ SPARE = 1.1
 
 
 def plain_gpus(deployment: Deployment, duration_s: float) -> "PlainGpus | None":
-    """All GPUs of a deployment; None where somebody can disturb one of them, or a router decides."""
+    """All GPUs of a deployment; None where others than those on its link can disturb one, or a router decides."""
     dealt = all(s.routing is Routing.ROUND_ROBIN or len(s.replicas) == 1 for s in deployment.services)
     if deployment.failures is not None or deployment.pipelines or not dealt:
         return None
@@ -36,7 +36,7 @@ def plain_gpus(deployment: Deployment, duration_s: float) -> "PlainGpus | None":
 
 def _is_compiled(gpu: ServingGpu) -> bool:
     """Whether there is machine code for it, or should be made."""
-    return not gpu.swaps or (TURNS.pays and import_module("simulator.clock.swapping").compiles(gpu))
+    return not gpu.swaps or (TURNS.pays and import_module("simulator.clock.replays.links").compiles(gpu))
 
 
 @dataclass
@@ -46,8 +46,8 @@ class Place:
     columns: Any
     sums: Any
     requests: Any
-    turns: dict[int, Any]
-    """Of GPUs whose models take turns in memory, by number."""
+    turns: list[Any]
+    """Of GPUs whose models take turns in memory, by link."""
     rng: np.random.Generator
     """For factors on batch times, at any state."""
     most_used: Any
@@ -93,11 +93,13 @@ class PlainGpus:
         """By queue."""
         self.rule = self.code.rule_of(self.gpus[0])
         self.swapping = [number for number, gpu in enumerate(self.gpus) if gpu.queues and gpu.swaps]
+        self.links = _links_of(self.gpus, self.swapping)
+        """GPUs of `swapping` that share a link, by number; one by one where they have it alone."""
         self.turning: Any = import_module("simulator.clock.swapping") if self.swapping else None
         self.noisy = [number for number, queue in enumerate(self.queues) if queue.stage.cv]
         """Queues whose batches have factors on their times."""
-        self.links = _links_of(self.gpus, deployment)
-        """Bytes a second that GPUs of a host share, by GPU."""
+        self.link_bytes_per_s = {host.id: host.pcie_root_bytes_per_s for host in deployment.hosts}
+        """By host."""
         self.service_s: Floats = self.code.columns(self.queues, 0).service_s
         """By queue and batch size, as it is known."""
         self.load_s = np.array(list(map(_load_s, self.queues)))
@@ -130,10 +132,12 @@ def _load_s(queue: Queue) -> float:
     return queue.stage.load_s(queue.stage.weight_bytes)
 
 
-def _links_of(gpus: Sequence[ServingGpu], deployment: Deployment) -> list[float]:
-    """How fast the PCIe root of its host is, by GPU."""
-    by_host = {host.id: host.pcie_root_bytes_per_s for host in deployment.hosts}
-    return [by_host[gpu.device.host] for gpu in gpus]
+def _links_of(gpus: Sequence[ServingGpu], swapping: Sequence[int]) -> list[list[int]]:
+    """Numbers of GPUs, those that share a link together."""
+    found: dict[int, list[int]] = {}
+    for number in swapping:
+        found.setdefault(id(gpus[number].on_link), []).append(number)
+    return list(found.values())
 
 
 class Places:
@@ -164,23 +168,24 @@ class Places:
         -1, or a queue that is short of factors; and by number of each such GPU, the time it stood still, how often it
         loaded weights, and the most bytes in use.
         """
-        plain, layout = self.plain, self.layout
+        plain, begin = self.plain, self.layout.gpu_begin.tolist()
         code, turning = plain.code, plain.turning
         loaded: dict[int, tuple[float, int, int]] = {}
         for number, gpu in enumerate(plain.gpus):
-            first, end = layout.gpu_begin[number : number + 2].tolist()
-            queues = code.part(columns, first, end)
-            if number not in plain.swapping:
-                short = code.serve_one(queues, code.rule_of(gpu), end_s, 0.0, end - first - 1)[2]
-            else:
-                rule = turning.rule_in_turns(gpu)
-                most_s = (1 + ROUNDING) * float((plain.load_s + columns.longest_s)[first:end].max())
-                turns = place.turns[number]._replace(most_s=most_s)
-                turning.begin(queues, turns, rule)
-                short = turning.serve_on(queues, turns, rule, end_s)
-                loaded[number] = turning.figures(turns, end_s)
+            if number in plain.swapping:
+                continue
+            first, end = begin[number : number + 2]
+            short = code.serve_one(code.part(columns, first, end), code.rule_of(gpu), end_s, 0.0, end - first - 1)[2]
             if short >= 0:
                 return int(first + short), loaded
+        longest_s = (1 + ROUNDING) * (plain.load_s + columns.longest_s)
+        for together, (turns, flights) in zip(plain.links, place.turns, strict=True):
+            turns.most_s[:, 0] = [longest_s[begin[number] : begin[number + 1]].max() for number in together]
+            rule = turning.rule_in_turns(plain.gpus[together[0]])
+            short = turning.serve_on(columns, turns, flights, rule, end_s, True)
+            if short >= 0:
+                return int(short), loaded
+            loaded |= {number: turning.figures(turns, row, end_s) for row, number in enumerate(together)}
         return -1, loaded
 
     def _lay_out(self) -> None:
@@ -205,10 +210,6 @@ class Places:
         columns = plain.code.columns(plain.queues, room)
         full = np.diff(self.layout.room_begin) // columns.cap
         columns.stock[:] = np.clip(full, FACTORS_FIRST, columns.factors.shape[1])
-        turns = {n: plain.turning.turns_of(plain.gpus[n], plain.links[n], 0) for n in plain.swapping}
-        if turns:
-            shared = plain.turning.logs_for(room)  # one GPU after another is served in a place
-            turns = {number: one._replace(**shared) for number, one in turns.items()}
         largest = columns.service_s.shape[1] - 1
         return Place(
             columns,
@@ -221,11 +222,27 @@ class Places:
                 start_s=np.empty(room),
                 gone_s=np.empty(room),
             ),
-            turns,
+            self._turns(),
             np.random.default_rng(0),
             np.zeros(len(plain.noisy), dtype=np.int64),
             np.zeros(len(plain.noisy)),
         )
+
+    def _turns(self) -> list[Any]:
+        """For each link: its GPUs, and what is under way."""
+        plain, begin = self.plain, self.layout.gpu_begin
+        if not plain.swapping:
+            return []
+        code: Any = import_module("simulator.clock.replays.links")
+        most = np.diff(self.layout.room_begin[begin])[plain.swapping].max()
+        logs = code.logs_for(max(map(len, plain.links)), int(most))  # one link after another is served
+        found = []
+        for together in plain.links:
+            gpus, numbers = [plain.gpus[number] for number in together], np.array(together)
+            bytes_per_s = plain.link_bytes_per_s[gpus[0].device.host]
+            flights = code.flights_of(bytes_per_s, begin[numbers], begin[numbers + 1])
+            found.append((code.turns_of(gpus, bytes_per_s, logs), flights))
+        return found
 
 
 def begins(lengths: Sequence[int]) -> Counts:

@@ -1,17 +1,23 @@
 """The machine code for GPUs that nobody disturbs against the loop in Python, which is the reference: equal to the last
-bit, whether all models stay in memory or take turns."""
+bit, whether all models stay in memory or take turns, alone on a link or not."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, repeat
 
 import numpy as np
 import pytest
-from support.random_worlds import in_turns, world
+import simpy
+from support.random_worlds import in_turns, on_links, world
 
 from simulator.clock import run
+from simulator.clock.drivers import Clocked
+from simulator.clock.link import Link
 from simulator.clock.records import SimulationResult
+from simulator.clock.serving import ServingGpu
 from simulator.rules.queues import Delays
-from simulator.world.deployment import Deployment
+from simulator.world.deployment import Deployment, Eviction
 from simulator.world.workload import Workload, draw
 
 pytest.importorskip("numba")
@@ -44,27 +50,36 @@ def delays(deployment: Deployment, seed: int) -> dict[str, Delays] | None:
     return {device.id: Delays(drawn(), drawn()) for device in deployment.devices}
 
 
-@pytest.mark.parametrize("kind", [world, in_turns])
+def clocked(seen: Counter[str], env: simpy.Environment, gpu: ServingGpu, link: Link) -> Clocked:
+    """A GPU on SimPy's clock, which is counted by its rule of eviction."""
+    seen[gpu.swap.eviction] += 1
+    return Clocked(env, gpu, link)
+
+
+@pytest.mark.parametrize("kind", [world, in_turns, on_links])
 def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
     monkeypatch.setattr(run.TURNS, "worth", 0)
     monkeypatch.setattr("simulator.clock.compiled.DELAYS", DELAYS)
     for module in ("simulator.clock.compiled", "simulator.rules.noise"):
         monkeypatch.setattr(f"{module}.FACTORS", FACTORS)
-    loading = 0
+    loading, on_clock = 0, Counter[str]()
     for seed in range(WORLDS):
         deployment, workload = kind(seed)
-        arrivals = draw(workload, DURATION_S, seed)
+        arrivals, alone = draw(workload, DURATION_S, seed), kind is not on_links
         monkeypatch.setattr(run.Compiled, "installed", True)
-        ours = run.replicate(deployment, arrivals, DURATION_S, seed, delays(deployment, seed))
+        with monkeypatch.context() as patch:
+            patch.setattr(run, "Clocked", partial(clocked, on_clock))
+            ours = run.replicate(deployment, arrivals, DURATION_S, seed, delays(deployment, seed) if alone else None)
         monkeypatch.setattr(run.Compiled, "installed", False)
-        reference = run.replicate(deployment, arrivals, DURATION_S, seed, delays(deployment, seed))
+        reference = run.replicate(deployment, arrivals, DURATION_S, seed, delays(deployment, seed) if alone else None)
         assert (ours.loads, ours.stalls) == (reference.loads, reference.stalls), f"world {seed}"
         for column, expected in zip(columns(ours), columns(reference), strict=True):
             if column.tobytes() != expected.tobytes():  # which is seen ten times as soon as where
                 np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
         loading += bool(reference.loads)
     assert loading > WORLDS / 2 or kind is world  # else taking turns was not seen
+    assert set(on_clock) <= {Eviction.COST}  # all others are machine code's
 
 
 def test_it_is_fetched_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +118,7 @@ def test_turns_of_all_runs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.TURNS, "done", 0)
     result = run.simulate(deployment, workload, DURATION_S, 1)
     assert run.TURNS.done == sum(len(asked.arrival_s) for asked in result.requests.values())
+    deployment, workload = on_links(1)
+    monkeypatch.setattr(run.TURNS, "done", 0)
+    result = run.simulate(deployment, workload, DURATION_S, 1)
+    assert run.TURNS.done == 2 * sum(len(asked.arrival_s) for asked in result.requests.values())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import worlds
-from support.random_worlds import in_turns, world
+from support.random_worlds import in_turns, on_links, world
 
 from simulator.clock import run, stability
 from simulator.clock.stability import compute_load, drain, longest_round_s, offered_load
@@ -119,7 +119,7 @@ def test_more_demand_never_drains_where_less_did_not(rate_rps: float, factor: fl
         assert drain(given, {model: factor * rate for model, rate in less.items()}).growing
 
 
-@pytest.mark.parametrize(("kind", "worlds_seen"), [(world, 30), (in_turns, 4)])
+@pytest.mark.parametrize(("kind", "worlds_seen"), [(world, 30), (in_turns, 4), (on_links, 4)])
 def test_machine_code_finds_the_same_to_grow(monkeypatch: pytest.MonkeyPatch, kind: Kind, worlds_seen: int) -> None:
     pytest.importorskip("numba")
     monkeypatch.setattr(run.Compiled, "worth_requests", -1)

@@ -7,7 +7,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from support.random_worlds import doubted, in_turns, world
+from support.random_worlds import doubted, in_turns, on_links, world
 
 from simulator.clock import run, stability
 from simulator.clock.metrics import finished_latency_s, summarise
@@ -50,7 +50,7 @@ def compare_shares(seen: Shares, figures: Sequence[WorldFigures]) -> None:
         np.testing.assert_array_equal(in_time, [one.summary.models[model].slo_attainment for one in figures])
 
 
-@pytest.mark.parametrize("kind", [world, in_turns])
+@pytest.mark.parametrize("kind", [world, in_turns, on_links])
 @pytest.mark.parametrize("is_doubted", [False, True])
 def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is_doubted: bool, kind: Kind) -> None:
     pytest.importorskip("numba")
