@@ -125,9 +125,9 @@ def serve(gpus: Sequence[ServingGpu], link_bytes_per_s: float, delays: Delays | 
     queues = begun(of_all, noise, delays)
     room = logs_for(len(gpus), max(sum(len(queue.times) for queue in gpu.queues) for gpu in gpus))
     turns, flights = turns_of(gpus, link_bytes_per_s, room), flights_of(link_bytes_per_s, [0, *ends[:-1]], ends)
-    rule, lacking = rule_in_turns(gpus[0]), BEGINS
+    rule, horizon_s, lacking = rule_in_turns(gpus[0]), float(gpus[0].horizon_s), BEGINS
     while lacking != DONE:
-        lacking = serve_on(queues, turns, flights, rule, gpus[0].horizon_s, lacking == BEGINS)
+        lacking = serve_on(queues, turns, flights, rule, horizon_s, lacking == BEGINS)
         supply(queues, noise, delays, lacking)
     keep_logs(of_all, queues)
     for number, gpu in enumerate(gpus):

@@ -181,7 +181,9 @@ def _row(gpu: ServingGpu, link_bytes_per_s: float, shares: bool, queues: int, la
 
 def _wide(column: NDArray[Any], width: int) -> NDArray[Any]:
     """As wide as that of any GPU of the link."""
-    return np.pad(column, (0, width - len(column)))
+    wide = np.zeros(width, dtype=column.dtype)
+    wide[: len(column)] = column
+    return wide
 
 
 def flights_of(link_bytes_per_s: float, first: Sequence[int], end: Sequence[int]) -> Flights:
