@@ -224,7 +224,7 @@ def limits(best: Recommendation) -> str:
     each = [
         ("" if those is first and are_most else f"for {names([m.name for m in those])} ")
         + "by "
-        + gives_way(those, those is named)
+        + gives_way(those, best.feasible, those is named)
         for those in (first, *others)
     ]
     speeds = prose.uncertain(best.models)
@@ -232,19 +232,19 @@ def limits(best: Recommendation) -> str:
     return f"More load is limited {'; '.join(each)} ({kept})."
 
 
-def gives_way(those: Sequence[ModelAnswer], is_named: bool) -> str:
+def gives_way(those: Sequence[ModelAnswer], feasible: bool, is_named: bool) -> str:
     """`the latency SLO, from 3.40 times this load`: of models short of the same; only the first factor says of what."""
-    return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those)}{' times this load' if is_named else ''}"
+    return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those, feasible)}{' times this load' if is_named else ''}"
 
 
-def at_factor(those: Sequence[ModelAnswer]) -> str:
-    """`, from 3.40`, or that it is reached; empty where it is not known."""
+def at_factor(those: Sequence[ModelAnswer], feasible: bool) -> str:
+    """`, from 3.40`, or that it is reached, which is no fault of a feasible plan; empty where it is not known."""
     if is_beyond(those):
         return f", from {factor(those):.2f}"
     if not isfinite(factor(those)):
         return ""
     worst = " in the worst case" if those[0].bottleneck is Bottleneck.LATENCY else ""
-    return f", already at this load{worst}"
+    return f", {'with no room left' if feasible else 'already at this load'}{worst}"
 
 
 def is_beyond(those: Sequence[ModelAnswer]) -> bool:
@@ -280,9 +280,18 @@ def on_time(model: ModelAnswer) -> str:
     return f"{percent(model.slo_attainment.mean)} / {exact(model.slo_attainment_target)}"
 
 
+def other_ways(plan: Plan) -> list[str]:
+    """How models that take turns in memory are compared with merged ones, and with one more GPU."""
+    answer = plan.recommendation
+    takes_turns = any(m.mode == "swapped" for m in answer.models) and not any(m.stages for m in answer.models)
+    if not takes_turns or plan.merging:
+        return []
+    return ["Or merged, or with one more GPU: `--set merging=auto` compares what each costs."]
+
+
 def next_steps(plan: Plan) -> list[str]:
     """How to get further where the search was stopped; the measurement that is worth most, unless a feasible plan gains
-    nothing by it, a fleet that is much cheaper but less sure, and a cheaper precision."""
+    nothing by it, a fleet that is much cheaper but less sure, a cheaper precision, and other ways than swapping."""
     stopped = [one for one in plan.warnings if one.what.code in (Code.INTERRUPTED, Code.INTERRUPTED_BEFORE)]
     feasible = plan.recommendation.feasible
     worthwhile = [one for one in plan.measure_next if not (feasible and reasons.saves_nothing(one))]
@@ -293,5 +302,5 @@ def next_steps(plan: Plan) -> list[str]:
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < below_usd]
     for outlook in cheaper[:1]:
         line = reasons.precision_line(plan, replace(outlook, accuracy=()))
-        steps.append(f"Or at {line} Estimated, not replayed. Accuracy: -v.")
-    return steps
+        steps.append(f"Or at {line} Estimated, not replayed{reasons.tried_with(outlook)}. Accuracy: -v.")
+    return [*steps, *other_ways(plan)]

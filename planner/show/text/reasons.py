@@ -148,16 +148,27 @@ def kinds_left_out(plan: Plan) -> list[str]:
     """Kinds of GPU on offer that no fleet stands for, those with a reason of one kind in one line."""
     in_table = kinds_that_miss(plan)
     left_out = [one for one in plan.by_gpu_left_out if one not in in_table]
-    alike = grouped(((one.why.code, one.why.subjects), one) for one in left_out)
+    alike = grouped((kind_of_reason(one), one) for one in left_out)
     return [left_out_line(those) for those in alike.values()]
+
+
+def kind_of_reason(one: KindLeftOut) -> tuple[Code, tuple[str, ...]]:
+    """Why a kind is left out, whatever its name is and where its figures come from."""
+    of_evidence = one.why.code is Code.SAMPLE_MAY_BE_TOO_SLOW
+    return one.why.code, () if of_evidence else tuple(name for name in one.why.subjects if name != one.gpu)
 
 
 def left_out_line(those: Sequence[KindLeftOut]) -> str:
     """`Left out: B200 ($113.93/h at least), B300 (2 to 4 tried, $142.42/h at least): over twice the cheapest.`"""
     kinds = ", ".join(f"{one.gpu}{left_out_at(one)}" for one in those)
     nearest = min(those, key=lambda one: tuple(one.why.figures.values()))
-    differ = len({reason(one.why) for one in those}) > 1
-    return f"Left out: {kinds}: {f'on {nearest.gpu} ' if differ else ''}{reason(nearest.why)}."
+    differ = len({why_left_out(one) for one in those}) > 1
+    return f"Left out: {kinds}: {f'on {nearest.gpu} ' if differ else ''}{why_left_out(nearest)}."
+
+
+def why_left_out(one: KindLeftOut) -> str:
+    """The reason, without the name of the kind."""
+    return no_profile_of(one.why.subjects[:-1]) if one.why.code is Code.NO_PROFILE else reason(one.why)
 
 
 def left_out_at(one: KindLeftOut) -> str:
@@ -178,9 +189,14 @@ def without_profile(plan: Plan) -> Iterator[str]:
         if no.bottleneck is Bottleneck.PROFILE and isinstance(no.subject, OnGpu)
     )
     for (models, beside, others), gpus in alike.items():
-        missing = ", ".join([f"no profile of {names_and_more(models)}", *map(addition, beside)])
+        missing = ", ".join([no_profile_of(models), *map(addition, beside)])
         remedy = remedies(others) if others else "measure, or name a folder with --profiles"
         yield f"Not tried on {names(gpus, 12)}: {missing}. Remedy: {remedy}."
+
+
+def no_profile_of(models: Sequence[str]) -> str:
+    """Of the first few, and how many more."""
+    return f"no profile of {names_and_more(models)}"
 
 
 def measurable(no: Rejection) -> bool:
@@ -263,9 +279,17 @@ def outlooks_title(plan: Plan) -> str:
 
 def outlooks(plan: Plan) -> list[str]:
     """GPUs without profiles that might be cheaper."""
-    costs = [(candidate_name(o.candidate), o.cost_usd_per_hour) for o in plan.outlooks]
+    costs = [(o.gpu, candidate_name(o.candidate), o.cost_usd_per_hour) for o in plan.outlooks]
     spares = with_spares(plan)
-    return [f"{label}{spares}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}." for label, cost in costs]
+    return [
+        f"{label}{spares}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}. {planned_alone(gpu)}"
+        for gpu, label, cost in costs
+    ]
+
+
+def planned_alone(gpu: str) -> str:
+    """How a kind of GPU that was only estimated is replayed."""
+    return f"`--set 'buy.gpus=[{gpu}]'` replays it at predicted speeds."
 
 
 def with_spares(plan: Plan) -> str:
@@ -297,6 +321,13 @@ def precision_line(plan: Plan, outlook: PrecisionOutlook) -> str:
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 
 
+def tried_with(outlook: PrecisionOutlook) -> str:
+    """`: to try it, set ...`: the keys of each model; empty where no one precision or runtime is named."""
+    keys = {"precision": outlook.precision, "runtime": outlook.runtime}
+    named = [f"`{key}: {value}`" for key, value in keys.items() if value and " " not in value]
+    return f": to try it, set {' and '.join(named)} of each model" if named else ""
+
+
 def some_and_some(*ways: tuple[str, Sequence[str]]) -> str:
     """`, at fp16, some models in pytorch, some in tensorrt`: ways of running, first those that all models have."""
     parts = [[f"{how} {one}" for one in those] for how, those in sorted(ways, key=lambda way: len(way[1])) if those]
@@ -314,7 +345,12 @@ def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
     """Why to measure some of a plan, what it takes, what it saves or decides, and the command."""
     lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
     gain = decided_by if measuring_decides(plan) else saved_by
-    return [f"{line} {bargain(m, gain(m))}{run_there(m)}: `{m.command}`." for line, m in lines]
+    return [f"{line} {untried(m)}{bargain(m, gain(m))}{run_there(m)}: `{m.command}`." for line, m in lines]
+
+
+def untried(one: Measurement) -> str:
+    """Of a fleet that was only estimated, how it is replayed; empty of others."""
+    return f"{planned_alone(one.gpu)} " if one.why.code is Code.MIGHT_DO_IT else ""
 
 
 def run_there(one: Measurement) -> str:

@@ -17,7 +17,9 @@ from planner.model.plan import (
     Estimate,
     Interval,
     KindLeftOut,
+    Measurement,
     OfOneKind,
+    Outlook,
     Plan,
     PlanWarning,
     PrecisionOutlook,
@@ -27,7 +29,7 @@ from planner.model.statement import Code, Statement
 from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
-from planner.show.documents.brief import brief, lead, limits, savings
+from planner.show.documents.brief import brief, lead, limits, next_steps, savings
 from planner.show.documents.plan import on_demand_instead, rented_instead
 from planner.show.documents.replay import verdict
 from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
@@ -36,7 +38,7 @@ from planner.show.terminal import terminal
 from planner.show.text.explained.plan import standing
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.plan import headline
-from planner.show.text.reasons import draws_seen, kinds_left_out, precision_line, rejection_text
+from planner.show.text.reasons import draws_seen, kinds_left_out, outlooks, precision_line, rejection_text
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
 from planner.words.candidates import candidate_name, subject_name
@@ -219,6 +221,73 @@ def test_kinds_left_out_for_a_reason_of_one_kind_take_one_line_with_the_nearest(
     assert "500" in lines[0]
 
 
+def test_kinds_without_profiles_or_too_slow_by_other_evidence_take_one_line():
+    """As the shares of a processor do, of which there are many."""
+    none = [
+        KindLeftOut(gpu=gpu, why=Statement(code=Code.NO_PROFILE, subjects=("a", "b", gpu)))
+        for gpu in ("CPU-1", "CPU-2")
+    ]
+    slow = [
+        KindLeftOut(
+            gpu=gpu,
+            why=Statement(
+                code=Code.SAMPLE_MAY_BE_TOO_SLOW,
+                subjects=(evidence,),
+                figures={"run_s": run_s, "slo_s": 0.03, "mid_s": 0.025},
+            ),
+        )
+        for gpu, evidence, run_s in (("CPU-3", "predicted", 0.05), ("CPU-4", "published", 0.04))
+    ]
+    limited = [
+        KindLeftOut(gpu=gpu, why=Statement(code=Code.KIND_LIMITED, subjects=(key,)))
+        for gpu, key in (("T4", "count"), ("L4", "buy.max_gpus"))
+    ]
+    assert kinds_left_out(replace(PLAN, by_gpu_left_out=(*none, *slow, *limited))) == [
+        "Left out: CPU-1, CPU-2: no profile of a, b.",
+        "Left out: CPU-3, CPU-4: on CPU-4 one sample alone takes 25 ms as published, but at the asked `confidence` "
+        "up to 40 ms, over the SLO of 30 ms.",
+        "Left out: T4: no fleet of it within `count` meets every SLO.",
+        "Left out: L4: no fleet of it within `buy.max_gpus` meets every SLO.",
+    ]
+
+
+def test_who_takes_turns_in_memory_is_told_what_compares_it_with_merging_and_one_more_gpu():
+    hint = "Or merged, or with one more GPU: `--set merging=auto` compares what each costs."
+    swapped = with_models(replace(VGG, mode="swapped"), YOLO)
+    assert hint in next_steps(swapped)
+    assert hint not in next_steps(replace(swapped, merging=MERGED.merging))
+    assert hint not in next_steps(PLAN)
+
+
+def test_what_is_only_estimated_says_what_would_replay_it():
+    one = PLAN.recommendation.candidate
+    cost = Estimate(value=1.5, low=1.0, high=2.0)
+    why = Statement(
+        code=Code.MIGHT_DO_IT,
+        subjects=("3 x t4-box (T4)", "vgg"),
+        figures={"usd_per_hour": 1.5, "low_usd_per_hour": 1.0, "high_usd_per_hour": 2.0},
+    )
+    measured = Measurement(model="vgg", gpu="T4", why=why, command="planner calibrate")
+    plan = replace(PLAN, outlooks=(Outlook(gpu="T4", candidate=one, cost_usd_per_hour=cost),), measure_next=(measured,))
+    tried = "`--set 'buy.gpus=[T4]'` replays it at predicted speeds."
+    assert tried in " ".join(next_steps(plan))
+    assert outlooks(plan)[0].endswith(tried)
+    least = replace(measured, why=Statement(code=Code.LEAST_ROOM, subjects=("fitted",)))
+    assert "replays it" not in " ".join(next_steps(replace(plan, measure_next=(least,))))
+    faster = PrecisionOutlook(
+        precision="int8",
+        runtime="tensorrt",
+        evidence=Evidence.PREDICTED,
+        candidate=one,
+        cost_usd_per_hour=cost,
+        instead_of=(),
+    )
+    said = next_steps(replace(PLAN, precisions=(faster,)))[-1]
+    assert said.endswith(
+        "Estimated, not replayed: to try it, set `precision: int8` and `runtime: tensorrt` of each model. Accuracy: -v."
+    )
+
+
 def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     names = ("a", "b", "c", "d")
     by = (Bottleneck.COMPUTE, Bottleneck.LATENCY, Bottleneck.COMPUTE, Bottleneck.LOADING)
@@ -230,9 +299,13 @@ def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     assert limits(with_models(*models[::2]).recommendation) == f"{begin} (headroom kept)."
     at = [replace(one, demand_factor_max=factor) for one, factor in zip(models, (2.0, 3.4, 1.5, 0.9), strict=True)]
     assert limits(with_models(*at).recommendation) == (
-        "More load is limited for d by weight loading, already at this load; for a, c by compute, from 1.50 times this "
+        "More load is limited for d by weight loading, with no room left; for a, c by compute, from 1.50 times this "
         "load; for b by the latency SLO, from 3.40 (headroom kept)."
     )
+    missed = replace(with_models(*at).recommendation, feasible=False)
+    assert "for d by weight loading, already at this load;" in limits(missed)
+    tight = limits(with_models(replace(models[1], demand_factor_max=0.7)).recommendation)
+    assert tight == "More load is limited by the latency SLO, with no room left in the worst case (headroom kept)."
     predicted = limits(
         with_models(replace(models[0], speed_evidence=Evidence.PREDICTED, uncertain=True)).recommendation
     )
