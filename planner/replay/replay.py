@@ -422,6 +422,15 @@ class Replay:
         return len(known) == len(self.needs), least
 
     @property
+    def closeness(self) -> tuple[bool, float, tuple[float, ...]]:
+        """The same, to set fleets beside each other that all miss: the margin of draws where these decide, and where it
+        is as small, or they do not, shares of requests in time over those of the SLOs, the worst model first."""
+        judged, least = self.nearness
+        decide = self.draws is not None and self.draws.mixed == 1
+        shares = [self.attainment[m].mean / need.slo.attainment for m, need in self.needs.items()]
+        return judged, least if decide else 0.0, tuple(sorted(one for one in shares if not isnan(one)))
+
+    @property
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
         if self.draws and not self.draws.surely:

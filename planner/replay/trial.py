@@ -103,6 +103,11 @@ class Trial:
         return (not self.overloaded, *self.replay.nearness)
 
     @property
+    def closeness(self) -> tuple[bool, bool, float, tuple[float, ...]]:
+        """Whether its queues drain, and how near its replays came, to set fleets beside each other that all miss."""
+        return (self.load <= 1, *self.replay.closeness)
+
+    @property
     def bought(self) -> list[Offer]:
         """The offers of which it has any."""
         return [offer for offer, n in zip(self.offers, self.fleet, strict=True) if n]

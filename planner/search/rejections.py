@@ -368,6 +368,7 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     if draws and together and trial.replay.counted:
         count = trial.replay.replications
         broken = {"broken": round((1 - together.mean) * count), "draws": count, "asked": draws.share}
+        broken |= {"mean": seen.mean, "target": target}
         if trial.replay.at_best_only:
             broken["at_least"] = 1.0
         return Statement(code=Code.DRAWS_BREAK, subjects=(model,), figures=broken)

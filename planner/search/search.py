@@ -678,10 +678,10 @@ class FleetSearch:
             if not nearest.replay.at_best_only:
                 break
             confirmed.append(self._confirmed_miss(nearest, rejection))
-        return max(confirmed, key=lambda trial: (trial.met, trial.nearness))
+        return max(confirmed, key=lambda trial: (trial.met, trial.closeness))
 
     def _nearest(self) -> tuple[Trial, Rejection]:
-        return max(self.misses, key=lambda miss: miss[0].nearness)
+        return max(self.misses, key=lambda miss: miss[0].closeness)
 
     def _confirmed_miss(self, nearest: Trial, rejection: Rejection) -> Trial:
         """A miss, replayed as often as an answer would be; its rejection tells what that showed."""

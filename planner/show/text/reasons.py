@@ -84,8 +84,20 @@ def cheaper(plan: Plan, no: Rejection) -> bool:
 
 
 def nearest(plan: Plan) -> list[Rejection]:
-    """Refused fleets that would have been the better buy, the nearest miss first."""
-    return sorted((no for no in plan.rejections if is_fleet(no) and cheaper(plan, no)), key=overshoot)
+    """Refused fleets that would have been the better buy, the nearest miss first: where all miss, the answer's own."""
+    closest = None if plan.recommendation.feasible else plan.recommendation.candidate
+    fleets = [no for no in plan.rejections if is_fleet(no) and cheaper(plan, no)]
+    return sorted(fleets, key=lambda no: (no.subject != closest, *distance(no)))
+
+
+def distance(no: Rejection) -> tuple[float, float]:
+    """How far beyond its limit a fleet was, of draws by the share of them that meets SLOs; then how many requests came
+    late."""
+    at = no.why.figures
+    late = 1 - at["mean"] / at["target"] if at.keys() >= {"mean", "target"} else 0.0
+    if no.why.code is Code.MISSED_IN_DRAWS:
+        return 1 - at["kept"] / at["asked"], late
+    return overshoot(no), late
 
 
 def is_fleet(no: Rejection) -> bool:

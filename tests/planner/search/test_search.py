@@ -45,7 +45,7 @@ from planner.search.search import (
     FleetSearch,
 )
 from planner.show.text.explained.plan import binding
-from planner.show.text.reasons import kinds_left_out, rejected_price
+from planner.show.text.reasons import kinds_left_out, nearest, rejected_price
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning, warning_line
@@ -595,6 +595,19 @@ def test_model_without_any_judged_request_is_no_near_miss() -> None:
     assert isnan(seen.attainment["b"].mean)
     assert seen.nearness < (True, -1.0)
     assert missed_slo(evaluate(q, OFFERS[0], 1)).bottleneck is Bottleneck.EVIDENCE
+
+
+def test_of_fleets_of_which_no_draw_keeps_an_slo_the_one_with_most_in_time_is_the_nearest() -> None:
+    """The cheaper one is tried first; neither keeps the SLO at any site."""
+    both = shelf(profile("a", T4, 0.0045, 0.0022), profile("a", V100, 0.004, 0.0018))
+    own = OwnMachine(name="slow", gpu="T4", price=0.5), OwnMachine(name="quick", gpu="V100", price=1.0)
+    buy = BuySpec(own=own, max_gpus=1)
+    plan = planned(scenario([model("a", 0.014)], {"a": (20, 10.0)}, buy=buy, headroom=0.0, horizon=10.0), both)
+    missed = [no for no in plan.rejections if no.why.code is Code.MISSED_IN_DRAWS]
+    assert [no.why.figures["kept"] for no in missed] == [0.0, 0.0]
+    assert not plan.recommendation.feasible
+    assert [gpu.kind for gpu in plan.recommendation.gpus] == ["V100"]
+    assert nearest(plan)[0] == max(missed, key=lambda no: no.observed)
 
 
 def test_what_is_not_random_is_replayed_once() -> None:

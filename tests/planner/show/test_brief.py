@@ -4,11 +4,11 @@ from dataclasses import replace
 from math import nan
 
 import pytest
-from support.answers import INFEASIBLE, MERGED, NO_ROOM, PLAN, VGG, YOLO
+from support.answers import AZURE, BEST, INFEASIBLE, MERGED, NO_ROOM, PLAN, VGG, YOLO
 from support.paths import SCENARIOS
 
 from planner import train
-from planner.model.candidate import Candidate
+from planner.model.candidate import Candidate, OnGpu
 from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
 from planner.model.plan import (
@@ -23,6 +23,7 @@ from planner.model.plan import (
     Plan,
     PlanWarning,
     PrecisionOutlook,
+    Rejection,
     Searched,
 )
 from planner.model.statement import Code, Statement
@@ -38,7 +39,7 @@ from planner.show.terminal import terminal
 from planner.show.text.explained.plan import standing
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.plan import headline
-from planner.show.text.reasons import draws_seen, kinds_left_out, outlooks, precision_line, rejection_text
+from planner.show.text.reasons import draws_seen, kinds_left_out, nearest, outlooks, precision_line, rejection_text
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
 from planner.words.candidates import candidate_name, subject_name
@@ -286,6 +287,32 @@ def test_what_is_only_estimated_says_what_would_replay_it():
     assert said.endswith(
         "Estimated, not replayed: to try it, set `precision: int8` and `runtime: tensorrt` of each model. Accuracy: -v."
     )
+
+
+def test_the_nearest_miss_is_told_by_the_share_of_replications_and_where_none_meets_an_slo_by_requests_in_time():
+    def missed(gpu_count, code, observed, **figures):
+        return Rejection(
+            subject=replace(BEST.candidate, machines=(replace(AZURE.machines, count=gpu_count),)),
+            bottleneck=Bottleneck.COMPUTE,
+            observed=observed,
+            limit=0.95 if code is Code.DRAWS_BREAK else 0.99,
+            unit="fraction",
+            why=Statement(code=code, subjects=("a",), figures={"asked": 0.95, "target": 0.99, **figures}),
+            remedies=(),
+            cost_usd_per_hour=0.5,
+        )
+
+    by_mean = missed(1, Code.MISSED_IN_DRAWS, 0.98, mean=0.98, kept=0.56)
+    by_count = missed(3, Code.DRAWS_BREAK, 0.94, mean=0.97, broken=39, draws=640)
+    none, fewer = (
+        missed(n, Code.DRAWS_BREAK, 0.0, mean=mean, broken=3, draws=3) for n, mean in ((AZURE.count, 0.7), (4, 0.4))
+    )
+    model = replace(NO_ROOM, subject=OnGpu(gpu="T4", models=("a",)), observed=0.0301, limit=0.03)
+    found = replace(PLAN, rejections=(by_mean, fewer, none, by_count))
+    assert nearest(found) == [by_count, by_mean, none, fewer]
+    all_miss = replace(INFEASIBLE, rejections=(model, fewer, by_count, none))
+    assert all_miss.recommendation.candidate == none.subject
+    assert nearest(all_miss)[0] == none
 
 
 def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
