@@ -69,6 +69,7 @@ class Code(StrEnum):
     LARGER_GPU = "larger-gpu"
     CUT_OVER = "cut-over"
     RAISE_LATENCY = "raise-latency"
+    RAISE_LATENCIES = "raise-latencies"
     RAISE_LATENCY_WITH_WAITING = "raise-latency-with-waiting"
     RAISE_ANY_LATENCY = "raise-any-latency"
     ONE_MORE_MACHINE = "one-more-machine"

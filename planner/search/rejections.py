@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil, floor, inf
 
 from planner.catalog.engines import engine_count, engine_rates
@@ -133,8 +134,8 @@ def too_busy(
 
 
 def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Iterator[Statement]:
-    """A longer SLO or less of the model with most work on the busiest GPU, where either alone would do, and as many
-    GPUs more as all the work takes, evenly spread."""
+    """Longer SLOs of all models whose GPUs have too much work, less of the one with most work on the busiest where that
+    alone would do, and as many GPUs more as all the work takes, evenly spread."""
     loads = device_loads(packing.placed)
     busiest = max(loads, key=lambda here: sum(load for load, _ in here))
     most, first = max(busiest)
@@ -144,13 +145,40 @@ def _less_work(packing: Packing, needs: Mapping[str, Need], limit: float) -> Ite
         less = (sum(load * (factor if model == first else 1.0) for load, model in here) for here in loads)
         return all(work <= limit + 1e-9 for work in less)
 
-    alone = all(len(here) == 1 for here in loads if any(model == first for _, model in here))
-    if alone and (time_s := _time_for_larger(first, packing, limit, does)):
-        yield _more_time(needs[first], time_s)
+    yield from _longer_slos(loads, packing, needs, limit)
     if factor >= LEAST_LEFT and does(factor):
         yield _less_load(needs[first], factor)
     needed = ceil(sum(load for here in loads for load, _ in here) / limit - 1e-9)
     yield Statement(code=Code.MORE_GPUS, figures={"gpu_count": max(1, needed - len(loads))})
+
+
+def _longer_slos(
+    loads: Sequence[Sequence[tuple[float, str]]], packing: Packing, needs: Mapping[str, Need], limit: float
+) -> Iterator[Statement]:
+    """What all models on GPUs with too much work need together; nothing where one is not alone there, or larger batches
+    would not do."""
+    busy = [here for here in loads if sum(load for load, _ in here) > limit + 1e-9]
+    short = list(dict.fromkeys(model for here in busy for _, model in here))
+    latencies_s: dict[str, float] = {}
+    for model in short:
+        mine = [here for here in loads if any(one == model for _, one in here)]
+        most = max(load for here in mine for load, _ in here)
+        time_s = _time_for_larger(model, packing, limit, partial(_fits, most, limit))
+        if not time_s or any(len(here) > 1 for here in mine):
+            return
+        longer = _more_time(needs[model], time_s)
+        (name,) = longer.subjects
+        latencies_s[name] = max(longer.figures["latency_s"], latencies_s.get(name, 0.0))
+    if len(latencies_s) == 1:
+        yield longer
+    elif latencies_s:
+        figures = {f"latency_{i}_s": time_s for i, time_s in enumerate(latencies_s.values(), 1)}
+        yield Statement(code=Code.RAISE_LATENCIES, subjects=tuple(latencies_s), figures=figures)
+
+
+def _fits(load: float, limit: float, factor: float) -> bool:
+    """Whether so many times a load is within the limit."""
+    return load * factor <= limit + 1e-9
 
 
 def _time_for_larger(model: str, packing: Packing, limit: float, does: Callable[[float], bool]) -> float:
@@ -299,8 +327,11 @@ def _overloaded(trial: Trial) -> Rejection:
 
 
 def replayed(rejection: Rejection, trial: Trial) -> Rejection:
-    """A rejection before any replay, with the models that a replay of the fleet then saw miss."""
-    return replace(rejection, but=(*rejection.but, *_misses(trial.replay, Code.MISSED_IN_A_REPLAY)))
+    """A rejection before any replay, with the models that a replay of the fleet then saw miss; besides one whose longer
+    SLO is a remedy, for that alone does not make the others' SLOs."""
+    longer = [one.subjects[0] for one in rejection.remedies if one.code is Code.RAISE_LATENCY]
+    code = Code.OTHERS_MISS_TOO if longer else Code.MISSED_IN_A_REPLAY
+    return replace(rejection, but=(*rejection.but, *_misses(trial.replay, code, *longer)))
 
 
 def _misses(seen: Replay, code: Code, *first: str) -> tuple[Statement, ...]:

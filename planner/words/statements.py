@@ -149,6 +149,13 @@ def missing(models: Sequence[str], miss: Statement, too: str = "") -> str:
     return ", ".join(f"{named(those)} {does}" for does, those in parts.items() if those)
 
 
+def raise_latencies(of: Statement) -> str:
+    """Longer SLOs that are needed together, those alike at once: `raise latency SLOs: a, b to 27 ms, c to 31 ms`."""
+    times = [UNITS["ms_up"](of.figures[f"latency_{i}_s"]) for i in range(1, len(of.subjects) + 1)]
+    alike = grouped(zip(times, of.subjects, strict=True))
+    return f"raise latency SLOs together: {', '.join(f'{named(models)} to {time}' for time, models in alike.items())}"
+
+
 def might_do_it(outlook: Statement) -> str:
     """A fleet that nobody measured, what it might cost, and on what that depends."""
     fleet, model = outlook.subjects
@@ -276,6 +283,7 @@ REMEDIES = sentences("remedies") | {
     Code.OTHER_PRICE: other_price,
     Code.OTHER_PRICE_COMPARED: other_price,
     Code.MORE_GPUS: more_gpus,
+    Code.RAISE_LATENCIES: raise_latencies,
     Code.WIDEN_BUY: widen_buy,
     Code.OTHER_CODEC: other_codec,
     Code.ABLE_GPUS: able_gpus,

@@ -275,6 +275,27 @@ def test_a_model_whose_slo_leaves_small_batches_is_limited_by_these_and_a_longer
     assert planned(scenario([model("a", slo, 0.9)], {"a": (cameras, 10.0)}, buy=box), known).recommendation.feasible
 
 
+def test_longer_slos_of_all_models_that_need_them_are_asked_together_and_would_do() -> None:
+    """At 12.5 ms 5 run at once, and each keeps its GPU busy half as long again as there is time."""
+    known = shelf(profile("a", V100, 0.010, 0.0005), profile("b", T4, 0.010, 0.0005))
+    own = OwnMachine(name="box", gpu="V100", price=1.0), OwnMachine(name="old", gpu="T4", price=1.0)
+
+    def found(a_s: float, b_s: float, cameras: int) -> Plan:
+        specs, of_cameras = [model("a", a_s), model("b", b_s)], {"a": (60, 10.0), "b": (cameras, 10.0)}
+        return planned(scenario(specs, of_cameras, buy=BuySpec(own=own), horizon=10.0), known)
+
+    (busy,) = (no for no in found(0.0125, 0.0125, 70).rejections if no.why.code is Code.TOO_BUSY)
+    (longer,) = (one for one in busy.remedies if one.code is Code.RAISE_LATENCIES)
+    assert longer.subjects == ("a", "b")
+    assert rejection_remedy(busy).startswith("raise latency SLOs together: ")
+    a_s, b_s = (longer.figures[f"latency_{i}_s"] for i in (1, 2))
+    assert found(a_s, b_s, 70).recommendation.feasible
+    assert not found(a_s, 0.0125, 70).recommendation.feasible
+    (one,) = (no for no in found(0.0125, 0.0125, 30).rejections if no.why.code is Code.TOO_BUSY)
+    assert "raise a's latency SLO to" in rejection_remedy(one)
+    assert rejection_remedy(one).endswith("that is for a alone: b misses too")
+
+
 @pytest.mark.parametrize(("slo_s", "rate"), [(0.03, 10.0), (0.2, 10.0), (0.03, 1.0)])
 def test_no_longer_slo_is_asked_of_a_model_beside_which_another_would_wait_longer(slo_s, rate) -> None:
     """16 of `b` at once would do, in 26 ms. `a` would wait for them, and `b` for `a`."""
