@@ -96,12 +96,12 @@ def verdict(best: Recommendation, failing: Failures | None = None) -> str:
     if seen is None or seen.draws_kept is None or seen.draws_asked is None or seen.draws_mixed > 1:
         return f"{met}. Tightest: {prose.standing(prose.tightest(best.models), None)}."
     kept = seen.draws_kept
-    if Drawn.SPEEDS in seen.drawn:
-        sure = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
-    else:  # a share of a few sites is no probability of the next one
-        sure = f"{percent(kept.low)} % at least"
     over = prose.drawn(seen, best.models)
-    return f"{met} with probability {sure}, over {over}; {exact(seen.draws_asked)} was asked for."
+    if Drawn.SPEEDS not in seen.drawn:  # a share of a few sites is no probability of the next one
+        sure = f"{percent(kept.low)} % at least"
+        return f"{met} with probability {sure}, over {over}; {exact(seen.draws_asked)} was asked for."
+    sure = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
+    return f"{met} with probability {sure}, over {over}; {prose.asked_for(kept, seen.draws_asked)}."
 
 
 def spread(best: Recommendation) -> str:

@@ -25,6 +25,7 @@ GPUS_NOTE = (
     "offered load. Loading: the share of time that it waited for weights."
 )
 
+DRAWS_DECIDE = "`SLO met in`, the share of replications, decides; not the interval of the share on time."
 SLO_WORDS = {True: "met", False: "MISSED", None: "undecided"}
 """By whether a model's SLO is met."""
 
@@ -87,9 +88,11 @@ def sections(
     means = MEANS_NOTE if any(m.p99_in_draws_s is not None for m in models) else ""
     notes = Text(f"{MODELS_NOTE}{means}" if models else "", Tone.NOTE, views=PAGE)
     bars = DrawnCharts(lambda: room(models) if models else ())
+    draws_decide = answer.replayed is not None and answer.replayed.draws_mixed == 1
+    decides = Text(DRAWS_DECIDE if draws_decide and any(map(prose.beside_interval, models)) else "", indent=2)
     gpu_note = Text(GPUS_NOTE if gpus else "", Tone.NOTE, views=PAGE)
     return (
-        Section("Models", [bars, table, notes, *more], id="models"),
+        Section("Models", [bars, table, notes, decides, *more], id="models"),
         Section("GPUs", [Table(gpu_columns(gpus, at), shown=GPUS_SHOWN, stacked=True), gpu_note], id="gpus"),
     )
 

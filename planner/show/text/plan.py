@@ -11,6 +11,7 @@ from planner.model.plan import (
     Drawn,
     GpuAnswer,
     Instances,
+    Interval,
     ModelAnswer,
     OfOneKind,
     Plan,
@@ -206,8 +207,15 @@ def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
     if model.verdict != "stable":
         return f"{shares}; it is {model.verdict}"
     if replayed and model.draws_kept:
-        return f"{shares}, met in {percent(model.draws_kept.mean)} % of replications"
+        decides = ", which decides" if beside_interval(model) and replayed.draws_mixed == 1 else ""
+        return f"{shares}, met in {percent(model.draws_kept.mean)} % of replications{decides}"
     return shares
+
+
+def beside_interval(model: ModelAnswer) -> bool:
+    """Whether draws decide on an SLO otherwise than the low end of the share on time would."""
+    is_above = model.slo_attainment.low >= model.slo_attainment_target
+    return model.draws_kept is not None and model.slo_met is not None and model.slo_met is not is_above
 
 
 def too_few_draws(replayed: Replayed) -> bool:
@@ -216,6 +224,12 @@ def too_few_draws(replayed: Replayed) -> bool:
     if together is None or asked is None or replayed.draws_mixed > 1:
         return False
     return together.mean < asked or together.low < (least_share(asked) if Drawn.SPEEDS in replayed.drawn else asked)
+
+
+def asked_for(kept: Interval, asked: float) -> str:
+    """`95 % was asked for`, and how low its low end may be where it lies below that."""
+    may_be = f", {exact(least_share(asked))} at the low end" if kept.low < asked <= kept.mean else ""
+    return f"{exact(asked)} was asked for{may_be}"
 
 
 def drawn(replayed: Replayed, models: Sequence[ModelAnswer]) -> str:
@@ -243,7 +257,7 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
     if Drawn.SPEEDS in seen.drawn:
         return [
             f"Every SLO holds with probability {percent(kept.mean)} % [{percent(kept.low)}, "
-            f"{percent(kept.high, up=True)}]; {exact(seen.draws_asked)} was asked for. {count:,} of {draws:,} "
+            f"{percent(kept.high, up=True)}]; {asked_for(kept, seen.draws_asked)}. {count:,} of {draws:,} "
             f"replications meet every SLO; each draws its own {drawn(seen, answer.models)}."
         ]
     return [

@@ -315,6 +315,45 @@ def test_the_nearest_miss_is_told_by_the_share_of_replications_and_where_none_me
     assert nearest(all_miss)[0] == none
 
 
+@pytest.mark.parametrize(
+    ("low", "met", "decides"),
+    [
+        (0.98, True, True),
+        (0.995, True, False),
+        (0.98, False, False),
+        (0.995, False, True),
+        (0.98, None, False),
+    ],
+)
+def test_where_the_interval_of_requests_says_otherwise_it_is_said_that_replications_decide(low, met, decides):
+    shares = Interval(0.997, low, 1.0)
+    model = replace(VGG, slo_met=met, draws_kept=Interval(0.96, 0.95, 0.97), slo_attainment=shares)
+    seen = replace(PLAN.recommendation.replayed, draws_asked=0.95, draws_kept=Interval(0.96, 0.947, 0.97))
+    answer = replace(PLAN.recommendation, models=(model,), replayed=seen)
+    text = " ".join(terminal(document_of(replace(PLAN, recommendation=answer)), Screen(200)).split())
+    assert ("met in 96.00 % of replications, which decides" in text) is decides
+    assert ("`SLO met in`, the share of replications, decides; not the interval" in text) is decides
+    drifts = replace(answer, replayed=replace(seen, draws_mixed=24))
+    assert "decides" not in terminal(document_of(replace(PLAN, recommendation=drifts)), Screen(200))
+
+
+def test_a_probability_that_is_accepted_says_how_low_its_low_end_may_be():
+    def said(mean, low):
+        seen = replace(
+            PLAN.recommendation.replayed,
+            draws_asked=0.95,
+            draws_kept=Interval(mean, low, 0.97),
+            drawn=(Drawn.SPEEDS,),
+            draws=5120,
+        )
+        found = replace(PLAN, recommendation=replace(PLAN.recommendation, replayed=seen))
+        return " ".join((brief(found, Screen(200)) + terminal(document_of(found), Screen(200))).split())
+
+    assert said(0.953, 0.946).count("95 % was asked for, 94.5 % at the low end.") == 2
+    assert "low end." not in said(0.96, 0.952)
+    assert "low end." not in said(0.94, 0.93)
+
+
 def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
     names = ("a", "b", "c", "d")
     by = (Bottleneck.COMPUTE, Bottleneck.LATENCY, Bottleneck.COMPUTE, Bottleneck.LOADING)
