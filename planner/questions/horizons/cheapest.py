@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import count
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from simulator.world.workload import Floats
 
 DIGITS = 6
 """Digits of dollars to which ways cost the same. Of equals the simpler wins, which was listed first."""
+ROUNDING = 1e-9
 TERM_HOURS: Mapping[Term, float] = {Term.ONE_YEAR: 8760.0, Term.THREE_YEARS: 3 * 8760.0}
 PAID_WORDS = {"on-demand": "on demand", "own": "of one's own", "spot": "at spot price"}
 
@@ -48,8 +50,10 @@ class Cheapest:
     timelines: Sequence[FleetTimeline]
 
 
-def cheapest(question: HorizonQuestion, way: HorizonWay) -> Cheapest | None:
+def cheapest(question: HorizonQuestion, way: HorizonWay, most_usd_per_hour: float = inf) -> Cheapest | None:
     """The cheapest that meets every SLO; where none does, the dearest that was tried; None where there is none.
+
+    None of them has an hour that costs more than is allowed.
 
     The heap holds pairs of types, and their candidates, at what they cost at least. The entry that comes out is the
     cheapest of all that are left, so the first that meets every SLO is the answer.
@@ -72,6 +76,8 @@ def cheapest(question: HorizonQuestion, way: HorizonWay) -> Cheapest | None:
                     push(candidate)
             case WayCandidate(exact=False):
                 push(replace(entry, usd=paid_usd(question, entry), exact=True))
+            case WayCandidate() if dearest_hour_usd(question, entry) > most_usd_per_hour * (1 + ROUNDING):
+                continue
             case WayCandidate() if meets_all(question, entry):
                 return answered(question, entry)
             case WayCandidate():
@@ -79,6 +85,14 @@ def cheapest(question: HorizonQuestion, way: HorizonWay) -> Cheapest | None:
     if dearest is None:
         return None
     return answered(question, dearest, missed=True)
+
+
+def dearest_hour_usd(question: HorizonQuestion, candidate: WayCandidate) -> float:
+    """What the hour costs that costs most, with whichever interruptions."""
+    base = candidate.base
+    base_usd = base.machines * base.offer.usd_per_hour if base else 0.0
+    cuts = (stretches(line, len(question.factors)) for line in timelines(question, candidate))
+    return base_usd + candidate.rest.usd_per_hour * max(float(by_hour(cut).max()) for cut in cuts)
 
 
 def paid_usd(question: HorizonQuestion, candidate: WayCandidate) -> float:

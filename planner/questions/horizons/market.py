@@ -19,7 +19,7 @@ from planner.questions.horizons.demand import calendar_of, refuse
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
 from planner.search.question import NothingToPlanError, Question, ask
 from planner.search.search import FleetSearch
-from planner.units.writing import counted, dollars
+from planner.units.writing import counted
 from planner.words.statements import rejection_line, rejection_lines
 from simulator.world.workload import scaled
 
@@ -98,7 +98,7 @@ def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, pro
     questions: dict[Paid, Question] = {}
     rejections: dict[Paid, list[Rejection]] = {}
     for paid, kind in price_kinds(calendar_of(loaded)).items():
-        priced = replace(scenario, buy=replace(scenario.buy, price=kind))
+        priced = replace(scenario, buy=replace(scenario.buy, price=kind, max_cost=None))
         questions[paid], rejections[paid] = ask(priced, demand, catalog, library)
     question_of = {Kind.of(offer): question for question in questions.values() for offer in question.offers}
     served: dict[Paid, list[Offer]] = {}
@@ -124,8 +124,8 @@ def at_its_price(no: Rejection) -> Rejection:
 
 
 def check_answerable(loaded: Loaded) -> None:
-    """ScenarioError where pipelines, merged models or spares are asked for, which a calendar does not weigh, one kind
-    of price, for it compares them, or a most for each hour, of which it would hold the busiest minute alone to it."""
+    """ScenarioError where pipelines, merged models or spares are asked for, which a calendar does not weigh, or one
+    kind of price, for it compares them."""
     if loaded.scenario.pipelines:
         rule = "must be left out with a calendar, which weighs models alone."
         raise refuse(loaded, ("pipelines",), f"{rule} `planner plan` plans pipelines, at one load.")
@@ -136,9 +136,6 @@ def check_answerable(loaded: Loaded) -> None:
     if survive := loaded.scenario.survive:
         rule = f"must be left out with a calendar, which buys no spares, got {counted(survive, 'machine')}."
         raise refuse(loaded, ("survive",), f"{rule} `planner plan` buys them, at one load.")
-    if (most := loaded.scenario.buy.max_cost) is not None:
-        rule = f"must be left out with a calendar, whose hours cost more or less, got {dollars(most)}/h."
-        raise refuse(loaded, ("buy", "max_cost"), f"{rule} `buy.max_gpus` limits the machines of each hour.")
     price = loaded.scenario.buy.price
     if price is PriceKind.ON_DEMAND:
         return

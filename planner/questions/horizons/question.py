@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 
@@ -49,6 +49,11 @@ class HorizonQuestion:
     def hours(self) -> float:
         """Length of the whole calendar."""
         return self.duration_s / HOUR_S
+
+    @property
+    def most_usd_per_hour(self) -> float:
+        """Most dollars that any hour may cost."""
+        return self.market.loaded.scenario.buy.max_cost or inf
 
     def course(self, group: MachineGroup) -> Course:
         """This load on such machines."""

@@ -84,6 +84,33 @@ def test_markdown(small: str) -> None:
     assert "spot: give `calendar.spot.interruptions`" in text
 
 
+def test_no_hour_costs_more_than_is_allowed_and_where_no_way_is_left_the_cheapest_is_named(small: str) -> None:
+    most = 7.0
+    code, text = run(small, "--format", "json", "--set", f"buy.max_cost=${most}/h")
+    found = json.loads(text)
+    dearest = {s["way"]: sum(p["machines_max"] * p["usd_per_hour"] for p in s["parts"]) for s in found["strategies"]}
+    assert code == 0
+    assert max(dearest.values()) <= most
+    assert found["best"] == "spot"
+    assert [s["way"] for s in found["strategies"] if s["met"]] == ["reserved", "spot"]
+    assert "No hour costs more than $7.00 (`buy.max_cost`)" in found["assumptions"]
+    refused = re.escape("buy.max_cost: allows $3.00/h, and each way that meets every SLO has an hour that costs more.")
+    with pytest.raises(ScenarioError, match=refused) as error:
+        run(small, "--set", "buy.max_cost=$3/h")
+    (enough,) = set(re.findall(r"\$\d+\.\d+/h(?= in its| or more)", str(error.value)))
+    assert run(small, "--format", "json", "--set", f"buy.max_cost={enough}")[0] == 0
+    below = f"${float(enough[1:-2]) - 0.01:.2f}/h"
+    with pytest.raises(ScenarioError, match=re.escape(f"takes {enough} in its dearest hour")):
+        run(small, "--set", f"buy.max_cost={below}")
+
+
+def test_a_family_that_is_too_dear_is_not_compared(small: str) -> None:
+    _, text = run(small, "--format", "json", "--set", "buy.max_cost=$4/h")
+    found = json.loads(text)
+    assert "autoscaled" not in {s["way"] for s in found["strategies"]}
+    assert "autoscaled: each has an hour that costs more than $4.00, `buy.max_cost`." in found["not_compared"]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -91,10 +118,6 @@ def test_markdown(small: str) -> None:
         ("merging=layers", "merging: must be none with a calendar"),
         ("survive=1 machine", "survive: must be left out with a calendar, which buys no spares, got 1 machine."),
         ("buy.price=spot", "buy.price: must be on-demand with a calendar"),
-        (
-            "buy.max_cost=$4/h",
-            "buy.max_cost: must be left out with a calendar, whose hours cost more or less, got $4.00/h",
-        ),
         ("calendar.hourly=[1, 2]", "`hourly` must have 24 factors, one an hour, got 2."),
         ("calendar.weekly=[1, 2]", "`weekly` must have 7 factors, Monday to Sunday, got 2."),
         ("calendar.trace={file: none.csv}", "must have one of `hourly` and `trace`"),
