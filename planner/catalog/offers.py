@@ -64,6 +64,11 @@ class Offer:
         return CORES_ASSUMED * self.gpu_count if self.host_cores is None else self.host_cores
 
     @property
+    def place(self) -> tuple[str, str]:
+        """Its provider and region."""
+        return self.provider, self.region
+
+    @property
     def machine(self) -> MachineType:
         """Its name, without its price."""
         return MachineType(

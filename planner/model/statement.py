@@ -11,6 +11,7 @@ class Code(StrEnum):
     # Why a candidate was rejected
     OFFERED_FOR_LESS = "offered-for-less"
     NO_PRICE = "no-price"
+    NO_PRICE_BUT = "no-price-but"
     NOT_SOLD = "not-sold"
     NOT_MADE = "not-made"
     GPU_NOT_OWNED = "gpu-not-owned"

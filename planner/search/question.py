@@ -103,19 +103,26 @@ class Question:
 
 
 def ask(
-    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged = NOTHING_SHARED
+    scenario: Scenario,
+    demand: Workload,
+    catalog: Catalog,
+    library: Profiles,
+    shared: Merged = NOTHING_SHARED,
+    *,
+    by_place: bool = False,
 ) -> tuple[Question, list[Rejection]]:
     """The question, and what is rejected before any fleet is built; the same for every command.
 
     Pairs that nobody measured are predicted; where measured ones are asked for, only if those serve not every model.
+    `by_place`: a cheaper offer stands in for others of its own provider and region alone.
     """
     scenario = scenario.with_stages
     predictor = predictor_of(scenario, catalog, library)
     if predictor is None or scenario.buy.evidence is EvidenceAsked.MEASURED:
-        measured = _ask(scenario, demand, catalog, library, shared, predictor)
+        measured = _ask(scenario, demand, catalog, library, shared, predictor, by_place=by_place)
         if predictor is None or measured[0].served:
             return measured
-    return _ask(scenario, demand, catalog, predictor, shared)
+    return _ask(scenario, demand, catalog, predictor, shared, by_place=by_place)
 
 
 def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Predictor | None:
@@ -157,6 +164,8 @@ def _ask(
     library: Profiles,
     shared: Merged,
     predictor: Predictor | None = None,
+    *,
+    by_place: bool,
 ) -> tuple[Question, list[Rejection]]:
     offered, rejections = offers(catalog, scenario.buy)
     need_by_model = needs(scenario, demand)
@@ -164,7 +173,9 @@ def _ask(
     spanning = any(s.stages > 1 for s in sized.values())
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
     held_bytes = sum(_largest(sized, model) for model in need_by_model)
-    kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts, weight_bytes=held_bytes)
+    kept, replaced = undominated(
+        offered, whole_hosts=spanning, host_cores=on_hosts, weight_bytes=held_bytes, by_place=by_place
+    )
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
     unfit = _unfit_for_video(need_by_model, [offer.gpu for offer in offered], catalog)
     return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *unfit, *replaced]
@@ -196,14 +207,20 @@ def _largest(sized: SizedModels, model: str) -> int:
 
 
 def undominated(
-    offered: Sequence[Offer], *, whole_hosts: bool, host_cores: bool = False, weight_bytes: float = inf
+    offered: Sequence[Offer],
+    *,
+    whole_hosts: bool,
+    host_cores: bool = False,
+    weight_bytes: float = inf,
+    by_place: bool = False,
 ) -> tuple[list[Offer], list[Rejection]]:
     """Offers that no other stands in for, cheapest by the GPU first."""
     stands_in = partial(dominates, whole_hosts=whole_hosts, host_cores=host_cores, weight_bytes=weight_bytes)
     kept: list[Offer] = []
     rejections: list[Rejection] = []
     for offer in sorted(offered, key=lambda o: (o.usd_per_hour / o.gpu_count, o.gpu_count)):
-        better = next((one for one in kept if stands_in(one, offer)), None)
+        rivals = [one for one in kept if one.place == offer.place] if by_place else kept
+        better = next((one for one in rivals if stands_in(one, offer)), None)
         if better is None:
             kept.append(offer)
         else:

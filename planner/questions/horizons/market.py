@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import inf
 
 from planner.catalog.catalog import Catalog
-from planner.catalog.offers import Offer
+from planner.catalog.offers import OWN, Offer
 from planner.io.load import Loaded, workload
 from planner.model.calendar import CalendarSpec
+from planner.model.candidate import MachineType
 from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
 from planner.model.plan import Bottleneck, Rejection
@@ -21,6 +23,7 @@ from planner.search.question import NothingToPlanError, Question, ask
 from planner.search.search import FleetSearch
 from planner.units.writing import counted
 from planner.words.statements import rejection_line, rejection_lines
+from simulator.grouping import grouped
 from simulator.world.workload import scaled
 
 
@@ -83,6 +86,14 @@ class Market:
         )
 
     @property
+    def together(self) -> list[list[Offer]]:
+        """The machines of which one way may be made: those of one region of a provider, with one's own."""
+        all_offers = [offer for some in self.offers.values() for offer in some]
+        own = [offer for offer in all_offers if offer.provider == OWN]
+        places = {offer.place for offer in all_offers if offer not in own}
+        return [own + [offer for offer in all_offers if offer.place == where] for where in sorted(places)] or [own]
+
+    @property
     def requests(self) -> int:
         """Requests that were replayed so far."""
         groups = [group for group in self.opened.values() if group]
@@ -99,13 +110,31 @@ def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, pro
     rejections: dict[Paid, list[Rejection]] = {}
     for paid, kind in price_kinds(calendar_of(loaded)).items():
         priced = replace(scenario, buy=replace(scenario.buy, price=kind, max_cost=None))
-        questions[paid], rejections[paid] = ask(priced, demand, catalog, library)
+        questions[paid], rejections[paid] = ask(priced, demand, catalog, library, by_place=True)
     question_of = {Kind.of(offer): question for question in questions.values() for offer in question.offers}
     served: dict[Paid, list[Offer]] = {}
     for paid, offers in offers_by_payment(loaded, questions).items():
         served[paid] = [offer for offer in offers if serves(question_of[Kind.of(offer)], offer)]
     unfit = unfit_texts(served, rejections[Paid.ON_DEMAND])
-    return Market(loaded, catalog, library, peak, served, question_of, progress, rejections=unfit)
+    return Market(loaded, catalog, library, peak, in_best_places(served), question_of, progress, rejections=unfit)
+
+
+def in_best_places(served: Mapping[Paid, Sequence[Offer]]) -> dict[Paid, list[Offer]]:
+    """Offers without those of a place where everything is to be had elsewhere, paid for alike, for no more."""
+    rented = [(paid, offer) for paid, some in served.items() for offer in some if offer.provider != OWN]
+    offers_at = grouped((offer.place, (paid, offer)) for paid, offer in rented)
+    usd_at = {
+        where: {(paid, hardware(offer)): offer.usd_per_hour for paid, offer in reversed(some)}  # the cheapest stays
+        for where, some in offers_at.items()
+    }
+    for where in reversed(list(usd_at)):
+        others = [usd for other, usd in usd_at.items() if other != where]
+        if any(all(other.get(key, inf) <= usd for key, usd in usd_at[where].items()) for other in others):
+            del usd_at[where]
+    return {
+        paid: [offer for offer in some if offer.provider == OWN or offer.place in usd_at]
+        for paid, some in served.items()
+    }
 
 
 def unfit_texts(served: Mapping[Paid, Sequence[Offer]], rejected: Sequence[Rejection]) -> list[str]:
@@ -113,14 +142,21 @@ def unfit_texts(served: Mapping[Paid, Sequence[Offer]], rejected: Sequence[Rejec
     if not any(served.values()):
         reasons = "\n".join(rejection_lines(rejected))
         raise NothingToPlanError(reasons or "no model can run on what is on offer.")
-    return rejection_lines([at_its_price(no) for no in rejected if no.bottleneck is not Bottleneck.COST])
+    weighed = grouped((offer.machine, offer.price_kind) for some in served.values() for offer in some)
+    return rejection_lines([at_its_price(no, weighed) for no in rejected if no.bottleneck is not Bottleneck.COST])
 
 
-def at_its_price(no: Rejection) -> Rejection:
-    """Another `buy.price` is no remedy with a calendar, which weighs all kinds of price."""
+def at_its_price(no: Rejection, weighed: Mapping[MachineType, Sequence[PriceKind | None]]) -> Rejection:
+    """Another `buy.price` is no remedy with a calendar, which weighs all kinds of price.
+
+    `weighed`: the kinds of price at which each machine is compared.
+    """
     if no.why.code is not Code.NO_PRICE:
         return no
-    return replace(no, remedies=(Statement(code=Code.OTHER_PRICE, subjects=no.why.subjects),))
+    why = no.why
+    if isinstance(no.subject, MachineType) and (kinds := weighed.get(no.subject)):
+        why = Statement(code=Code.NO_PRICE_BUT, subjects=(*no.why.subjects, " and ".join(map(str, kinds))))
+    return replace(no, why=why, remedies=(Statement(code=Code.OTHER_PRICE, subjects=no.why.subjects),))
 
 
 def check_answerable(loaded: Loaded) -> None:
@@ -160,20 +196,27 @@ def offers_by_payment(loaded: Loaded, questions: Mapping[Paid, Question]) -> dic
     stated = {Paid.RESERVED: calendar.reserved.price, Paid.SPOT: calendar.spot.price if calendar.spot else None}
     for paid, usd_per_hour in stated.items():
         if usd_per_hour is not None:
-            offers[paid] = [priced_at(loaded, offers[Paid.ON_DEMAND], paid, usd_per_hour)]
+            offers[paid] = priced_at(loaded, offers[Paid.ON_DEMAND], paid, usd_per_hour)
     return offers
 
 
-def priced_at(loaded: Loaded, on_demand: Sequence[Offer], paid: Paid, usd_per_hour: float) -> Offer:
-    """The one type of machine on offer, at the price of the calendar; ScenarioError where there are several types."""
-    by_instance = {offer.instance: offer for offer in on_demand}
-    if len(by_instance) != 1:
-        names = ", ".join(by_instance) or "none"
+def priced_at(loaded: Loaded, on_demand: Sequence[Offer], paid: Paid, usd_per_hour: float) -> list[Offer]:
+    """The one type of machine on offer, in each region at the price of the calendar; ScenarioError where there are
+    several types."""
+    instances = dict.fromkeys(offer.instance for offer in on_demand)
+    if len(instances) != 1:
+        names = ", ".join(instances) or "none"
         rule = f"is the price of one kind of machine, and on offer are {names}."
         raise refuse(loaded, ("calendar", paid, "price"), f"{rule} Name one in `buy.instances`.")
-    (offer,) = by_instance.values()
     kind = price_kinds(calendar_of(loaded))[paid]
-    return replace(offer, usd_per_hour=usd_per_hour, price_kind=kind, spot_range=None, as_of="")
+    return [
+        replace(offer, usd_per_hour=usd_per_hour, price_kind=kind, spot_range=None, as_of="") for offer in on_demand
+    ]
+
+
+def side_by_side(base: Offer, rest: Offer) -> bool:
+    """One service stands in one region of one provider; machines of one's own stand beside any."""
+    return OWN in (base.provider, rest.provider) or base.place == rest.place
 
 
 def serves(question: Question, offer: Offer) -> bool:

@@ -187,12 +187,16 @@ class HorizonQuestion:
 
     @cached_property
     def bound_usd(self) -> float:
-        """A cost that no way can beat: each model on the machine that does its work cheapest, never idle."""
+        """A cost that no way can beat: in one region, each model on the machine that does its work cheapest, never
+        idle."""
+        usd_per_hour = min(map(self._busy_usd_per_hour, self.market.together))
+        return max(0.0, float(self.factors.sum()) - self.may_be_lost) / MINUTES_PER_HOUR * usd_per_hour
+
+    def _busy_usd_per_hour(self, offers: Sequence[Offer]) -> float:
+        """Dollars an hour of factor 1, each model on that of these machines that does its work cheapest."""
         usd_of_model = grouped(
             (model, erlangs * (offer.usd_per_hour / offer.gpu_count * self._paid_share(offer)))
-            for some in self.market.offers.values()
-            for offer in some
+            for offer in offers
             for model, erlangs in self.market.erlangs(offer).items()
         )
-        usd_per_hour = sum(map(min, usd_of_model.values()))
-        return max(0.0, float(self.factors.sum()) - self.may_be_lost) / MINUTES_PER_HOUR * usd_per_hour
+        return sum(map(min, usd_of_model.values()))

@@ -1,6 +1,7 @@
 """All ways to keep machines for a calendar: each a base that never changes, and a rest.
 
-The rest follows the load, or a timetable, or never changes either. Both are of any type on offer, at any kind of price.
+The rest follows the load, or a timetable, or never changes either. Both are of any type on offer in one region of one
+provider, at any kind of price.
 The cost of a way is known before anything is replayed.
 """
 
@@ -13,7 +14,7 @@ from planner.catalog.offers import Offer
 from planner.model.choices import HorizonWay, PriceKind
 from planner.questions.horizons.answer import Mode
 from planner.questions.horizons.machines import MachineBase, MachineGroup, hardware
-from planner.questions.horizons.market import Market, Paid
+from planner.questions.horizons.market import Market, Paid, side_by_side
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.wishes import RestPlans
 from simulator.clock.autoscaling import Wishes
@@ -99,7 +100,7 @@ def pairs(market: Market, way: HorizonWay) -> Iterator[OfferPair]:
     for pattern in PATTERNS[way]:
         bases = market.offers.get(pattern.base, ()) if pattern.base else (None,)
         for rest, base in product(market.offers.get(pattern.rest, ()), bases):
-            if base is None or sensible(pattern, base, rest):
+            if base is None or (side_by_side(base, rest) and sensible(pattern, base, rest)):
                 yield OfferPair(way, pattern.mode, base, rest)
 
 

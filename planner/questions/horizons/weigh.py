@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date
+from itertools import product, starmap
 from math import ceil, isfinite
 from time import perf_counter
 
@@ -27,7 +28,7 @@ from planner.questions.horizons.demand import (
 )
 from planner.questions.horizons.judging import Course
 from planner.questions.horizons.machines import REPLAYS
-from planner.questions.horizons.market import Market, Paid, market
+from planner.questions.horizons.market import Market, Paid, market, side_by_side
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import CROWD_MIN, Shape
 from planner.questions.horizons.ways import pairs
@@ -225,6 +226,11 @@ def not_compared(on_offer: Market, calendar: CalendarSpec) -> Iterator[str]:
         yield "spot: give `calendar.spot.interruptions` to have it compared."
     elif not on_offer.offers[Paid.SPOT]:
         yield "spot: no spot price is known. Give `calendar.spot.price`."
+    for base, rest in ((Paid.RESERVED, Paid.ON_DEMAND), (Paid.RESERVED, Paid.SPOT), (Paid.ON_DEMAND, Paid.SPOT)):
+        bases, rests = (on_offer.offers.get(paid, ()) for paid in (base, rest))
+        if bases and rests and not any(starmap(side_by_side, product(bases, rests))):
+            stated = Paid.SPOT if rest is Paid.SPOT else Paid.RESERVED
+            yield f"{rest} beside {base}: no region of one provider has both prices. Give `calendar.{stated}.price`."
 
 
 def too_dear(question: HorizonQuestion, ways: Ways) -> Iterator[str]:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from support.planning import A10G, CATALOG, T4, Shelf, loaded, model, profile, scenario, shelf
 from support.theory import erlang_c
 
+from planner.catalog.catalog import Catalog
+from planner.catalog.sold import Price
 from planner.io.load import Loaded
 from planner.io.traces.table import TraceTable
 from planner.model.calendar import (
@@ -26,8 +28,8 @@ from planner.model.calendar import (
     SpotSpec,
 )
 from planner.model.candidate import MachineType
-from planner.model.choices import HorizonWay
-from planner.model.parts.machines import BuySpec
+from planner.model.choices import HorizonWay, PriceKind
+from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.streams import StreamSpec
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.progress import silent
@@ -42,7 +44,7 @@ from planner.questions.horizons.machines import MachineBase, MachineGroup
 from planner.questions.horizons.market import Market, Paid, at_its_price, market
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import blocks, shape_of_counts, unseen
-from planner.questions.horizons.ways import WayCandidate
+from planner.questions.horizons.ways import WayCandidate, pairs
 from planner.questions.horizons.weigh import horizon
 from planner.show.text.horizons import answers, headline
 from planner.words.statements import rejection_remedy
@@ -624,6 +626,99 @@ def test_models_that_suit_different_machines_get_them() -> None:
         assert ways[way].cost_usd >= found.bound_usd
 
 
+def catalog_of(*prices: tuple[str, str, PriceKind, float]) -> Catalog:
+    """Instances of AWS by their name and region, with these prices alone."""
+    known = {instance.name: instance for instance in CATALOG.instances if instance.region == "us-east-1"}
+    found: dict[tuple[str, str], dict[PriceKind, Price]] = {}
+    for name, region, kind, usd_per_hour in prices:
+        price = Price(usd_per_hour=usd_per_hour, as_of="2026-07-20", source="made up")
+        found.setdefault((name, region), {})[kind] = price
+    made = (replace(known[name], region=region, prices=of) for (name, region), of in found.items())
+    return replace(CATALOG, instances=tuple(made))
+
+
+def on_demand(north: float, south: float) -> list[tuple[str, str, PriceKind, float]]:
+    """One type of machine in two regions."""
+    prices = {"north": north, "south": south}
+    return [("g4dn.xlarge", region, PriceKind.ON_DEMAND, usd) for region, usd in prices.items()]
+
+
+SPOT_SPEC = SpotSpec(interruptions=0.2 / 3600)
+
+
+def test_base_and_rest_stand_in_one_region() -> None:
+    """Spot machines of other regions are cheaper; there they are weighed alone."""
+    given = asked(CalendarSpec(hourly=DAY, days=1, spot=SPOT_SPEC))
+    found = on_offer(given, known(), 1.5)
+    assert len({offer.region for offer in found.offers[Paid.SPOT]}) > 1
+    mixed = {way: [pair for pair in pairs(found, way) if pair.base] for way in HorizonWay}
+    for way in (HorizonWay.AUTOSCALED, HorizonWay.RESERVED, HorizonWay.SPOT):
+        assert mixed[way]
+        assert all(pair.base and pair.base.place == pair.rest.place for pair in mixed[way])
+    (one,) = {text for text in found.rejections if "us-east-2" in text}
+    assert "no on-demand price of it is known: it is compared at spot alone" in one
+
+
+def test_your_own_machines_stand_beside_any() -> None:
+    own = OwnMachine(name="box", gpu="T4", price=0.1)
+    given = asked(CalendarSpec(hourly=DAY, days=1, spot=SPOT_SPEC))
+    buy = BuySpec(own=(own,), providers=("aws",), instances=("g4dn.xlarge",))
+    found = on_offer(replace(given, scenario=replace(given.scenario, buy=buy)), known(), 1.5)
+    beside = {pair.rest.region for pair in pairs(found, HorizonWay.OWN) if pair.base and pair.rest.region}
+    assert {"us-east-1", "us-east-2"} <= beside
+    assert all(found.offers[Paid.OWN][0] in some for some in found.together)
+
+
+def test_a_price_of_the_calendar_stands_in_every_region_on_offer() -> None:
+    catalog = catalog_of(*on_demand(0.5, 0.6), ("g4dn.xlarge", "south", PriceKind.SPOT, 0.2))
+    given = asked(CalendarSpec(hourly=DAY, days=1, reserved=ReservedSpec(price=0.3), spot=SPOT_SPEC))
+    found = market(given, catalog, known(), 1.5, silent)
+    assert [(o.region, o.usd_per_hour) for o in found.offers[Paid.RESERVED]] == [("north", 0.3), ("south", 0.3)]
+
+
+def test_a_region_where_all_is_dearer_is_not_weighed() -> None:
+    given = asked(CalendarSpec(hourly=DAY, days=1))
+    found = market(given, catalog_of(*on_demand(0.5, 0.5)), known(), 1.5, silent)
+    assert [offer.region for offer in found.offers[Paid.ON_DEMAND]] == ["north"]
+
+
+def test_kinds_of_price_of_no_common_region_are_not_put_together() -> None:
+    """Of on demand in the north and spot in the south, each is weighed alone; it is said why, and what helps."""
+    catalog = catalog_of(
+        ("g4dn.xlarge", "north", PriceKind.ON_DEMAND, 0.5), ("g4dn.xlarge", "south", PriceKind.SPOT, 0.2)
+    )
+    calendar = CalendarSpec(hourly=(1.0,) * 24, days=1, spot=SPOT_SPEC)
+    found = horizon(asked(calendar), catalog, known(), created_at=MADE)
+    assert {part.region for s in found.strategies if s.way is HorizonWay.SPOT for part in s.parts} == {"south"}
+    said = "spot beside on-demand: no region of one provider has both prices. Give `calendar.spot.price`."
+    assert said in found.not_compared
+    assert found.not_compared == tuple(dict.fromkeys(found.not_compared))
+
+
+def test_no_way_is_cheaper_than_one_region_with_each_model_on_its_best_machine() -> None:
+    """Where each region has the machine that suits one model, the bound is that of a region: no longer each model's."""
+    fast, slow = (0.05, 0.05), (0.1, 0.1)
+    suited = shelf(
+        profile("a", T4, *fast), profile("b", T4, *slow), profile("a", A10G, *slow), profile("b", A10G, *fast)
+    )
+    buy = BuySpec(providers=("aws",), max_gpus=12)
+    made = scenario(
+        [model("a", 9.0), model("b", 9.0)], {"a": (7, 1.0), "b": (7, 1.0)}, buy=buy, horizon=60.0, warmup=6.0
+    )
+    calendar = CalendarSpec(hourly=(1.0,) * 24, days=1)
+    given = loaded(replace(made, calendar=calendar))
+    bounds = []
+    for region in ("north", "south"):
+        catalog = catalog_of(
+            ("g4dn.xlarge", "north", PriceKind.ON_DEMAND, 0.5), ("g5.xlarge", region, PriceKind.ON_DEMAND, 0.5)
+        )
+        found = market(given, catalog, suited, 1.0, silent)
+        factors = factors_of(given, calendar)
+        bounds.append(HorizonQuestion(found, calendar, factors, levels(factors, 2), silent).bound_usd)
+    together, apart = bounds
+    assert apart == pytest.approx(1.5 * together)  # an erlang each of a and b: 1 + 1 together, 1 + 2 apart
+
+
 def two_kinds() -> Shelf:
     """One model on two kinds of GPUs: one is faster, and dearer."""
     return shelf(profile("a", T4, 0.15, 0.18), profile("a", A10G, 0.05, 0.10))
@@ -751,4 +846,4 @@ def test_another_price_is_no_remedy_with_a_calendar_that_weighs_all() -> None:
         remedies=(Statement(code=Code.OTHER_PRICE, subjects=("on-demand", "spot")),),
     )
     assert rejection_remedy(no).startswith("set buy.price to spot, or put")
-    assert rejection_remedy(at_its_price(no)).startswith("put its on-demand price")
+    assert rejection_remedy(at_its_price(no, {})).startswith("put its on-demand price")
