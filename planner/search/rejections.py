@@ -166,11 +166,12 @@ def _longer_slos(
         time_s = _time_for_larger(model, packing, limit, partial(_fits, most, limit))
         if not time_s or any(len(here) > 1 for here in mine):
             return
-        longer = _more_time(needs[model], time_s)
-        (name,) = longer.subjects
-        latencies_s[name] = max(longer.figures["latency_s"], latencies_s.get(name, 0.0))
+        short_of = _short_of(needs[model], time_s)
+        # Stages of one pipeline add up.
+        latencies_s[short_of.name] = latencies_s.get(short_of.name, short_of.slo_s) + time_s - short_of.time_s
     if len(latencies_s) == 1:
-        yield longer
+        ((name, latency_s),) = latencies_s.items()
+        yield Statement(code=Code.RAISE_LATENCY, subjects=(name,), figures={"latency_s": latency_s})
     elif latencies_s:
         figures = {f"latency_{i}_s": time_s for i, time_s in enumerate(latencies_s.values(), 1)}
         yield Statement(code=Code.RAISE_LATENCIES, subjects=tuple(latencies_s), figures=figures)
@@ -464,13 +465,18 @@ def too_dear(candidate: Candidate, cost_usd_per_hour: float, most_usd_per_hour: 
 
 
 def _more_time(need: Need, latency_s: float) -> Statement:
-    """An SLO that leaves so much time: of a stage that of its pipeline, unless one of a stage's own leaves less."""
-    asked = need.judged
-    short = Part(asked.model, asked.slo.latency_s, need.slo.latency_s)
-    if need.own and need.own.time_s < latency_s:
-        short = need.own
+    """An SLO that leaves so much time."""
+    short = _short_of(need, latency_s)
     figures = {"latency_s": short.slo_s + latency_s - short.time_s}
     return Statement(code=Code.RAISE_LATENCY, subjects=(short.name,), figures=figures)
+
+
+def _short_of(need: Need, latency_s: float) -> Part:
+    """The SLO that leaves too little time: of a stage that of its pipeline, unless one of its own leaves less."""
+    if need.own and need.own.time_s < latency_s:
+        return need.own
+    asked = need.judged
+    return Part(asked.model, asked.slo.latency_s, need.slo.latency_s)
 
 
 def _less_load(need: Need, factor: float) -> Statement:

@@ -656,3 +656,21 @@ def test_what_gives_way_does_so_at_the_load_that_is_said_and_the_slo_holds_until
 
     assert at(0.9 * model.demand_factor_max).recommendation.feasible
     assert not at(1.25 * model.demand_factor_max).recommendation.feasible
+
+
+def test_a_longer_slo_of_a_pipeline_gives_both_stages_that_need_it_their_time() -> None:
+    """At 25 ms each stage runs few at once, and both keep their GPU busy for longer than there is time."""
+    known = shelf(profile("detector", V100, 0.010, 0.0005), profile("classifier", T4, 0.010, 0.0008))
+    own = OwnMachine(name="box", gpu="V100", price=1.0), OwnMachine(name="old", gpu="T4", price=1.0)
+    stages = (
+        StageSpec(name="detect", model="detector"),
+        StageSpec(name="classify", model="classifier", after=(EdgeSpec(stage="detect"),)),
+    )
+
+    def found(slo_s: float) -> Plan:
+        return planned(street(stages, cameras=60, slo_s=slo_s, buy=BuySpec(own=own)), known)
+
+    (busy,) = (no for no in found(0.025).rejections if no.why.code is Code.TOO_BUSY)
+    (longer,) = (one for one in busy.remedies if one.code is Code.RAISE_LATENCY)
+    assert longer.subjects == ("street",)
+    assert found(longer.figures["latency_s"]).recommendation.feasible
