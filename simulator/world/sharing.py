@@ -26,6 +26,10 @@ class LayerRule(StrEnum):
     """Only a run of equal layers from the input on (Mainstream, ATC'18)."""
 
 
+ROUNDED = 0.01
+"""Share by which a published size of weights may differ from that of the layers: 98 MB are 97.5 to 98.5."""
+
+
 class SharingError(InputError):
     """Models that cannot be compared; the text is one line with the remedy."""
 
@@ -171,12 +175,12 @@ def merged_layers(model: str, weight_bytes: int, sharing: Sharing, width: float 
         for models, held in atoms.items()
     )
     own_bytes = weight_bytes - sum(layer.weight_bytes for layer in shared)
-    if own_bytes < 0:
+    if own_bytes < -ROUNDED * weight_bytes:
         raise SharingError(
-            f"{model}: shares {(weight_bytes - own_bytes) / 1e6:.1f} MB, but its profile has {weight_bytes / 1e6:.1f} "
-            "MB of weights. Name the layers of the model that was measured."
+            f"models[{model}].layers: {(weight_bytes - own_bytes) / 1e6:.1f} MB of them are shared, but its profile has "
+            f"{weight_bytes / 1e6:.1f} MB of weights. Name the layers of the model that was measured."
         )
-    return (*shared, Layer(f"{model} alone", own_bytes)) if own_bytes else shared
+    return (*shared, Layer(f"{model} alone", own_bytes)) if own_bytes > 0 else shared
 
 
 def turn_order(layers: Mapping[str, Sequence[Layer]]) -> list[str]:

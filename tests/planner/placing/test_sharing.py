@@ -385,8 +385,14 @@ def test_a_curve_of_other_models_is_refused(tmp_path: Path) -> None:
 
 
 def test_layers_of_another_network_do_not_fit_its_weights() -> None:
-    with pytest.raises(SharingError, match=r"shares 10\.0 MB, but its profile has 5\.0 MB"):
+    with pytest.raises(SharingError, match=r"^models\[a\]\.layers: 10\.0 MB of them are shared, but its profile has 5\.0"):
         merged_layers("a", 5 * 10**6, (group("x", 10**7, "ab"),))
+
+
+def test_a_published_size_is_rounded() -> None:
+    """The weights of ResNet-152 are 240.2 MB, and published as 240 MB."""
+    (layer,) = merged_layers("a", 240 * 10**6, (group("x", 240_200_000, "ab"),))
+    assert layer.weight_bytes == 240_200_000
 
 
 def test_narrow_weights_are_layers_of_their_own() -> None:
