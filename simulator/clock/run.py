@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import pstdev
-from time import perf_counter
+from time import perf_counter, thread_time
 from types import MappingProxyType
 from typing import Any
 
@@ -39,11 +39,16 @@ from simulator.world.workload import Demand, Workload, draw
 
 CLOCK = Path(__file__).parent
 TURNS = MadeOnce(
-    4_000_000, "turns", "serve_on", *(CLOCK / name for name in ("swapping.py", "compiled.py", "replays/links.py"))
+    20_000_000, "turns", "serve_on", *(CLOCK / name for name in ("swapping.py", "compiled.py", "replays/links.py"))
 )
-"""For models that take turns: as many of their requests take Python some 20 s, as Numba takes to make the code."""
+"""For models that take turns: made once they took Python as many microseconds as Numba takes to make the code. Time
+counts, for a request takes 5 microseconds in large batches, and 400 where GPUs share a link and load for each."""
 ITEMS = MadeOnce(1_000_000, "items", "go_on", *replaying.SOURCES)
 """For pipelines: so many items of their stages take Python some 20 s too, 20 microseconds each."""
+
+
+REQUEST_US = 5
+"""What Python takes for a request of a model that stays in memory."""
 
 
 class Compiled:
@@ -52,24 +57,23 @@ class Compiled:
     installed = find_spec("numba") is not None
     worth_requests = 100_000
     """Requests that Python replays in the time that the code takes to fetch, about half a second."""
-    in_turns = 4
-    """Requests of models that stay in memory which take Python as long as one of models that take turns."""
-    on_link = 2
-    """Of those, requests on GPUs that have their link alone which take Python as long as one where several share it."""
+    in_turns, on_link = 4, 20
+    """Requests of models that stay in memory which may take Python as long as one of models that take
+    turns, and as one of such on GPUs that share their link."""
     of_stage = 4
     """Requests of models that stay in memory, of 5 microseconds, which take Python as long as one item at a stage."""
     seen_requests = 0
 
     @classmethod
     def pays(cls, requests: int, items: int, *, on_links: int) -> bool:
-        """Whether to use it from now on; counts what has been replayed so far: requests, and items of pipelines.
-
-        `on_links`: most GPUs that load over one link, 0 where all models stay in memory.
-        """
-        turns = requests * min(on_links, cls.on_link)
-        cls.seen_requests += items * cls.of_stage + (turns * cls.in_turns or requests)
-        TURNS.done += turns
+        """Whether to use it from now on; counts what has been replayed so far: requests, and items of pipelines."""
+        cls.seen_requests += items * cls.of_stage + requests * cls.weight(on_links)
         return cls.is_worth_it()
+
+    @classmethod
+    def weight(cls, on_links: int) -> int:
+        """Of a request, where so many GPUs at most load over one link: none where all models stay in memory."""
+        return cls.on_link if on_links > 1 else cls.in_turns if on_links else 1
 
     @classmethod
     def is_worth_it(cls, coming_requests: float = 0.0) -> bool:
@@ -90,6 +94,17 @@ class Compiled:
         if is_compiled := all(map(compiles, gpus)):
             import_module("simulator.clock.swapping").serve(gpus, link_bytes_per_s, delays)
         return is_compiled
+
+
+@contextmanager
+def counted_turns(requests: int, on_links: int) -> Iterator[list[ServingGpu]]:
+    """Counts what Python takes for a world in which models take turns, where any GPU is named for which it serves;
+    before that what it may take, so that one long world has the code made too."""
+    expected_us = requests * Compiled.weight(on_links) * REQUEST_US if on_links else 0
+    begun_s, by_python = thread_time(), list[ServingGpu]()
+    TURNS.done += expected_us
+    yield by_python
+    TURNS.done += (round(1e6 * (thread_time() - begun_s)) if by_python else 0) - expected_us
 
 
 def simulate(
@@ -399,27 +414,36 @@ class World:
         on_links = max((len(gpu.on_link) for gpu in gpus if gpu.swaps), default=0)
         compiles = Compiled.pays(requests, items, on_links=on_links)
         flows = self._flows_alone and ITEMS.pays_after(items) and compiles
-        rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
-        links = {host: Link(self.env, rate) for host, rate in rates.items()}
-        served: set[str] = set()
-        for gpu in gpus:
-            if gpu.device.id in served or (flows and gpu.clocked):
-                continue
-            host = gpu.device.host
-            own = delays.get(gpu.device.id, AT_ONCE) if delays else None
-            if compiles and Compiled.serve(gpu.on_link, rates[host], own):
-                served |= {one.device.id for one in gpu.on_link}
+        with counted_turns(requests, on_links) as by_python:
+            by_python.extend(self._start(delays, compiles=compiles, flows=flows))
+            if flows:
+                clocked = [gpu for gpu in gpus if gpu.clocked]
+                replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s, delays)
             else:
-                self._driver(gpu, links[host], delays).start()
-        if flows:
-            clocked = [gpu for gpu in gpus if gpu.clocked]
-            replaying.serve(self.flow, clocked, self.deployment.scheduling, self.duration_s, delays)
-        else:
-            self.flow.start(delays)
-            self.env.run(until=self.duration_s)
+                self.flow.start(delays)
+                self.env.run(until=self.duration_s)
         for gpu in gpus:
             gpu.end_stall()
         self._settle_places()
+
+    def _start(self, delays: Mapping[str, Delays], *, compiles: bool, flows: bool) -> list[ServingGpu]:
+        """Serve where nobody disturbs, and start all others but those that serve as pipelines flow; of these, the GPUs
+        whose models take turns and for which there may be code."""
+        rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
+        links = {host: Link(self.env, rate) for host, rate in rates.items()}
+        served: dict[int, bool] = {}
+        by_python = []
+        for gpu in self.gpus.values():
+            if flows and gpu.clocked:
+                continue
+            host, together = gpu.device.host, id(gpu.on_link)
+            if together not in served:
+                own = delays.get(gpu.device.id, AT_ONCE) if delays else None
+                served[together] = compiles and Compiled.serve(gpu.on_link, rates[host], own)
+            if not served[together]:
+                self._driver(gpu, links[host], delays).start()
+                by_python += [gpu] if gpu.swaps and gpu.self_contained else []
+        return by_python
 
     @property
     def _flows_alone(self) -> bool:

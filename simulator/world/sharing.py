@@ -177,8 +177,8 @@ def merged_layers(model: str, weight_bytes: int, sharing: Sharing, width: float 
     own_bytes = weight_bytes - sum(layer.weight_bytes for layer in shared)
     if own_bytes < -ROUNDED * weight_bytes:
         raise SharingError(
-            f"models[{model}].layers: {(weight_bytes - own_bytes) / 1e6:.1f} MB of them are shared, but its profile has "
-            f"{weight_bytes / 1e6:.1f} MB of weights. Name the layers of the model that was measured."
+            f"models[{model}].layers: {(weight_bytes - own_bytes) / 1e6:.1f} MB of them are shared, but its profile "
+            f"has {weight_bytes / 1e6:.1f} MB of weights. Name the layers of the model that was measured."
         )
     return (*shared, Layer(f"{model} alone", own_bytes)) if own_bytes > 0 else shared
 

@@ -385,7 +385,9 @@ def test_a_curve_of_other_models_is_refused(tmp_path: Path) -> None:
 
 
 def test_layers_of_another_network_do_not_fit_its_weights() -> None:
-    with pytest.raises(SharingError, match=r"^models\[a\]\.layers: 10\.0 MB of them are shared, but its profile has 5\.0"):
+    with pytest.raises(
+        SharingError, match=r"^models\[a\]\.layers: 10\.0 MB of them are shared, but its profile has 5\.0"
+    ):
         merged_layers("a", 5 * 10**6, (group("x", 10**7, "ab"),))
 
 

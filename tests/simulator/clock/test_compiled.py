@@ -4,7 +4,7 @@ bit, whether all models stay in memory or take turns, alone on a link or not."""
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 
 import numpy as np
 import pytest
@@ -114,12 +114,18 @@ def test_code_for_turns_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, ma
     assert served
 
 
-def test_turns_of_all_runs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment, workload = in_turns(1)
-    monkeypatch.setattr(run.TURNS, "done", 0)
-    result = run.simulate(deployment, workload, DURATION_S, 1)
-    assert run.TURNS.done == sum(len(asked.arrival_s) for asked in result.requests.values())
-    deployment, workload = on_links(0)
-    monkeypatch.setattr(run.TURNS, "done", 0)
-    result = run.simulate(deployment, workload, DURATION_S, 1)
-    assert run.TURNS.done == 2 * sum(len(asked.arrival_s) for asked in result.requests.values())
+@pytest.mark.parametrize("kind", [in_turns, on_links])
+def test_what_turns_take_python_is_counted(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
+    """In microseconds; of a world by machine code none."""
+    worlds = (kind(seed) for seed in range(100))
+    deployment, workload = next(
+        one for one in worlds if one[0].swap.eviction == "lru" and run.simulate(*one, 1.0).loads
+    )
+    monkeypatch.setattr(run, "thread_time", count(3.0, 0.25).__next__)
+    monkeypatch.setattr(run.TURNS, "done", 7)
+    for by_machine_code in (False, True):
+        monkeypatch.setattr(run.Compiled, "installed", by_machine_code)
+        monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_requests)
+        monkeypatch.setattr(run.TURNS, "worth", 0)
+        run.simulate(deployment, workload, DURATION_S, 1)
+        assert run.TURNS.done == 250_007
