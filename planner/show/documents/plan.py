@@ -496,7 +496,7 @@ def prediction_columns(plan: Plan) -> list[Column]:
 def sources(plan: Plan) -> Table:
     """Where every kind of figure comes from."""
     best = plan.recommendation
-    lines = [(f"{m.name}: times, memory, loads", str(m.evidence), origin(m), kinds(m, best)) for m in best.models]
+    lines = [(f"{m.name}: times, memory, loads", prose.ground(m), origin(m), kinds(m, best)) for m in best.models]
     lines += [price_source(i) for i in best.instances]
     if best.models:
         runs = counted(best.replications, "replication")

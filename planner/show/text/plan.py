@@ -101,6 +101,18 @@ def not_measured(models: Sequence[ModelAnswer]) -> str:
     return f"{ground}, not measured" if ground in NOT_MEASURED else ""
 
 
+def ground(model: ModelAnswer) -> str:
+    """`measured`; `speed published, memory or weight loading predicted`, where these rest on less."""
+    speed, weakest = model.speed_evidence, model.evidence
+    if speed in (None, weakest):
+        return str(weakest)
+    if speed is Evidence.PREDICTED:
+        return f"speed predicted, evidence {weakest}"
+    if weakest in (Evidence.PREDICTED, Evidence.ASSUMED):  # no speed is, or that would be named
+        return f"speed {speed}, memory or weight loading {weakest}"
+    return str(weakest)
+
+
 def since(before: Plan, after: Plan) -> str:
     """What a plan that was made again has changed, in one line."""
     old, new = before.recommendation, after.recommendation

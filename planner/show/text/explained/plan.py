@@ -11,6 +11,7 @@ from planner.show.text.merging import reasons
 from planner.show.text.plan import (
     budget_left,
     draws_of_p99,
+    ground,
     headline,
     latency_left,
     on_time,
@@ -40,7 +41,7 @@ from planner.show.text.resources import FULLEST, GIVES_WAY, budget_lines, resour
 from planner.units.writing import dollars, exact, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name
 from simulator.clock.metrics import Verdict
-from simulator.world.profile import Evidence
+from simulator.grouping import grouped
 
 BINDING = "What limits each model, tightest first"
 """Title of the limits of models."""
@@ -215,9 +216,6 @@ def attainment_room(tight: ModelAnswer) -> list[str]:
 
 
 def evidence(answer: Recommendation | Simulation) -> list[str]:
-    """What the figures rest on."""
-    return [
-        f"{kind}: {names([m.name for m in answer.models if m.evidence is kind], 12)}"
-        for kind in Evidence
-        if any(m.evidence is kind for m in answer.models)
-    ]
+    """What the figures rest on, strongest first; of speeds apart where memory or weight loading rests on less."""
+    by_kind = grouped((ground(model), model.name) for model in sorted(answer.models, key=lambda m: m.evidence.rank))
+    return [f"{kind}: {names(models, 12)}" for kind, models in by_kind.items()]

@@ -19,6 +19,7 @@ from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
+from planner.show.text.explained.plan import evidence as evidence_of
 from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest, uncertain
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, refusals, warnings_of
 from planner.units.writing import (
@@ -145,6 +146,22 @@ def test_speeds_of_others_are_named_in_the_first_words():
         weakest = "Published" if other is Evidence.MEASURED else str(other).capitalize()
         said = headline(replace(PLAN, recommendation=replace(BEST, models=models)))
         assert said == f"{weakest}, not measured: {headline(PLAN)}"
+
+
+@pytest.mark.parametrize(
+    ("speed", "weakest", "said"),
+    [
+        (Evidence.MEASURED, Evidence.FITTED, "fitted"),
+        (Evidence.PUBLISHED, Evidence.PUBLISHED, "published"),
+        (Evidence.PUBLISHED, Evidence.PREDICTED, "speed published, memory or weight loading predicted"),
+        (Evidence.MEASURED, Evidence.ASSUMED, "speed measured, memory or weight loading assumed"),
+        (Evidence.PREDICTED, Evidence.TRANSFERRED, "speed predicted, evidence transferred"),
+        (None, Evidence.PREDICTED, "predicted"),
+    ],
+)
+def test_the_evidence_of_speeds_is_that_of_the_headline(speed, weakest, said):
+    model = replace(YOLO, speed_evidence=speed, evidence=weakest, predicted=False)
+    assert evidence_of(replace(BEST, models=(model,))) == [f"{said}: yolov3"]
 
 
 def test_all_speeds_that_are_drawn_are_named():
