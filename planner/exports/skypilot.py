@@ -6,6 +6,7 @@ from typing import Any
 
 from calibrate.io.files import printable
 from planner.catalog.offers import OWN
+from planner.catalog.sold import ANY_REGION
 from planner.exports.fleet import ExportError, Machine
 from planner.exports.kubernetes import IMAGE, as_yaml, cloud_name
 from planner.exports.names import dns_name, dns_names, file_names
@@ -15,6 +16,12 @@ from planner.model.plan import Instances, Plan
 
 ACCELERATORS = {"A100-40GB": "A100"}
 """Where SkyPilot's name of a GPU is not the catalog's."""
+CLOUDS = {
+    **{name: name for name in ("aws", "azure", "gcp", "lambda", "nebius", "oci", "runpod", "vast", "verda")},
+    "digitalocean": "do",
+}
+"""Providers on which SkyPilot starts machines, by its own names: `sky/clouds/` of skypilot-org/skypilot. CoreWeave and
+Together are Kubernetes to it, which the target `kubernetes` writes."""
 
 
 def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
@@ -22,6 +29,7 @@ def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
     rented = [machine for machine in fleet if machine.instances.provider != OWN]
     if not rented:
         raise ExportError("all machines of the plan are your own: there is nothing to rent. Export to triton.")
+    check_clouds(rented)
     names = dns_names(label(machine.instances) for machine in rented)
     folders = file_names(machine.name for machine in fleet)
     scenario = scenario_of(plan)
@@ -34,6 +42,15 @@ def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
         lines = [*comments(plan, instances, name, kind), as_yaml(task(plan, instances, here, kind))]
         made[name] = "\n".join(lines)
     return made
+
+
+def check_clouds(rented: Sequence[Machine]) -> None:
+    """ExportError where SkyPilot does not start machines of some provider."""
+    lacking = {machine.instances.provider for machine in rented} - CLOUDS.keys()
+    if lacking:
+        wrong = f"SkyPilot has no cloud {' and no '.join(map(printable, sorted(lacking)))}"
+        known = f"those that it has, `buy.providers: [{', '.join(CLOUDS)}]`"
+        raise ExportError(f"{wrong}. Plan again with {known}, or export to triton or kubernetes.")
 
 
 def label(instances: Instances) -> str:
@@ -54,6 +71,12 @@ def comments(plan: Plan, instances: Instances, name: str, kind: PriceKind | None
         yield f"# The plan's price is {kind}: these start on demand, and your reservation must cover them."
 
 
+def infra(instances: Instances) -> str:
+    """`aws/us-east-1`; `lambda` where the provider's price is of no region."""
+    cloud = CLOUDS[instances.provider]
+    return cloud if instances.region == ANY_REGION else f"{cloud}/{instances.region}"
+
+
 def task(plan: Plan, instances: Instances, folders: Sequence[str], kind: PriceKind | None) -> dict[str, Any]:
     """The task of the machines of one type; each node takes the folder of its rank."""
     gpu = ACCELERATORS.get(instances.gpu, instances.gpu)
@@ -61,7 +84,7 @@ def task(plan: Plan, instances: Instances, folders: Sequence[str], kind: PriceKi
         "name": dns_name(plan.scenario),
         "num_nodes": len(folders),
         "resources": {
-            "infra": f"{instances.provider}/{instances.region}",
+            "infra": infra(instances),
             "instance_type": cloud_name(instances),
             "accelerators": {gpu: instances.gpu_count},
             "use_spot": kind is PriceKind.SPOT,

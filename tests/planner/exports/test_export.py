@@ -28,6 +28,7 @@ from planner.exports.fleet import ExportError, machines
 from planner.exports.folder import MARK, write_folder
 from planner.exports.names import dns_names, file_names
 from planner.exports.ray_serve import FILL_IN, TORCHVISION, what_differs
+from planner.exports.skypilot import CLOUDS
 from planner.exports.targets import files_of
 from planner.io.demand import sources_of
 from planner.io.load import load_scenario
@@ -249,6 +250,29 @@ def test_skypilot_rents_what_was_planned(plan: Plan) -> None:
     assert yaml.safe_load(files_of(before, Target.SKYPILOT)[name])["resources"]["use_spot"] is True
     older = replace(before, scenario_text="")
     assert "on demand is assumed" in files_of(older, Target.SKYPILOT)[name]
+
+
+def rented_from(plan: Plan, provider: str, region: str) -> Plan:
+    """The plan with the same machines of another provider."""
+    best = plan.recommendation
+    (machines,) = best.instances
+    return replace(plan, recommendation=replace(best, instances=(replace(machines, provider=provider, region=region),)))
+
+
+def test_skypilot_is_not_sent_to_clouds_that_it_does_not_have(plan: Plan) -> None:
+    with pytest.raises(
+        ExportError, match=r"^SkyPilot has no cloud openrelay\. .*`buy.providers: \[aws, .*kubernetes\.$"
+    ):
+        files_of(rented_from(plan, "openrelay", "any"), Target.SKYPILOT)
+    for provider, region, infra in (
+        ("digitalocean", "nyc2", "do/nyc2"),
+        ("lambda", "any", "lambda"),
+        ("runpod", "CA", "runpod/CA"),
+    ):
+        files = files_of(rented_from(plan, provider, region), Target.SKYPILOT)
+        (text,) = (text for name, text in files.items() if name.endswith(".sky.yaml"))
+        assert yaml.safe_load(text)["resources"]["infra"] == infra
+    assert {instance.provider for instance in CATALOG.instances} >= CLOUDS.keys()
 
 
 def paid(plan: Plan, kind: PriceKind | None) -> Plan:
