@@ -32,6 +32,8 @@ from simulator.world.hardware import GPU
 K = TypeVar("K")
 V = TypeVar("V")
 
+PRICE_FILES = ("prices.yaml", "prices.csv")
+"""Files of prices in a folder, which count together."""
 TERM_HOURS = {PriceKind.RESERVED_1Y: HOURS_PER_YEAR, PriceKind.RESERVED_3Y: 3 * HOURS_PER_YEAR}
 
 
@@ -166,7 +168,7 @@ def holds_catalog(place: Path) -> bool:
 
 def _price_files(path: Path) -> list[Path]:
     """A file, or those in a directory, where there are any."""
-    files = [path / name for name in ("prices.yaml", "prices.csv")] if path.is_dir() else [path]
+    files = [path / name for name in PRICE_FILES] if path.is_dir() else [path]
     return [file for file in files if file.exists()]
 
 

@@ -1,11 +1,11 @@
 """A file of prices, and what it says of the machines of a plan."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from planner.catalog.catalog import load_prices
+from planner.catalog.catalog import PRICE_FILES, load_prices
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import OWN, is_wanted
 from planner.catalog.sold import Instance, Price
@@ -52,7 +52,8 @@ class PriceList:
         if listed is None:
             hint = did_you_mean(old.instance, [i.name for i in self.instances if i.name != old.instance])
             remedy = "Add it to `instances`, or name another file."
-            raise RepriceError(f"{self.path}: has no price of {place}.{hint} {remedy}")
+            beside = self.beside(lambda _: True, old)
+            raise RepriceError(f"{self.path}: has no price of {place}.{beside or hint} {remedy}")
         if not has_gpus_of(listed, old):
             there, here = f"{listed.gpu_count} x {listed.gpu}", f"{old.gpu_count} x {old.gpu}"
             remedy = "Mend `gpu` and `gpu_count` there."
@@ -75,7 +76,20 @@ class PriceList:
         if kind in listed.prices:
             return at_price(old, listed.prices[kind], kind)
         remedy = "leave --price out" if self.kind else "name a kind with --price"
-        raise RepriceError(f"{self.path}: has no {kind} price of {place}, only {kinds or 'none'}. Add it, or {remedy}.")
+        beside = self.beside(lambda listed: kind in listed.prices, old)
+        rule = f"has no {kind} price of {place}, only {kinds or 'none'}."
+        raise RepriceError(f"{self.path}: {rule}{beside} Add it, or {remedy}.")
+
+    def beside(self, has: Callable[[Instance], bool], old: Instances) -> str:
+        """Says so where another file of the folder, which is read with it, has what is lacking."""
+        folder = self.path.parent
+        if self.path.is_dir() or self.path.name not in PRICE_FILES:
+            return ""
+        try:
+            listed = PriceList(folder, load_prices(folder)).listed(old)
+        except InputError:
+            return ""
+        return f" Its folder has one: name `{folder}`." if listed and has(listed) else ""
 
     def sells(self, instance: Instance) -> bool:
         """Whether a machine is still sold, or those that are not count too."""

@@ -1,6 +1,7 @@
 """A plan at other prices: sums that anyone can check, nothing simulated, and nothing believed that was not replayed."""
 
 import json
+import re
 from dataclasses import replace
 from math import isnan
 
@@ -386,6 +387,26 @@ def test_a_kind_of_price_that_was_just_named_is_not_asked_for(tmp_path):
         RepriceError, match=r"has no reserved-3y price of .*, only .*\. Add it, or leave --price out\.$"
     ):
         reprice(RENTED, "plan.json", three_years, NOW)
+
+
+def test_a_price_in_the_other_file_of_the_folder_is_said_to_be_there(tmp_path):
+    """A folder counts as a whole; a file that is named counts alone."""
+    alone = prices(tmp_path)
+    three_years = replace(alone, kind=PriceKind.RESERVED_3Y)
+    place = replace(alone, path=alone.path.rename(tmp_path / "prices.yaml"))
+    rented = RENTED.recommendation.instances[0]
+    table = (
+        "provider,region,instance,gpu,gpu_count,host_memory_gb,status,price_kind,usd_per_hour_low,usd_per_hour_high,"
+    )
+    row = (
+        f"{rented.provider},{rented.region},{rented.instance},{rented.gpu},{rented.gpu_count},,active,reserved-3y,1,1,"
+    )
+    (tmp_path / "prices.csv").write_text(f"{table}as_of,source,note\n{row}2026-11-02,made up,\n", encoding="utf-8")
+    with pytest.raises(RepriceError, match=f"Its folder has one: name `{re.escape(str(tmp_path))}`"):
+        reprice(RENTED, "plan.json", replace(three_years, path=place.path), NOW)
+    other = replace(three_years, path=place.path.rename(tmp_path / "other.yaml"))
+    with pytest.raises(RepriceError, match=r"only on-demand, spot\. Add it"):
+        reprice(RENTED, "plan.json", other, NOW)
 
 
 def test_the_command_writes_a_plan_that_other_commands_read(tmp_path):
