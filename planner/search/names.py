@@ -130,7 +130,8 @@ def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: 
         place = (*scenario.place(model.name), "runtime")
         for asked in sorted(set(model.runtimes) - known - unserved.keys()):
             wrong = f"nothing is known of `{model.known_as}` in `{asked}`."
-            yield place, f"{wrong}{perhaps(asked, known) or or_measured(model.known_as, asked, known)}"
+            item = () if isinstance(model.runtime, str) else (model.runtimes.index(asked),)
+            yield (*place, *item), f"{wrong}{perhaps(asked, known) or or_measured(model.known_as, asked, known)}"
         if model.runtimes and unserved.keys() == set(model.runtimes):
             yield place, f"{'; '.join(unserved.values())}.{or_measured(model.known_as, '', known)}"
 
@@ -145,8 +146,9 @@ def _unknown_precisions(scenario: Scenario, library: Library) -> Iterator[tuple[
                 others = ", ".join(p for p in WEIGHT_BYTES if any(one.computes_in(p) for one in known))
                 lacking = f"{' and '.join(model.runtimes)} {'lacks' if len(known) == 1 else 'lack'}"
                 wrong = f"`{asked}` is a way of PyTorch to compute, which {lacking}."
+                item = () if isinstance(model.precision, str) else (model.precisions.index(asked),)
                 yield (
-                    (*scenario.place(model.name), "precision"),
+                    (*scenario.place(model.name), "precision", *item),
                     f"{wrong} Write one of {others}, or `runtime: pytorch`.",
                 )
 

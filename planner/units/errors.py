@@ -28,6 +28,14 @@ class KeysError(ValueError):
         self.keys = keys
 
 
+class ItemError(ValueError):
+    """What is wrong with one item of a list that is read as a whole."""
+
+    def __init__(self, text: str, index: int) -> None:
+        super().__init__(text)
+        self.index = index
+
+
 UNKNOWN_KEY = "unexpected_keyword_argument"
 """Pydantic's kind of error for a key that a mapping must not have: its place is the key's."""
 LIMITS = {
@@ -131,7 +139,9 @@ def mistakes(error: ValidationError) -> Iterator[tuple[Steps, str, Any]]:
     for detail in error.errors(include_url=False):
         if detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]:
             continue  # there are enough items, but some were refused for a reason of their own
-        yield tuple(detail["loc"]), detail["type"], detail
+        wrong = detail.get("ctx", {}).get("error")
+        item = (wrong.index,) if isinstance(wrong, ItemError) else ()
+        yield (*detail["loc"], *item), detail["type"], detail
 
 
 def keys_of(detail: Any) -> Sequence[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
-from planner.units.errors import shown
+from planner.units.errors import ItemError, shown
 from planner.units.reading import known_precision
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.signature import read_sizes
@@ -37,8 +37,16 @@ Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra=
 
 
 def _precisions(value: object) -> object:
-    """Of one or of each of several."""
-    return tuple(map(_precision, value)) if isinstance(value, list | tuple) else _precision(value)
+    """Of one or of each of several; ItemError for the first that is none."""
+    if not isinstance(value, list | tuple):
+        return _precision(value)
+    known = []
+    for i, item in enumerate(value):
+        try:
+            known.append(_precision(item))
+        except ValueError as error:
+            raise ItemError(str(error), i) from None
+    return tuple(known)
 
 
 def _some(value: object) -> object:

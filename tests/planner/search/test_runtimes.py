@@ -109,6 +109,21 @@ def test_runtimes_are_understood_as_sources_write_them(tmp_path):
     assert answer(tmp_path, "runtime: TensorRT, precision: int8, ").recommendation.feasible
 
 
+@pytest.mark.parametrize(
+    ("wish", "place"),
+    [
+        ("precision: [fp16, fp61], ", "models[0].precision[1]: must be one of"),
+        ("runtime: [pytorch, tensorttr], ", "models[0].runtime[1]: nothing is known"),
+        ("runtime: [tensorrt], precision: [fp16, amp], ", "models[0].precision[1]: `amp` is a way of PyTorch"),
+    ],
+)
+def test_a_wrong_item_of_a_list_is_an_error_at_its_place(tmp_path, wish, place):
+    with pytest.raises(ScenarioError) as error:
+        answer(tmp_path, wish)
+    (line,) = str(error.value).splitlines()
+    assert place in line
+
+
 def test_an_unknown_runtime_is_an_error_at_its_place(tmp_path):
     with pytest.raises(ScenarioError) as error:
         answer(tmp_path, "runtime: tensorttr, ")
@@ -136,7 +151,7 @@ def test_a_precision_of_pytorch_is_an_error_at_its_place_in_what_computes_in_its
         answer(tmp_path, f"runtime: {runtime}, precision: {asked}, ")
     line = str(refused.value)
     assert "\n" not in line
-    assert "models[0].precision: `" in line
+    assert f"models[0].precision{'[1]' if '[' in asked else ''}: `" in line
     assert "is a way of PyTorch to compute, which " in line
     assert "Write one of fp32, tf32, fp16, bf16, int8, or `runtime: pytorch`." in line
 
