@@ -74,8 +74,10 @@ def texts(overrides: Texts) -> list[str]:
 
 def seeded(overrides: Texts, seed: int | None) -> list[str]:
     """Overrides, the seed among them."""
-    if seed is not None and seed < 0:
-        raise InputError(f"--seed: must be at least 0, got {seed}. Write a whole number from 0.")
+    from planner.model.scenario import SEED_MAX
+
+    if seed is not None and not 0 <= seed <= SEED_MAX:
+        raise InputError(f"--seed: must be from 0 to {SEED_MAX}, got {seed}. Write a whole number of these.")
     return texts(overrides) + ([] if seed is None else [f"seed={seed}"])
 
 

@@ -46,6 +46,9 @@ class Predict(StrEnum):
     NEVER = "never"
 
 
+SEED_MAX = 2**32 - 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A question: these models, this demand, these offers - what should be bought?"""
@@ -106,7 +109,7 @@ class Scenario:
     speeds that are predicted, published, assumed or differ between sessions."""
     clock_drift: ClockDriftSpec | None = None
     """Where clocks drift, each SLO counts over a stretch of time in which phases mix; for good where not given."""
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
+    seed: Annotated[int, Field(ge=0, le=SEED_MAX)] = 1
     """Start of all random numbers of a replay; what `planner plan` buys does not depend on it."""
     failures: FailureSpec | None = None
     """Disturbances; none where not given."""
