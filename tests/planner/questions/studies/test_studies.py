@@ -883,6 +883,13 @@ def test_options_that_do_not_go_with_the_engine(
     assert str(error.value) == said
 
 
+def test_a_mean_of_replications_is_called_one(small: Path, whole: dict[str, bytes]) -> None:
+    """A plan's p99 is another where speeds or phases are drawn."""
+    answer = run_study(load_study(small), CONTEXT, Here(), small.parent / "means", resume=True).answer
+    assert "p99_s" in answer.points[0].values
+    assert " mean p99 " in render(answer, Format.TABLE, Screen(200))
+
+
 def test_narrow_screens_split_the_table(small: Path, whole: dict[str, bytes]) -> None:
     answer = run_study(load_study(small), CONTEXT, Here(), small.parent / "narrow", resume=True).answer
     assert asdict(answer)["points"]
