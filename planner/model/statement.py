@@ -121,6 +121,7 @@ class Code(StrEnum):
     WINDOWS = "windows"
     FEW_OUTAGES = "few-outages"
     UNPROVEN = "unproven"
+    ON_EDGE = "on-edge"
     SLO_OF_ALL = "slo-of-all"
     CUT_OFF = "cut-off"
     INTERRUPTED = "interrupted"

@@ -270,6 +270,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
         *_unproven(trial),
+        *on_edge(trial.replay),
     )
 
 
@@ -464,6 +465,17 @@ def _unproven(trial: Trial) -> Iterator[PlanWarning]:
             few = of_draws if seen.draws else f"requests of {model}"
             what = Statement(code=Code.UNPROVEN, subjects=(few, model))
             yield PlanWarning(what=what, remedies=remedies_unproven(trial, model))
+
+
+def on_edge(seen: Replay) -> Iterator[PlanWarning]:
+    """Draws of speeds, as many as there are at most, that meet every SLO about as often as is asked."""
+    together, asked = seen.all_kept, seen.draws
+    if not together or not asked or asked.surely:
+        return
+    count = seen.wide.draws if seen.wide else len(seen.summaries)
+    if count >= seen.looks[-1] > 1 and together.low < asked.share < together.high:
+        figures = {"draws": count, "kept": together.mean, "asked": asked.share}
+        yield PlanWarning(what=Statement(code=Code.ON_EDGE, figures=figures))
 
 
 def _of_all(seen: Replay) -> Iterator[PlanWarning]:

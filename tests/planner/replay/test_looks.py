@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from support.planning import T4, V100, demand, model, offer, profile, question, 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, Memory
 from planner.model.parts.streams import StreamSpec
+from planner.model.plan import Interval
 from planner.model.progress import silent
 from planner.model.replications import WORLDS, Draws, least_share
 from planner.model.scenario import Objective
@@ -25,7 +28,7 @@ from planner.replay.replay import BY_CHANCE, SCREENED_DRAWS, Replay, WideLook
 from planner.replay.run import LOST_EVERY, PLANNING, Replications, ShortLook, replay, seeds_of
 from planner.replay.stretch import ReplayLength
 from planner.replay.trial import Trial
-from planner.replay.warnings import remedies_unproven
+from planner.replay.warnings import on_edge, remedies_unproven
 from planner.search.placement import OnFleet
 from planner.search.question import Question
 from planner.search.search import ESTIMATE, GLANCE, FleetSearch
@@ -388,3 +391,25 @@ def test_what_is_too_slow_in_more_draws_than_may_be_is_refused_after_few_replays
     too_slow = 1 - NormalDist().cdf(-math.log(0.8 * of_cameras.asked[0].slo.attainment) / 0.3)
     assert seen.all_kept is not None
     assert 1 - seen.all_kept.mean == pytest.approx(too_slow, abs=5 * (too_slow * (1 - too_slow) / WORLDS[-1]) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "draws", "surely", "is_on_edge"),
+    [
+        (0.945, 0.959, 5120, False, True),
+        (0.951, 0.964, 5120, False, False),
+        (0.935, 0.949, 5120, False, False),
+        (0.945, 0.959, 640, False, False),  # more draws would have decided
+        (0.945, 0.959, 5120, True, False),
+    ],
+)
+def test_what_another_seed_may_decide_otherwise_is_said(
+    low: float, high: float, draws: int, surely: bool, is_on_edge: bool
+) -> None:
+    seen: Any = SimpleNamespace(
+        all_kept=Interval((low + high) / 2, low, high),
+        draws=Draws(0.95, surely=surely),
+        wide=SimpleNamespace(draws=draws),
+        looks=WORLDS,
+    )
+    assert [one.what.code for one in on_edge(seen)] == [Code.ON_EDGE] * is_on_edge
