@@ -255,6 +255,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
     """What weakens the answer, and what to do about it."""
     return (
         *_taken_for(scenario),
+        *on_edge(trial.replay),
         *_of_all(trial.replay),
         *_doubts(trial),
         *_prices(scenario, trial, today),
@@ -270,7 +271,6 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
         *_unproven(trial),
-        *on_edge(trial.replay),
     )
 
 
