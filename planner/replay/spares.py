@@ -104,7 +104,7 @@ def may_be_bought(buy: BuySpec, offered: Sequence[Offer], fleet: Fleet, spares: 
     bought = together(fleet, spares)
     return (
         gpu_count(offered, bought) <= buy.max_gpus
-        and cost_usd_per_hour(offered, bought) <= (buy.max_cost or inf) * (1 + 1e-9)
+        and buy.affords(cost_usd_per_hour(offered, bought))
         and all(o.count_max is None or n <= o.count_max for o, n in zip(offered, bought, strict=True))
     )
 

@@ -66,12 +66,16 @@ class BuySpec:
     max_gpus: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Most GPUs in all."""
     max_cost: PricePerHour | None = None
-    """Most dollars an hour in all."""
+    """Most dollars an hour in all; with a `calendar`, of each of its hours."""
     host_speed: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] = 1.0
     """Speed of a core of their hosts over that of the host where profiles were measured, e.g. `0.7`: what the host does
     of a batch takes so much longer."""
     own: tuple[OwnMachine, ...] = ()
     """Machines of your own. With these and no `providers`, nothing is rented."""
+
+    def affords(self, usd_per_hour: float) -> bool:
+        """Whether so much an hour is within `max_cost`, but for how sums are rounded."""
+        return self.max_cost is None or usd_per_hour <= self.max_cost * (1 + 1e-9)
 
 
 @checked()

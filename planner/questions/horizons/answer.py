@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from math import nan
 
 from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
@@ -88,7 +89,7 @@ class Strategy:
     way: HorizonWay
     label: str
     met: bool
-    """Every SLO is met, in the periods that `keep` names."""
+    """Every SLO is met, in the periods that `keep` names, and no hour costs more than `buy.max_cost`."""
     parts: tuple[StrategyPart, ...]
     """The base first, if there is one."""
     cost_usd: float
@@ -116,6 +117,10 @@ class Strategy:
     """Machines that were taken away."""
     gpus_by_hour: tuple[float, ...]
     """Paid GPUs, the mean of each hour."""
+    usd_per_hour_max: float = nan
+    """Cost of the dearest hour, with whichever interruptions; nan in answers that do not say."""
+    over_max_cost: bool = False
+    """Its dearest hour costs more than `buy.max_cost` allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

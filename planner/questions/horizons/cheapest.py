@@ -1,10 +1,9 @@
 """The cheapest way of a family that meets every SLO, with its cost and its attainment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import count
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ from simulator.world.workload import Floats
 
 DIGITS = 6
 """Digits of dollars to which ways cost the same. Of equals the simpler wins, which was listed first."""
-ROUNDING = 1e-9
 TERM_HOURS: Mapping[Term, float] = {Term.ONE_YEAR: 8760.0, Term.THREE_YEARS: 3 * 8760.0}
 PAID_WORDS = {"on-demand": "on demand", "own": "of one's own", "spot": "at spot price"}
 
@@ -50,13 +48,30 @@ class Cheapest:
     timelines: Sequence[FleetTimeline]
 
 
-def cheapest(question: HorizonQuestion, way: HorizonWay, most_usd_per_hour: float = inf) -> Cheapest | None:
-    """The cheapest that meets every SLO; where none does, the dearest that was tried; None where there is none.
+def cheapest(question: HorizonQuestion, way: HorizonWay) -> Cheapest | None:
+    """The cheapest that meets every SLO, within `buy.max_cost` if any is; where none does, the dearest that was tried;
+    None where there is none."""
+    nearest: WayCandidate | None = None
+    too_dear: WayCandidate | None = None
+    for one in by_cost(question, way):
+        if too_dear and not question.buy.affords(dearest_hour_usd(question, one)):
+            continue
+        if not meets_all(question, one):
+            nearest = one
+        elif question.buy.affords(dearest_hour_usd(question, one)):
+            return answered(question, one)
+        else:
+            too_dear = one
+    if too_dear:
+        return answered(question, too_dear)
+    return answered(question, nearest, missed=True) if nearest else None
 
-    None of them has an hour that costs more than is allowed.
+
+def by_cost(question: HorizonQuestion, way: HorizonWay) -> Iterator[WayCandidate]:
+    """All candidates of a family, the cheapest first.
 
     The heap holds pairs of types, and their candidates, at what they cost at least. The entry that comes out is the
-    cheapest of all that are left, so the first that meets every SLO is the answer.
+    cheapest of all that are left.
     """
     order = count()
     heap: list[tuple[float, int, OfferPair | WayCandidate]] = [
@@ -67,7 +82,6 @@ def cheapest(question: HorizonQuestion, way: HorizonWay, most_usd_per_hour: floa
     def push(candidate: WayCandidate) -> None:
         heappush(heap, (round(candidate.usd, DIGITS), next(order), candidate))
 
-    dearest: WayCandidate | None = None
     while heap:
         _, _, entry = heappop(heap)
         match entry:
@@ -76,22 +90,26 @@ def cheapest(question: HorizonQuestion, way: HorizonWay, most_usd_per_hour: floa
                     push(candidate)
             case WayCandidate(exact=False):
                 push(replace(entry, usd=paid_usd(question, entry), exact=True))
-            case WayCandidate() if dearest_hour_usd(question, entry) > most_usd_per_hour * (1 + ROUNDING):
-                continue
-            case WayCandidate() if meets_all(question, entry):
-                return answered(question, entry)
             case WayCandidate():
-                dearest = entry
-    if dearest is None:
-        return None
-    return answered(question, dearest, missed=True)
+                yield entry
+
+
+def least_dear_usd(question: HorizonQuestion) -> float | None:
+    """Least that the dearest hour of a way that meets every SLO costs; None where none meets them."""
+    found = [one for way in HorizonWay for pair in pairs(question.market, way) for one in candidates(question, pair)]
+    priced = sorted((dearest_hour_usd(question, one), i) for i, one in enumerate(found))
+    return next((usd for usd, i in priced if meets_all(question, found[i])), None)
 
 
 def dearest_hour_usd(question: HorizonQuestion, candidate: WayCandidate) -> float:
     """What the hour costs that costs most, with whichever interruptions."""
+    return dearest_usd(candidate, [stretches(line, len(question.factors)) for line in timelines(question, candidate)])
+
+
+def dearest_usd(candidate: WayCandidate, cuts: Sequence[Stretches]) -> float:
+    """The same, of its stretches."""
     base = candidate.base
     base_usd = base.machines * base.offer.usd_per_hour if base else 0.0
-    cuts = (stretches(line, len(question.factors)) for line in timelines(question, candidate))
     return base_usd + candidate.rest.usd_per_hour * max(float(by_hour(cut).max()) for cut in cuts)
 
 
@@ -134,16 +152,20 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
     slos = model_slos(course, cuts, question.calendar.keep)
     parts = parts_of(question, candidate, lines)
     usd = total_usd(parts)
+    usd_per_hour_max = dearest_usd(candidate, cuts)
+    over_max_cost = not question.buy.affords(usd_per_hour_max)
     requests = request_count(course.group.demand, question.factors)
     strategy = Strategy(
         way=candidate.way,
         label=" + ".join(map(part_text, parts)),
-        met=not missed and all_met(slos, question.calendar.keep_share),
+        met=not missed and not over_max_cost and all_met(slos, question.calendar.keep_share),
+        over_max_cost=over_max_cost,
         parts=parts,
         cost_usd=usd,
         cost_usd_range=cost_range(parts, lines),
         cost_usd_per_month=usd / question.hours * HOURS_PER_MONTH,
         usd_per_million_requests=usd / requests * 1e6,
+        usd_per_hour_max=usd_per_hour_max,
         slos=slos,
         gpu_hours=sum(part.machine_hours * part.gpus_per_machine for part in parts),
         **gpu_use(question, candidate, course, cuts),

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil, inf
+from math import ceil
 
 import numpy as np
 
 from planner.catalog.offers import Offer
 from planner.model.calendar import CalendarSpec
 from planner.model.choices import PriceKind
+from planner.model.parts.machines import BuySpec
 from planner.model.progress import Progress
 from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, PERIODS, Levels
 from planner.questions.horizons.judging import Course
@@ -51,9 +52,9 @@ class HorizonQuestion:
         return self.duration_s / HOUR_S
 
     @property
-    def most_usd_per_hour(self) -> float:
-        """Most dollars that any hour may cost."""
-        return self.market.loaded.scenario.buy.max_cost or inf
+    def buy(self) -> BuySpec:
+        """Machines that may be had, and what an hour of them may cost."""
+        return self.market.loaded.scenario.buy
 
     def course(self, group: MachineGroup) -> Course:
         """This load on such machines."""

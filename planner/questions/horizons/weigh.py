@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import date
 from itertools import product, starmap
-from math import ceil, isfinite
+from math import ceil
 from time import perf_counter
 
 from planner.catalog.catalog import Catalog
@@ -15,7 +15,7 @@ from planner.model.progress import Progress, silent
 from planner.model.ranges import Range, ranged
 from planner.placing.sizing import Profiles
 from planner.questions.horizons.answer import Horizon, LoadLevel, Strategy
-from planner.questions.horizons.cheapest import Cheapest, cheapest, dearest_hour_usd
+from planner.questions.horizons.cheapest import Cheapest, cheapest, least_dear_usd
 from planner.questions.horizons.day import check_day
 from planner.questions.horizons.demand import (
     MINUTE_S,
@@ -31,7 +31,6 @@ from planner.questions.horizons.machines import REPLAYS
 from planner.questions.horizons.market import Market, Paid, market, side_by_side
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import CROWD_MIN, Shape
-from planner.questions.horizons.ways import pairs
 from planner.replay.warnings import assumptions as assumptions_of
 from planner.replay.warnings import warnings_of
 from planner.search.names import with_known_names
@@ -102,7 +101,7 @@ def horizon(
         gpus_needed_by_hour=needed_by_hour(course),
         strategies=tuple(way.strategy for way in ways.values()),
         best=shown.strategy.way if shown.strategy.met else "",
-        not_compared=tuple(dict.fromkeys([*not_compared(on_offer, calendar), *too_dear(question, ways)])),
+        not_compared=tuple(dict.fromkeys(not_compared(on_offer, calendar))),
         check=check_day(question, ways[check], last_step) if check else None,
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
@@ -112,42 +111,32 @@ def horizon(
             *assumptions(question, course, ways),
             *map(assumption_line, assumptions_of(scenario, course.group.trial, catalog.assumptions)),
         ),
-        warnings=tuple(dict.fromkeys([*recording_warnings(shape, course), *warnings(course, ways, today)])),
+        warnings=tuple(
+            dict.fromkeys(
+                [
+                    *too_dear(question, ways),
+                    *recording_warnings(shape, course),
+                    *warnings(course, ways, today),
+                ]
+            )
+        ),
     )
 
 
 def weigh(question: HorizonQuestion, steps: int) -> dict[HorizonWay, Cheapest]:
-    """The best of each family; NothingToPlanError, with the reasons, where there is none at all, ScenarioError where
-    `buy.max_cost` leaves none that meets every SLO.
+    """The best of each family; NothingToPlanError, with the reasons, where there is none at all.
 
     `steps`: of all progress, one for each family.
     """
     ways: dict[HorizonWay, Cheapest] = {}
     for i, way in enumerate(HorizonWay):
         question.progress(f"weighing {way}", i / steps)
-        if best := cheapest(question, way, question.most_usd_per_hour):
+        if best := cheapest(question, way):
             ways[way] = best
-    if isfinite(question.most_usd_per_hour) and not any(way.strategy.met for way in ways.values()):
-        check_cost(question)
     if not ways:
-        reasons = "\n".join(question.market.rejections)
-        raise NothingToPlanError(f"no number of machines of one type serves the busiest minute.\n{reasons}")
+        reasons = ["no number of machines of one type serves the busiest minute.", *question.market.rejections]
+        raise NothingToPlanError("\n".join(reasons))
     return ways
-
-
-def check_cost(question: HorizonQuestion) -> None:
-    """ScenarioError where a way would meet every SLO if its hours might cost more, with what the cheapest takes."""
-    free = {way: best for way in HorizonWay if (best := cheapest(question, way))}
-    met = {way: best for way, best in free.items() if best.strategy.met}
-    if not met:
-        return
-    best = best_or_nearest(met)
-    usd = f"${ceil(dearest_hour_usd(question, best.candidate) * 100 - 1e-6) / 100:.2f}/h"
-    rule = (
-        f"allows {dollars(question.most_usd_per_hour)}/h, and each way that meets every SLO has an hour that costs more"
-    )
-    remedy = f"The cheapest, {best.strategy.label}, takes {usd} in its dearest hour: write {usd} or more."
-    raise refuse(question.market.loaded, ("buy", "max_cost"), f"{rule}. {remedy}")
 
 
 def check_compared(check: HorizonWay | None, ways: Ways) -> None:
@@ -234,10 +223,20 @@ def not_compared(on_offer: Market, calendar: CalendarSpec) -> Iterator[str]:
 
 
 def too_dear(question: HorizonQuestion, ways: Ways) -> Iterator[str]:
-    """Families of which each way has an hour that costs more than is allowed."""
-    for way in HorizonWay:
-        if isfinite(question.most_usd_per_hour) and way not in ways and any(pairs(question.market, way)):
-            yield f"{way}: each has an hour that costs more than {dollars(question.most_usd_per_hour)}, `buy.max_cost`."
+    """What `buy.max_cost` must allow where no way within it meets every SLO."""
+    strategies = [way.strategy for way in ways.values()]
+    allowed = question.buy.max_cost
+    if allowed is None or any(one.met for one in strategies) or not any(one.over_max_cost for one in strategies):
+        return
+    least = least_dear_usd(question)
+    if least is None:
+        yield f"No way meets every SLO, not even with more than {dollars(allowed)}/h, `buy.max_cost`"
+        return
+    usd = f"${ceil(least * 100 - 1e-6) / 100:.2f}/h"
+    yield (
+        f"`buy.max_cost` allows {dollars(allowed)}/h, and each way that meets every SLO has an hour that costs more. "
+        f"Remedy: write {usd} or more"
+    )
 
 
 def uncertain_in(ways: Ways) -> bool:
@@ -270,8 +269,8 @@ def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterat
         yield drawn_assumption(group.loaded.scenario.confidence)
     yield "Load changes by the minute; within it, requests come as the streams say"
     yield "Machines are paid by the second, from their order until they are given back"
-    if isfinite(question.most_usd_per_hour):
-        yield f"No hour costs more than {dollars(question.most_usd_per_hour)} (`buy.max_cost`)"
+    if question.buy.max_cost is not None:
+        yield f"No way is taken that has an hour of more than {dollars(question.buy.max_cost)} (`buy.max_cost`)"
     if group.loaded.scenario.drop is Drop.NEVER:
         yield "Nothing is dropped: behind a backlog all requests are late, and it is worked off in full batches"
     if HorizonWay.SCHEDULED in ways:

@@ -23,8 +23,6 @@ YEARS = 3
 ASSUMED_NETWORK_BYTES_PER_S = ranged(0.625e9, 2.5e9, 32.5e9)
 """Bandwidth to other machines for each GPU of one of which nobody lists it: 20 Gb/s, between 5 and 260, which are the
 median, the tenth and the nine tenths of instances of which it is listed."""
-ROUNDING = 1e-9
-"""Share by which sums of prices may differ that are the same."""
 LISTED_REACHED = 0.5
 """Least share of a listed bandwidth that messages get: providers say that theirs is an upper limit."""
 
@@ -147,7 +145,7 @@ def _bought(machine: Purchase, gpu: GPU, own: PurchaseSpec) -> MachineSource:
 def counts(scenario: TrainingScenario, source: MachineSource) -> Iterator[int]:
     """Numbers of GPUs that whole machines make up, as many and as dear an hour as may be had."""
     for gpu_count in whole_counts(scenario, source):
-        if hourly_usd(source, gpu_count) <= (scenario.buy.max_cost or math.inf) * (1 + ROUNDING):
+        if scenario.buy.affords(hourly_usd(source, gpu_count)):
             yield gpu_count
 
 

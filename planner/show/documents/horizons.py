@@ -84,7 +84,7 @@ def columns(horizon: Horizon) -> list[Column]:
         rows.worked("on time %", prose.on_time, percent),
         rows.worked("worst hour %", lambda s: min(p.worst_hour for p in s.slos), percent),
         rows.worked("minute %", lambda s: min(p.worst_minute for p in s.slos), percent),
-        rows.words("met", lambda s: "yes" if s.met else "no"),
+        rows.words("met", prose.met),
         rows.figures("GPU-hours", lambda s: f"{s.gpu_hours:,.0f}", "gpu_hours"),
         rows.figures("wasted", lambda s: f"{s.wasted_gpu_hours:,.0f}", "wasted_gpu_hours"),
         rows.figures("short", lambda s: f"{s.short_gpu_hours:,.1f}", "short_gpu_hours"),

@@ -25,9 +25,7 @@ def headline(horizon: Horizon) -> str:
 def answers(horizon: Horizon) -> list[str]:
     """The cheapest way, what it commits to, and what no way can cost less than."""
     if not horizon.best:
-        nearest = max(horizon.strategies, key=shortest)
-        met_by = f"No way meets every SLO. Nearest: {nearest.way}, {percent(on_time(nearest))} % on time."
-        return [met_by, *mean_of_draws(horizon)]
+        return [none_meets(horizon.strategies), *mean_of_draws(horizon)]
     best = next(s for s in horizon.strategies if s.way == horizon.best)
     lines = [cheapest(best, horizon)]
     if owed := sum(part.commitment_usd for part in best.parts):
@@ -35,6 +33,24 @@ def answers(horizon: Horizon) -> list[str]:
     bound = f"{dollars(horizon.bound_usd)}: the work on the cheapest machine, never idle"
     slow = ", with uncertain speeds at their slow ends" if horizon.speed_draws else ""
     return [*lines, f"No way on offer can cost less than {bound}{slow}.", *mean_of_draws(horizon)]
+
+
+def none_meets(strategies: Sequence[Strategy]) -> str:
+    """No way does, and how near the nearest comes of those that cost no more than is allowed."""
+    within = [s for s in strategies if not s.over_max_cost]
+    where = "" if len(within) == len(strategies) else " within `buy.max_cost`"
+    none = f"No way{where} meets every SLO"
+    if not within:
+        return f"{none}."
+    nearest = max(within, key=shortest)
+    return f"{none}. Nearest: {nearest.way}, {percent(on_time(nearest))} % on time."
+
+
+def met(s: Strategy) -> str:
+    """Whether a way is one to take, or costs too much."""
+    if s.over_max_cost:
+        return "over max_cost"
+    return "yes" if s.met else "no"
 
 
 def mean_of_draws(horizon: Horizon) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.paths import ROOT
@@ -84,31 +85,57 @@ def test_markdown(small: str) -> None:
     assert "spot: give `calendar.spot.interruptions`" in text
 
 
-def test_no_hour_costs_more_than_is_allowed_and_where_no_way_is_left_the_cheapest_is_named(small: str) -> None:
-    most = 7.0
-    code, text = run(small, "--format", "json", "--set", f"buy.max_cost=${most}/h")
-    found = json.loads(text)
-    dearest = {s["way"]: sum(p["machines_max"] * p["usd_per_hour"] for p in s["parts"]) for s in found["strategies"]}
-    assert code == 0
-    assert max(dearest.values()) <= most
-    assert found["best"] == "spot"
+def limited(scenario: str, most: str, *words: str) -> tuple[int, dict[str, Any]]:
+    code, text = run(scenario, "--format", "json", "--set", f"buy.max_cost={most}", *words)
+    return code, json.loads(text)
+
+
+def test_no_hour_costs_more_than_is_allowed_and_where_no_way_is_left_the_least_that_would_do_is_named(
+    small: str,
+) -> None:
+    code, found = limited(small, "$7/h")
+    assert (code, found["best"]) == (0, "spot")
     assert [s["way"] for s in found["strategies"] if s["met"]] == ["reserved", "spot"]
-    assert "No hour costs more than $7.00 (`buy.max_cost`)" in found["assumptions"]
-    refused = re.escape("buy.max_cost: allows $3.00/h, and each way that meets every SLO has an hour that costs more.")
-    with pytest.raises(ScenarioError, match=refused) as error:
-        run(small, "--set", "buy.max_cost=$3/h")
-    (enough,) = set(re.findall(r"\$\d+\.\d+/h(?= in its| or more)", str(error.value)))
-    assert run(small, "--format", "json", "--set", f"buy.max_cost={enough}")[0] == 0
-    below = f"${float(enough[1:-2]) - 0.01:.2f}/h"
-    with pytest.raises(ScenarioError, match=re.escape(f"takes {enough} in its dearest hour")):
-        run(small, "--set", f"buy.max_cost={below}")
+    assert "No way is taken that has an hour of more than $7.00 (`buy.max_cost`)" in found["assumptions"]
+    for s in found["strategies"]:
+        assert (
+            s["usd_per_hour_max"] <= sum(p["machines_max"] * p["usd_per_hour"] for p in s["parts"]) + 1e-6
+        )  # JSON has 9 digits
+        assert s["over_max_cost"] is not s["met"]
+        assert s["met"] is (s["usd_per_hour_max"] <= 7)
+    code, found = limited(small, "$3/h")
+    assert (code, found["best"]) == (3, "")
+    (enough,) = re.findall(r"allows \$3\.00/h.*Remedy: write (\$\d+\.\d+/h) or more", found["warnings"][0])
+    assert limited(small, enough)[0] == 0
+    assert limited(small, f"${float(enough[1:-2]) - 0.01:.2f}/h")[0] == 3
 
 
-def test_a_family_that_is_too_dear_is_not_compared(small: str) -> None:
-    _, text = run(small, "--format", "json", "--set", "buy.max_cost=$4/h")
-    found = json.loads(text)
-    assert "autoscaled" not in {s["way"] for s in found["strategies"]}
-    assert "autoscaled: each has an hour that costs more than $4.00, `buy.max_cost`." in found["not_compared"]
+def test_the_least_that_would_do_is_of_the_way_whose_dearest_hour_costs_least(tmp_path: Path) -> None:
+    """Two boxes and one rented machine at the busiest hours: $7.06/h. The cheapest in all, one box and two, $8.12/h."""
+    own = "max_gpus: 6, own: [{name: box, gpu: V100, price: $2.00/h, count: 2}]"
+    text = SMALL.replace("max_gpus: 6", own).partition("  reserved:")[0]
+    (path := tmp_path / "own.yaml").write_text(text, encoding="utf-8")
+    code, found = limited(str(path), "$5/h")
+    assert code == 3
+    assert found["warnings"][0].endswith("Remedy: write $7.06/h or more")
+    assert limited(str(path), "$7.06/h")[0] == 0
+
+
+def test_every_way_that_costs_too_much_is_shown_and_said_to(small: str) -> None:
+    _, found = limited(small, "$4/h")
+    too_dear = [s["way"] for s in found["strategies"] if s["over_max_cost"]]
+    assert too_dear == ["fixed", "scheduled", "autoscaled"]
+    _, text = run(small, "--format", "md", "--set", "buy.max_cost=$4/h")
+    assert text.count("| over max_cost |") == len(too_dear)
+    assert "max_cost" not in text.partition("## Not compared")[2].partition("##")[0]
+
+
+def test_where_no_way_does_it_even_without_a_limit_that_is_said(small: str) -> None:
+    code, found = limited(small, "$0.01/h", "--set", "buy.max_gpus=1")
+    assert code == 3
+    assert "No way meets every SLO, not even with more than $0.010/h, `buy.max_cost`" in found["warnings"]
+    _, text = run(small, "--set", "buy.max_gpus=1", "--set", "buy.max_cost=$0.01/h")
+    assert "No way within `buy.max_cost` meets every SLO." in text
 
 
 @pytest.mark.parametrize(
