@@ -192,12 +192,14 @@ def profiles_import(
         memory_bytes=quantity("--memory", size, memory) if memory else None,
         catalog=catalog or (),
     )
+    doubts = [f"Doubt: {doubt}." for doubt in profile.doubts]
     if quiet:
+        if doubts:
+            say("\n".join(doubts))
         return
     batches = ", ".join(f"{batch:g}" for batch in profile.latency.x)
     what = f"{profile.model} on {profile.gpu} at {profile.precision} in {profile.runtime}, batch {batches}"
-    doubts = "".join(f"\nDoubt: {doubt}." for doubt in profile.doubts)
-    say(f"Wrote {path}: {what}. Plan with it: --profiles {out}{doubts}")
+    say("\n".join([f"Wrote {path}: {what}. Plan with it: --profiles {out}", *doubts]))
 
 
 @app.command("export")

@@ -265,6 +265,8 @@ def test_times_in_another_unit_are_refused_or_doubted(tmp_path: Path) -> None:
     batch = int(doubt.split()[1])  # the one whose time is furthest from what is predicted
     meant = {1: "3.50", 8: "20.0", 32: "70.0"}[batch]
     assert f"was {meant} ms meant? Mend the unit" in doubt
+    words = (series(tmp_path, 3500, 20_000, 70_000), *RESNET, *SERIES, "--out", tmp_path / "quiet", "-q")
+    assert planner("profiles", "import", *words)[1] == f"Doubt: {doubt}.\n"
     assert imported(tmp_path / "right", series(tmp_path, 3.5, 20, 70), *RESNET, *SERIES)["doubts"] == []
 
 
