@@ -146,6 +146,8 @@ class PrecisionOutlook:
     """Precisions that the plan runs these models at."""
     accuracy: tuple[Statement, ...] = ()
     """What models lose at it: as published, or that nobody says."""
+    some_keep: bool = False
+    """Some models state another precision or runtime, and keep it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

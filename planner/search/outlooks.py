@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isnan, nan
 from typing import NamedTuple
 
@@ -117,7 +118,8 @@ def other_precisions(
     for variant in _others(scenario, running):
         other = _run_as(scenario, variant, running)
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
-        yield from _precision_outlook(variant, ends, now)
+        some_keep = any(map(partial(keeps_another, variant), scenario.models))
+        yield from (replace(one, some_keep=some_keep) for one in _precision_outlook(variant, ends, now))
 
 
 def _precision_outlook(
@@ -172,6 +174,12 @@ def _running(trial: Trial, models: Collection[str]) -> dict[str, Variant]:
 def _covers(variant: Variant, one: Variant) -> bool:
     """Whether a model that runs so would change nothing."""
     return variant.precision in (None, one.precision) and variant.runtime in (None, one.runtime)
+
+
+def keeps_another(variant: Variant, model: ModelSpec) -> bool:
+    """Whether a model states a precision or a runtime that is not the variant's."""
+    stated = (variant.precision, model.precision), (variant.runtime, model.runtime)
+    return any(asked and own not in (None, asked) for asked, own in stated)
 
 
 def _largest_batches(question: Question) -> dict[str, int]:

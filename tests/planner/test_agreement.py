@@ -20,6 +20,7 @@ from planner.io.load import Loaded, ScenarioError, load_scenario, workload
 from planner.model.calendar import CalendarSpec
 from planner.model.choices import Target
 from planner.model.parts.fields import Precision
+from planner.model.parts.models import ModelSpec, SloSpec, Variant
 from planner.model.plan import PredictionRule
 from planner.model.progress import silent
 from planner.model.statement import Code
@@ -37,7 +38,7 @@ from planner.questions.training.plan import train
 from planner.questions.training.reading import load_training
 from planner.questions.training.speed import OnePass, SpeedRule
 from planner.search.names import with_known_names
-from planner.search.outlooks import AlikeInBatches, other_precisions
+from planner.search.outlooks import AlikeInBatches, keeps_another, other_precisions
 from planner.search.plan import plan
 from planner.search.question import ask, predictor_of
 from planner.search.simulation import simulate_named
@@ -365,6 +366,35 @@ def test_another_precision_is_not_praised_for_larger_batches(tmp_path: Path) -> 
     carried_rps = 4 / told.prediction(4).latency_s.value
     count = half.candidate.gpu_count
     assert count >= asked.needs["tiny_yolov3"].rate_rps / carried_rps
+
+
+@pytest.mark.parametrize(
+    ("variant", "keeps"),
+    [
+        (Variant("fp16", None), True),
+        (Variant("fp32", None), False),
+        (Variant(None, "tensorrt"), True),
+        (Variant(None, "pytorch"), False),
+        (Variant("fp32", "tensorrt"), True),
+    ],
+)
+def test_a_model_that_states_another_precision_or_runtime_keeps_it(variant: Variant, keeps: bool) -> None:
+    own = ModelSpec(name="resnet50", slo=SloSpec(latency=0.1), precision="fp32", runtime="pytorch")
+    assert keeps_another(variant, own) is keeps
+    assert not keeps_another(variant, replace(own, precision=None, runtime=None))
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["alone", "beside fp32"])
+def test_it_is_said_where_a_priced_precision_is_not_of_all_models(tmp_path: Path, other: bool) -> None:
+    text = SCENARIO.format(model="resnet50", gpu="T4", precision="null")
+    if other:
+        stated = "{name: resnet18, precision: fp32, slo: {latency: 5 s, attainment: 90 %}}"
+        text = text.replace("}}]\nstreams: [", f"}}}}, {stated}]\nstreams: [{{model: resnet18, rate: 2 fps}}, ")
+    (path := tmp_path / "open.yaml").write_text(text, encoding="utf-8")
+    loaded = load_scenario(path)
+    asked, _ = ask(loaded.scenario, workload(loaded), CATALOG, LIBRARY)
+    priced = {one.precision: one for one in other_precisions(asked, CATALOG, PREDICTOR, None, NOTHING_SHARED)}
+    assert priced["fp16"].some_keep is other
 
 
 def test_a_shelf_ends_at_todays_batches_also_where_it_begins_later() -> None:

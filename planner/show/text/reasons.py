@@ -337,7 +337,8 @@ def tried_with(outlook: PrecisionOutlook) -> str:
     """`: to try it, set ...`: the keys of each model; empty where no one precision or runtime is named."""
     keys = {"precision": outlook.precision, "runtime": outlook.runtime}
     named = [f"`{key}: {value}`" for key, value in keys.items() if value and " " not in value]
-    return f": to try it, set {' and '.join(named)} of each model" if named else ""
+    open_ones = " that leaves it open" if outlook.some_keep else ""
+    return f": to try it, set {' and '.join(named)} of each model{open_ones}" if named else ""
 
 
 def some_and_some(*ways: tuple[str, Sequence[str]]) -> str:

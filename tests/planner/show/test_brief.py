@@ -287,6 +287,8 @@ def test_what_is_only_estimated_says_what_would_replay_it():
     assert said.endswith(
         "Estimated, not replayed: to try it, set `precision: int8` and `runtime: tensorrt` of each model. Accuracy: -v."
     )
+    said = next_steps(replace(PLAN, precisions=(replace(faster, some_keep=True),)))[-1]
+    assert said.endswith("`runtime: tensorrt` of each model that leaves it open. Accuracy: -v.")
 
 
 def test_the_nearest_miss_is_told_by_the_share_of_replications_and_where_none_meets_an_slo_by_requests_in_time():
