@@ -412,7 +412,7 @@ class Replay:
         return margin
 
     @property
-    def nearness(self) -> tuple[bool, float]:
+    def nearest_by_margin(self) -> tuple[bool, float]:
         """Whether every model had requests that were judged, and the least margin of those that had; of draws of speeds
         that were counted, the margin of all models together."""
         known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
@@ -422,10 +422,10 @@ class Replay:
         return len(known) == len(self.needs), least
 
     @property
-    def closeness(self) -> tuple[bool, float, tuple[float, ...]]:
-        """The same, to set fleets beside each other that all miss: the margin of draws where these decide, and where it
+    def nearest_by_shares(self) -> tuple[bool, float, tuple[float, ...]]:
+        """The rule between fleets that all miss: the margin of draws where these decide, and where it
         is as small, or they do not, shares of requests in time over those of the SLOs, the worst model first."""
-        judged, least = self.nearness
+        judged, least = self.nearest_by_margin
         decide = self.draws is not None and self.draws.mixed == 1
         shares = [self.attainment[m].mean / need.slo.attainment for m, need in self.needs.items()]
         return judged, least if decide else 0.0, tuple(sorted(one for one in shares if not isnan(one)))

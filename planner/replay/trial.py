@@ -98,14 +98,14 @@ class Trial:
         return ranked if ranked.met else None
 
     @property
-    def nearness(self) -> tuple[bool, bool, float]:
+    def nearest_by_margin(self) -> tuple[bool, bool, float]:
         """Whether its load is within the headroom, and how near its replays came."""
-        return (not self.overloaded, *self.replay.nearness)
+        return (not self.overloaded, *self.replay.nearest_by_margin)
 
     @property
-    def closeness(self) -> tuple[bool, bool, float, tuple[float, ...]]:
+    def nearest_by_shares(self) -> tuple[bool, bool, float, tuple[float, ...]]:
         """Whether its queues drain, and how near its replays came, to set fleets beside each other that all miss."""
-        return (self.load <= 1, *self.replay.closeness)
+        return (self.load <= 1, *self.replay.nearest_by_shares)
 
     @property
     def bought(self) -> list[Offer]:

@@ -194,7 +194,7 @@ def _best_replayed(
             if trial.met:
                 return trial
             trials[len(tried) - 1] = trial
-    nearest = max(range(len(tried)), key=lambda i: tried[i][2].nearness)
+    nearest = max(range(len(tried)), key=lambda i: tried[i][2].nearest_by_margin)
     return trials.get(nearest) or _as_packed(
         question, offered, fleet, devices, tried[nearest][1], progress, scenario.seed
     )

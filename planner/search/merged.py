@@ -70,7 +70,7 @@ class MergingWay:
             return True, inf, inf
         usd_per_month = self.best.cost_usd_per_month + self.option.bill.usd_per_month
         if not self.best.feasible:
-            return True, -nearness(self.best), usd_per_month
+            return True, -least_margin(self.best), usd_per_month
         match objective:
             case Objective.COST:
                 return False, usd_per_month, usd_per_month
@@ -96,7 +96,7 @@ def best_rank(question: Question, option: Option) -> Rank:
             return False, -inf, usd_per_month
 
 
-def nearness(answer: Recommendation) -> float:
+def least_margin(answer: Recommendation) -> float:
     """The least margin of any model's share on time over its SLO."""
     margins = [m.slo_attainment.mean - m.slo_attainment_target for m in answer.models]
     return min((margin for margin in margins if not isnan(margin)), default=-inf)
@@ -345,7 +345,7 @@ def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendat
         if trial.met:
             return recommend(trial, nan)
         trials.append(trial)
-    nearest = max(trials, key=lambda t: t.replay.nearness, default=None)
+    nearest = max(trials, key=lambda t: t.replay.nearest_by_margin, default=None)
     return recommend(nearest, nan) if nearest else None
 
 

@@ -273,7 +273,7 @@ class _Ways:
             if ready := _ready(zip(self.searches, seen, strict=True)):
                 search, best = min(ready, key=lambda pair: _rank(*pair))
                 return search, BestFound(None if best.replay.preliminary else best, best, [], [], interrupted=True)
-        missed = [(trial.closeness, i, trial) for i, one in enumerate(self.searches) for trial, _ in one.misses]
+        missed = [(trial.nearest_by_shares, i, trial) for i, one in enumerate(self.searches) for trial, _ in one.misses]
         if missed:
             _, place, nearest = max(missed, key=lambda one: one[:2])
             return self.searches[place], BestFound(None, nearest, [], [], interrupted=True, seen=False)

@@ -452,12 +452,12 @@ class OnFleet:
             if trial := self._mended(packing, swap):
                 return trial
             last, tried = self.missed[-1], tried + 1
-            if last.nearness > nearest.nearness:
+            if last.nearest_by_margin > nearest.nearest_by_margin:
                 nearest, steps = last, self._steps(last)
         return None
 
     def _nearest(self) -> Trial:
-        return max(self.missed, key=lambda t: t.nearness)
+        return max(self.missed, key=lambda t: t.nearest_by_margin)
 
     def _steps(self, trial: Trial) -> Iterator[tuple[Packing, SwapPolicy]]:
         """Placements a step away: other rules of swapping, other batches, a model elsewhere or on one GPU more.
@@ -465,7 +465,7 @@ class OnFleet:
         A backlog tells at once, and better than any replay, whether rounds of loads and batches have time enough.
         A miss by a mile is not mended by a model moved, and seldom by other batches.
         """
-        near = trial.replay.nearness[1] > -NEAR
+        near = trial.replay.nearest_by_margin[1] > -NEAR
         most = 1 - self.question.scenario.headroom
         for packing, swap in islice(self._all_steps(trial, near), LOOKED_AT_MAX if near else FAR_LOOKED_AT_MAX):
             if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit):

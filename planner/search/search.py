@@ -357,7 +357,7 @@ class FleetSearch:
                     misses.append(miss)
             if trial_with_more := one.find_with_more_headroom():
                 return trial_with_more
-        near = [(miss.nearest.nearness, miss) for miss in misses if miss.nearest]
+        near = [(miss.nearest.nearest_by_margin, miss) for miss in misses if miss.nearest]
         if near and (found := self._find_at_random(offered, fleet, swap)):
             return found
         return max(near, key=lambda one: one[0])[1] if near else unreplayed_at_best(misses)
@@ -678,10 +678,10 @@ class FleetSearch:
             if not nearest.replay.at_best_only:
                 break
             confirmed.append(self._confirmed_miss(nearest, rejection))
-        return max(confirmed, key=lambda trial: (trial.met, trial.closeness))
+        return max(confirmed, key=lambda trial: (trial.met, trial.nearest_by_shares))
 
     def _nearest(self) -> tuple[Trial, Rejection]:
-        return max(self.misses, key=lambda miss: miss[0].closeness)
+        return max(self.misses, key=lambda miss: miss[0].nearest_by_shares)
 
     def _confirmed_miss(self, nearest: Trial, rejection: Rejection) -> Trial:
         """A miss, replayed as often as an answer would be; its rejection tells what that showed."""

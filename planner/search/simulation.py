@@ -123,7 +123,7 @@ class NamedTrial(NamedTuple):
         """Lower is better: what meets every SLO first, and what costs least in training; else what came nearest."""
         if self.trial.met:
             return False, (self.way.bill.usd_per_month,)
-        return True, tuple(-part for part in self.trial.replay.nearness)
+        return True, tuple(-part for part in self.trial.replay.nearest_by_margin)
 
 
 def best_way(ways: Sequence[Option], named: Callable[[Option], NamedTrial]) -> NamedTrial:

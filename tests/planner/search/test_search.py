@@ -614,7 +614,7 @@ def test_model_without_any_judged_request_is_no_near_miss() -> None:
     q = question(never, OFFERS, LIBRARY)
     seen = evaluate(q, OFFERS[0], 1).replay
     assert isnan(seen.attainment["b"].mean)
-    assert seen.nearness < (True, -1.0)
+    assert seen.nearest_by_margin < (True, -1.0)
     assert missed_slo(evaluate(q, OFFERS[0], 1)).bottleneck is Bottleneck.EVIDENCE
 
 
