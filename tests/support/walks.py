@@ -8,7 +8,7 @@ from dataclasses import dataclass
 SAVED = re.compile(r"[Ss]ave it as `([\w.]+)`.*?^```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ planner (.*?)(?:\s+# exit (\d))?$", re.MULTILINE)
-DAYS_OLD = re.compile(r"\d+\s+days\s+old")
+DAYS_OLD = re.compile(r"\d+\s+days\s+(old|ago)")
 """Of a price; grows by one a day."""
 
 
@@ -46,7 +46,7 @@ def steps(page: str) -> Iterator[Step]:
 
 def ageless(text: str) -> str:
     """The text on whatever day it was written."""
-    return DAYS_OLD.sub("days old", text)
+    return DAYS_OLD.sub(r"days \1", text)
 
 
 def shown_anew(page: str, answer: str, out: str) -> str:
