@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date
-from itertools import product, starmap
+from itertools import chain, product, starmap
 from math import ceil
 from time import perf_counter
 
@@ -82,7 +82,7 @@ def horizon(
     scenario, demand = loaded.scenario, course.group.demand
     rate_rps = sum(demand.rates_rps().values())
     by_hour = factors.reshape(-1, MINUTES_PER_HOUR).sum(axis=1)
-    today = date.fromisoformat(created_at[:10])
+    today, of_recording = date.fromisoformat(created_at[:10]), recording_warnings(shape, course)
     return Horizon(
         scenario=scenario.name or loaded.path.stem,
         scenario_sha256=loaded.sha256,
@@ -111,15 +111,7 @@ def horizon(
             *assumptions(question, course, ways),
             *map(assumption_line, assumptions_of(scenario, course.group.trial, catalog.assumptions)),
         ),
-        warnings=tuple(
-            dict.fromkeys(
-                [
-                    *too_dear(question, ways),
-                    *recording_warnings(shape, course),
-                    *warnings(course, ways, today),
-                ]
-            )
-        ),
+        warnings=tuple(dict.fromkeys(chain(too_dear(question, ways), of_recording, warnings(course, ways, today)))),
     )
 
 
