@@ -1,11 +1,12 @@
 """A plan asked for 90 % holds for what was published and left out: a few of what `benchmarks truths` prints."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 import pytest
 
-from benchmarks.making.fitting import Fit, Spreads, figures, fit
+from benchmarks.making.fitting import Figure, Fit, Spreads, figures, fit
 from benchmarks.making.learning import HeldOut, parts, thinned
 from benchmarks.truths import LEFT_OUT, QUARTERS, Truth, interval, outcomes, shared_share, truths
 from planner.catalog.catalog import load_catalog
@@ -16,8 +17,13 @@ FIGURES, PLANS = 200, 1
 
 
 @cache
+def _known() -> Sequence[Figure]:
+    return figures(load_catalog().gpus)
+
+
+@cache
 def _few() -> Fit:
-    some = thinned(figures(load_catalog().gpus), np.random.default_rng(3), FIGURES)
+    some = thinned(_known(), np.random.default_rng(3), FIGURES)
     return fit(some, Spreads(learnt().spreads, learnt().noise))
 
 
@@ -46,7 +52,7 @@ def test_what_is_left_out_is_whole_pairs_of_model_and_gpu() -> None:
 def test_the_shared_part_of_errors_is_found(shared: float) -> None:
     """Errors made of a part that all models on a GPU have in common, and one of their own."""
     rng, made = np.random.default_rng(7), []
-    some = figures(load_catalog().gpus)
+    some = _known()
     by_gpu = {f.case.gpu: f for f in some}
     models = sorted({f.case.architecture for f in some})[:30]
     for gpu, figure in sorted(by_gpu.items()):

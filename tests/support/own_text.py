@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,9 +179,9 @@ def stored(target: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
-def makers_of(tree: ast.Module) -> frozenset[str]:
+def makers_of(nodes: Sequence[ast.AST]) -> frozenset[str]:
     """Names in a module that make text when they are called."""
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    imports = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.module)
     made = (node for node in imports if f"{node.module}.".startswith(tuple(f"{room}." for room in MAKERS)))
     names = (alias.asname or alias.name for node in made for alias in node.names)
     return frozenset(name for name in names if not name[0].isupper())  # a function, not a class or a constant
@@ -193,8 +193,9 @@ def taken_apart(files: list[Path], root: Path) -> Iterator[Place]:
     trees = {file: ast.parse(text) for file, text in texts.items()}
     errors = own_errors(trees.values())
     for file, tree in trees.items():
-        makers, sentences = makers_of(tree), sentences_of(tree)
-        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+        nodes = list(ast.walk(tree))
+        makers, sentences = makers_of(nodes), sentences_of(tree)
+        functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
         for function in functions:
             for node in Function(function, makers, errors).cuts(sentences):
                 code = ast.get_source_segment(texts[file], node) or ""

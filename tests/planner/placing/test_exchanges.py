@@ -16,7 +16,7 @@ from planner.replay.deploying import devices_of
 from planner.search.question import Question
 from simulator.clock.run import Compiled
 
-QUESTIONS, STARTS = 100, 10
+QUESTIONS, STARTS = 60, 10
 """Random questions, and fleets to begin with of each."""
 
 
@@ -64,7 +64,7 @@ def test_machine_code_takes_the_steps_that_names_take() -> None:
             assert found == by_names
             assert by_name.looked_at == by_code.looked_at  # so that both have as many kicks
             moved += found != contents
-    assert moved > 300  # else the starts were too good to tell
+    assert moved > 180  # else the starts were too good to tell
 
 
 def test_the_best_exchange_is_the_best_of_all() -> None:
@@ -83,7 +83,7 @@ def test_the_best_exchange_is_the_best_of_all() -> None:
             best = Change(least, *ways[gains.index(least)]) if least < -WORTH * now else None
             assert Improving(fills, seed=0).best_change(mine, here, slot, there) == best
             worth_it += best is not None
-    assert worth_it > 50  # else nothing was left out
+    assert worth_it > 30  # else nothing was left out
 
 
 @pytest.mark.skipif(not Compiled.installed, reason="needs Numba")

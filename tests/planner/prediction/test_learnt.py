@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from math import exp, hypot, log
 from pathlib import Path
 
@@ -28,6 +29,12 @@ STATIONARY = ("series", "work model gpu", "work model input")
 """Groups of little spread, so that digits that the file leaves out matter little."""
 
 
+@cache
+def known() -> Sequence[Figure]:
+    """All published figures."""
+    return figures(CATALOG.gpus)
+
+
 def asked(path: Path, *rows: str) -> list[dict[str, str]]:
     """Answers to rows of gpu, model, input, precision, runtime, batch, as CSV has them."""
     file = path / "asked.csv"
@@ -42,7 +49,7 @@ def test_the_shipped_effects_were_learnt_from_the_shipped_points() -> None:
 def test_the_shipped_effects_solve_the_equations_of_the_mixed_model() -> None:
     """At the solution an effect is its variance, times the sum of what it leaves unexplained over the noise's."""
     told = learnt()
-    some = figures(CATALOG.gpus)
+    some = known()
     design = DesignMatrices(some)
     means = {
         group: np.array([told.effects[group][key][0] for key in columns]) for group, columns in design.columns.items()
@@ -57,7 +64,7 @@ def test_the_shipped_effects_solve_the_equations_of_the_mixed_model() -> None:
 
 def test_what_is_summed_once_for_all_batches_is_the_same_for_each() -> None:
     """Of one figure in fifty."""
-    for figure in figures(CATALOG.gpus)[::50]:
+    for figure in known()[::50]:
         one, many = (replace(figure.case, batch=batch) for batch in (1.0, 64.0))
         of_one, of_many = (
             list(effects_of_any_batch(case, roofline(case, figure.gpu), figure.gpu)) for case in (one, many)
@@ -95,7 +102,7 @@ def test_what_one_source_alone_published_is_told_at_its_level() -> None:
     The median lies within 3 %, for groups of 50 figures and more, where the sampling error of a median is below that.
     """
     groups: dict[tuple[str, str], list[Figure]] = defaultdict(list)
-    for figure in figures(CATALOG.gpus):
+    for figure in known():
         groups[figure.case.gpu, figure.case.runtime].append(figure)
     alone = [some for some in groups.values() if len(some) >= 50 and len({f.source for f in some}) == 1]
     assert len(alone) >= 5
@@ -111,7 +118,7 @@ def test_what_is_left_out_is_left_out_as_if_it_had_never_been_seen(what: str) ->
     To the last digits where figures are work alone, for such a model is linear; elsewhere the tangent differs.
     """
     rng = np.random.default_rng(1)
-    some = [f for f in thinned(figures(CATALOG.gpus), rng, 900) if f.case.full or f.case.batch >= 256]
+    some = [f for f in thinned(known(), rng, 900) if f.case.full or f.case.batch >= 256]
     some = [replace(f, case=replace(f.case, full=True)) for f in some]
     spreads = Spreads(learnt().spreads, learnt().noise)
     fitted = fit(some, spreads)
