@@ -22,7 +22,6 @@ CONSTANTS = (
     HERE / "rules" / "queues.py",
     HERE / "clock" / "metrics.py",
     HERE / "clock" / "records.py",
-    HERE / "clock" / "stability.py",
     HERE / "world" / "deployment.py",
 )
 """Modules of which Numba writes constants into the code, of which its own index knows nothing."""

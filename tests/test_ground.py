@@ -7,6 +7,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,19 @@ def test_imports_keep_their_direction() -> None:
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our packages, to be changed."""
+    folder = tmp_path_factory.mktemp("copied")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            here = folder / file.relative_to(ROOT)
+            here.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, here)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("module", "line"),
     [
@@ -51,15 +67,40 @@ def test_imports_keep_their_direction() -> None:
         ("planner/model/plan.py", "def late(): import planner.search.plan"),
     ],
 )
-def test_an_import_against_the_direction_is_found(tmp_path: Path, module: str, line: str) -> None:
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, tmp_path / package)
-    with (tmp_path / module).open("a", encoding="utf-8") as file:
-        file.write(f"\n{line}\n")
-    linted = lint_imports(tmp_path)
+def test_an_import_against_the_direction_is_found(copied: Path, module: str, line: str) -> None:
+    file = copied / module
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f"{text}\n{line}\n", encoding="utf-8")
+    linted = lint_imports(copied)
+    file.write_text(text, encoding="utf-8")
     assert linted.returncode == 1
     assert "BROKEN" in linted.stdout
+
+
+@cache
+def parsed() -> dict[str, ast.Module]:
+    """What stands in each module of ours."""
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("[!_]*.py")]
+    names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files)
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in zip(names, files, strict=True)}
+
+
+def modules_used(tree: ast.Module) -> Iterator[str]:
+    """What is imported, wherever that stands."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(room), names=names):
+                yield from (room, *(f"{room}.{one.name}" for one in names))
+            case ast.Call(func=ast.Name(id="import_module"), args=[ast.Constant(value=name)]):
+                yield name
+
+
+def test_no_module_imports_one_that_imports_it_back() -> None:
+    """Also not in a function, or by its name."""
+    assert len(parsed()) > 300
+    used = {name: {*modules_used(tree)} & {*parsed()} - {name} for name, tree in parsed().items()}
+    assert "simulator.clock.adding_up" in used["simulator.clock.replays.places"]  # by its name
+    TopologicalSorter(used).prepare()
 
 
 def test_no_folder_is_full() -> None:
@@ -68,9 +109,9 @@ def test_no_folder_is_full() -> None:
     assert not [folder for folder in folders if len(list(folder.glob("[!_]*.py"))) > 12]
 
 
-def choices_in(text: str) -> list[frozenset[object]]:
+def choices_in(tree: ast.Module) -> list[frozenset[object]]:
     """The values of each StrEnum in a module."""
-    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     enums = [one for one in classes if any(isinstance(base, ast.Name) and base.id == "StrEnum" for base in one.bases)]
     return [
         frozenset(
@@ -93,9 +134,8 @@ def test_nothing_lies_at_the_top_by_mistake() -> None:
 def test_no_choice_is_written_twice() -> None:
     """What help offers is what the planner knows: a copy would fall behind."""
     twice = 'class A(StrEnum):\n    X = "x"\nclass B(StrEnum):\n    Y = "x"\n'
-    assert len(set(choices_in(twice))) == 1
-    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    choices = [values for path in files for values in choices_in(path.read_text(encoding="utf-8"))]
+    assert len(set(choices_in(ast.parse(twice)))) == 1
+    choices = [values for tree in parsed().values() for values in choices_in(tree)]
     assert len(choices) == len(set(choices))
 
 

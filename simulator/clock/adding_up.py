@@ -21,10 +21,9 @@ from simulator.clock.compiled import (
     first_from,
     serve_all,
 )
-from simulator.clock.metrics import IN_TIME_S, STRETCHES
+from simulator.clock.metrics import IN_TIME_S, SHRINKS, STRETCHES
 from simulator.clock.replays import latencies
 from simulator.clock.replays.latencies import Scratch, add_latencies, scratch
-from simulator.clock.stability import SHRINKS
 from simulator.machine_code import by_one, forget_stale
 from simulator.numba_parts import inner, loop
 from simulator.rules.latencies import EDGES_S, QUANTILES

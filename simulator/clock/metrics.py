@@ -36,6 +36,8 @@ NOISIER = 4.0
 a share is to 1 the less noise it has."""
 IN_TIME_S = 1e-9
 """A request is in time that is late by no more: by rounding."""
+SHRINKS = 0.98
+"""Backlog at the end over that at half-time, above which it does not shrink."""
 
 
 class Verdict(StrEnum):

@@ -13,7 +13,7 @@ from math import ceil
 
 import numpy as np
 
-from simulator.clock.metrics import outstanding
+from simulator.clock.metrics import SHRINKS, outstanding
 from simulator.clock.records import Requests
 from simulator.clock.replays.backlog import BACKLOG, Backlog, phase, watched_s
 from simulator.clock.replays.places import plain_gpus
@@ -22,8 +22,6 @@ from simulator.flow.rates import held_up, service_rates_rps, station_loads
 from simulator.world.deployment import Deployment, Drop, Service
 from simulator.world.workload import Demand, Workload, draw, scaled
 
-SHRINKS = 0.98
-"""Backlog at the end over that at half-time, above which it does not shrink."""
 LOAD_MAX = 64.0
 NEAR = 1.006
 """Loads closer to each other by this factor are one."""
