@@ -2,12 +2,13 @@
 
 import csv
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
 from calibrate.io.tables import table
+from simulator.grouping import grouped
 
 DATA = Path(__file__).parent / "data"
 FULL = "full"
@@ -79,9 +80,8 @@ def _points_of(architecture: str) -> tuple[PublishedPoint, ...]:
 
 def _read(architecture: str, gpu: str = "") -> Iterator[PublishedPoint]:
     """Those of an architecture, or of lines that name a GPU: to read every line takes long."""
-    for text in (_text(), _of_processors()):
-        lines = (line for line in _lines(text, architecture) if gpu in line)
-        yield from map(_point, csv.reader(lines))
+    lines = _of_architectures().get(architecture, ()) if architecture else _lines()
+    return map(_point, csv.reader(line for line in lines if gpu in line))
 
 
 @cache
@@ -91,25 +91,18 @@ def sources() -> dict[str, Publication]:
 
 
 @cache
-def _text() -> str:
-    with gzip.open(DATA / "points.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        return file.read()
+def _lines() -> Sequence[str]:
+    """All, without their columns; the last are those that only a publisher's page has, whose rows are by hand."""
+    with gzip.open(DATA / "points.csv.gz", "rt", encoding="utf-8") as file:
+        _, *collected = file.read().splitlines()
+    _, *of_processors = (DATA / "processors.csv").read_text(encoding="utf-8").splitlines()
+    return collected + of_processors
 
 
 @cache
-def _of_processors() -> str:
-    """Those that only a publisher's page has, whose rows are by hand."""
-    return (DATA / "processors.csv").read_text(encoding="utf-8")
-
-
-def _lines(text: str, architecture: str) -> Iterator[str]:
-    """Lines of an architecture, which stand together; empty: all, without their columns."""
-    begin = f"{architecture}," if architecture else ""
-    at = text.find(f"\n{begin}")
-    while at >= 0 and text.startswith(begin, at + 1) and at + 1 < len(text):
-        end = text.index("\n", at + 1)
-        yield text[at + 1 : end]
-        at = end
+def _of_architectures() -> Mapping[str, Sequence[str]]:
+    """The same by architecture, the first column."""
+    return grouped((line.partition(",")[0], line) for line in _lines())
 
 
 def _point(row: Sequence[str]) -> PublishedPoint:

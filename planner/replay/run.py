@@ -224,9 +224,7 @@ class Replications:
             for figures, clear in self._seen(seeds):
                 yield Replication(figures, self._answered(figures), (), clear)
             return
-        for seed in seeds:
-            result = self.worlds.result(seed)
-            figures = self.worlds.figures(result)
+        for figures, result in self.worlds.recorded(seeds):
             reused = accuracy(result, self.accuracy, self.half_life_s, self.worlds.warmup_s)
             yield Replication(figures, self._answered(figures), (reused,), clear=False)
 

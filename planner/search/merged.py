@@ -9,6 +9,7 @@ from planner.catalog.offers import Offer
 from planner.io.load import Loaded, workload
 from planner.model.candidate import Candidate
 from planner.model.parts.merging import Merging
+from planner.model.parts.rules import AccuracySpec
 from planner.model.plan import InterruptedSearch, Plan, PlanWarning, Recommendation, Rejection, WayOfServing
 from planner.model.progress import Progress
 from planner.model.scenario import Objective
@@ -374,8 +375,10 @@ def tried_on(question: Question, offered: tuple[Offer, ...], fleet: Fleet, swap:
 
 
 def replayed(question: Question, deployment: Deployment, *, screen: bool) -> Replay:
-    """Fewer replications than a plan has where random traffic averages out: here ways are compared."""
-    scenario = replace(question.scenario, replications=min(SCREENED, question.scenario.replications))
+    """Fewer replications than a plan has where random traffic averages out: here ways are compared. A lost frame is
+    wrong in rows of the table: what it would be with the last answer is not worked out."""
+    replications = min(SCREENED, question.scenario.replications)
+    scenario = replace(question.scenario, replications=replications, accuracy=AccuracySpec())
     return replay(scenario, question.workload, question.needs, deployment, screen=screen)
 
 

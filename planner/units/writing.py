@@ -133,9 +133,10 @@ class TextColumn:
 
     def rows(self) -> Iterator[list[str]]:
         """The lines of title and cells, each as wide as the column."""
+        width = self.width  # of all cells, so once
         for text in (self.title, *self.cells):
-            lines = folded(text, self.width) if len(text) > self.width else [text]
-            yield [line.rjust(self.width) if self.right else line.ljust(self.width) for line in lines]
+            lines = folded(text, width) if len(text) > width else [text]
+            yield [line.rjust(width) if self.right else line.ljust(width) for line in lines]
 
 
 def pieces(text: str) -> Iterator[str]:

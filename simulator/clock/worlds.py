@@ -128,6 +128,14 @@ class Worlds:
         else:
             yield from self._each(seeds, self.figures)
 
+    def recorded(self, seeds: Sequence[int]) -> Iterator[tuple[WorldFigures, SimulationResult]]:
+        """The same with all records of each."""
+        results = map(self.result, seeds)
+        if self._pays(len(seeds)) and self._plain:
+            yield from zip(self._plain.seen(seeds), results, strict=True)
+        else:
+            yield from ((self.figures(result), result) for result in results)
+
     def shares(self, seeds: Sequence[int]) -> "Shares":
         """Replications by what says whether SLOs are met."""
         if self._pays(len(seeds)) and self._plain:

@@ -69,6 +69,8 @@ def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is
         many = worlds(deployment, workload)
         figures = list(many.seen(SEEDS))
         compare_shares(many.shares(SEEDS), figures)
+        for one, (again, records) in zip(figures, many.recorded(SEEDS), strict=True):
+            assert repr(again.summary) == repr(one.summary) == repr(summarise(records, WARMUP_S))
         for seed, seen in zip(SEEDS, figures, strict=True):
             monkeypatch.setattr(run.Compiled, "installed", False)
             result = compare(seen, deployment, workload, seed)
