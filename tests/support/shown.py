@@ -12,7 +12,8 @@ BLOCKS = "\n".join(re.findall(r"^```console\n(.*?)^```", PAGES, re.M | re.S))
 SHOWN = list(dict.fromkeys(re.findall(r"^\$ (planner .*?)(?:\s+# exit (\d))?$", BLOCKS, re.M)))
 TRAINED_IN_TEST_JOINT = "planner merge train scenarios/merge/digits.yaml --device cpu"
 """Takes a minute: run once, and looked at, there."""
-LOOKED_AT = {TRAINED_IN_TEST_JOINT, "planner doctor --device cpu"}
+WEIGHED_IN_TEST_MERGED = "planner plan scenarios/edge-box.yaml --set merging=auto -o shop.json"
+LOOKED_AT = {TRAINED_IN_TEST_JOINT, WEIGHED_IN_TEST_MERGED, "planner doctor --device cpu"}
 """The same of all such: the doctor is asked in `tests/calibrate/test_cli.py`."""
 
 DOCS = ROOT / "docs"

@@ -1,11 +1,14 @@
 """Swap, merge or buy: plans that weigh the ways, what they say of it, and where the ways break even."""
 
 import json
+import shlex
 from datetime import date
 from pathlib import Path
 
 import pytest
+from support.commands import planner
 from support.paths import SCENARIOS
+from support.shown import WEIGHED_IN_TEST_MERGED
 
 from calibrate.joint.curve import CurvePoint, SharedCurve, curve_document
 from calibrate.library.lookup import find_profiles
@@ -103,8 +106,14 @@ def test_a_city_with_less_in_common_takes_turns() -> None:
     assert saved[Merging.LAYERS] < 0.1
 
 
-def test_the_edge_box_need_not_merge() -> None:
-    found = answer("edge-box", "merging=auto")
+def test_the_edge_box_need_not_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As README asks it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scenarios").symlink_to(SCENARIOS)
+    code, out, err = planner(*shlex.split(WEIGHED_IN_TEST_MERGED)[1:])
+    assert (code, err) == (0, "")
+    assert out
+    found = read_plan(tmp_path / "shop.json")
     chosen = next(way for way in found.merging if way.chosen)
     assert (chosen.candidate.merging, chosen.candidate.memory) == (Merging.NONE, Memory.SWAPPED)
     assert {w.merging for w in found.merging} == {Merging.NONE, Merging.STEM, Merging.LAYERS}

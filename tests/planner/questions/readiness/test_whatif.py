@@ -22,7 +22,7 @@ from planner.search.simulation import as_planned
 from planner.show.text.readiness import about_anew, headline, mend, obstacles, planned_anew, taken_over
 from planner.words.statements import rejection_line
 from simulator.errors import InputError
-from simulator.world.curves import Interpolated
+from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.profile import DISK_BYTES_PER_S, Doubt
 
 # A T4 runs 16 of `a` in 21 ms: 762 a second at most, so 1,900 need 2.5 GPUs, with a headroom of 10 % three.
@@ -196,10 +196,12 @@ def test_a_plan_that_survives_by_placing_anew_is_held_to_that_and_shown_as_it_st
 
 
 def test_a_placement_that_a_plan_found_only_by_moves_survives_here_too():
-    """Four models of 4 and 9 GB, two on each GPU at most: those of two big machines meet every SLO, not at a glance."""
+    """Four models of 4 and 9 GB, two on each GPU at most: those of two big machines meet every SLO, not at a glance.
+    Weights come at 120 GB/s, so that it takes little time to see which queues drain."""
     seconds = {"a": (0.004, 0.002), "b": (0.016, 0.004), "c": (0.008, 0.004), "d": (0.008, 0.002)}
     sizes = {"a": 4e9, "b": 9e9, "c": 4e9, "d": 9e9}
-    library = shelf(*(profile(name, T4, *seconds[name], weights_bytes=int(sizes[name])) for name in seconds))
+    profiles = (profile(name, T4, *seconds[name], weights_bytes=int(sizes[name])) for name in seconds)
+    library = shelf(*(replace(one, load=LoadTime(0.0, 120e9)) for one in profiles))
     slos = {"a": 0.1, "b": 0.05, "c": 0.2, "d": 0.1}
     streams = tuple(StreamSpec(model=name, poisson=rate) for name, rate in zip("abcd", (50, 50, 100, 100), strict=True))
     own = (

@@ -48,7 +48,7 @@ from planner.questions.studies.engines import EngineName, opened
 from planner.questions.studies.journal import FILE, StudyJournal
 from planner.questions.studies.local_engine import LocalEngine
 from planner.questions.studies.reading import load_study
-from planner.questions.studies.results import PointAnswer, write
+from planner.questions.studies.results import PointAnswer, StudyAnswer, write
 from planner.questions.studies.run import Ran, run_study
 from planner.questions.studies.scenario import Condition, Find, Search, Study, StudySpec
 from planner.questions.studies.threshold import bracket, next_values, one_holds
@@ -171,6 +171,12 @@ def whole(small: Path) -> dict[str, bytes]:
     out = small.parent / "whole"
     drive(small, out)
     return content(out)
+
+
+@pytest.fixture(scope="module")
+def answer(small: Path, whole: dict[str, bytes]) -> StudyAnswer:
+    """The same as an answer, of the points that were kept."""
+    return run_study(load_study(small), CONTEXT, Here(), small.parent / "whole", resume=True).answer
 
 
 # Nothing is lost
@@ -692,13 +698,12 @@ def test_every_key_of_a_study_is_explained(whole: dict[str, bytes]) -> None:
     assert sorted(key for key in keys if f"`{key}`" not in text) == []
 
 
-def test_an_axis_that_makes_points_infeasible_is_not_idle(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+def test_an_axis_that_makes_points_infeasible_is_not_idle(answer: StudyAnswer) -> None:
     """Where no figure moves with it, it decides whether there is one."""
-    ran = run_study(load_study(small), CONTEXT, Here(), tmp_path).answer
-    axis = ran.axes[0]
-    still = tuple(replace(s, high_figure=s.low_figure) if s.axis == axis.name else s for s in ran.sensitivity)
-    points = tuple(replace(point, feasible=point.axes[axis.name] != axis.values[0]) for point in ran.points)
-    answer = replace(ran, points=points, sensitivity=still)
+    axis = answer.axes[0]
+    still = tuple(replace(s, high_figure=s.low_figure) if s.axis == axis.name else s for s in answer.sensitivity)
+    points = tuple(replace(point, feasible=point.axes[axis.name] != axis.values[0]) for point in answer.points)
+    answer = replace(answer, points=points, sensitivity=still)
     assert list(feasible_by(answer)) == [axis.name]
     assert not any(line.startswith(axis.name) for line in explained.idle_axes(answer))
     count = len(points) // len(axis.values)
@@ -883,15 +888,13 @@ def test_options_that_do_not_go_with_the_engine(
     assert str(error.value) == said
 
 
-def test_a_mean_of_replications_is_called_one(small: Path, whole: dict[str, bytes]) -> None:
+def test_a_mean_of_replications_is_called_one(answer: StudyAnswer) -> None:
     """A plan's p99 is another where speeds or phases are drawn."""
-    answer = run_study(load_study(small), CONTEXT, Here(), small.parent / "means", resume=True).answer
     assert "p99_s" in answer.points[0].values
     assert " mean p99 " in render(answer, Format.TABLE, Screen(200))
 
 
-def test_narrow_screens_split_the_table(small: Path, whole: dict[str, bytes]) -> None:
-    answer = run_study(load_study(small), CONTEXT, Here(), small.parent / "narrow", resume=True).answer
+def test_narrow_screens_split_the_table(answer: StudyAnswer) -> None:
     assert asdict(answer)["points"]
     lines = render(answer, Format.TABLE, Screen(60)).splitlines()
     assert max(map(len, lines)) <= 70

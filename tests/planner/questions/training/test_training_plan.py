@@ -20,6 +20,7 @@ from typing import Any
 import jsonschema
 import pytest
 from scipy.stats import binom, lognorm, norm
+from support import commands
 from support.paths import ROOT, SCENARIOS
 
 from calibrate.library.lookup import SHIPPED, Library, find_profiles
@@ -305,7 +306,10 @@ def test_an_assumed_network_is_named_where_several_machines_depend_on_it() -> No
 
 
 @pytest.mark.parametrize("named", ["hf:bert-base-uncased", "bert_base"])
-def test_a_length_of_sequences_that_nobody_wrote_is_said_with_what_asks_for_another(named: str) -> None:
+def test_a_length_of_sequences_that_nobody_wrote_is_said_with_what_asks_for_another(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subprocess.run", commands.tracing)
     plan = answer("resnet50", f"model={{zoo: '{named}'}}", "counts=[1]")
     [said] = plan.assumptions
     assert "sequences of 128 tokens" in said
