@@ -70,6 +70,7 @@ class Code(StrEnum):
     LARGER_GPU = "larger-gpu"
     CUT_OVER = "cut-over"
     RAISE_LATENCY = "raise-latency"
+    RAISE_SHARED_LATENCY = "raise-shared-latency"
     RAISE_LATENCIES = "raise-latencies"
     RAISE_LATENCY_WITH_WAITING = "raise-latency-with-waiting"
     RAISE_ANY_LATENCY = "raise-any-latency"

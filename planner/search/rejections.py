@@ -171,7 +171,7 @@ def _longer_slos(
         latencies_s[short_of.name] = latencies_s.get(short_of.name, short_of.slo_s) + time_s - short_of.time_s
     if len(latencies_s) == 1:
         ((name, latency_s),) = latencies_s.items()
-        yield Statement(code=Code.RAISE_LATENCY, subjects=(name,), figures={"latency_s": latency_s})
+        yield _raised(name, latency_s, needs[short[0]])
     elif latencies_s:
         figures = {f"latency_{i}_s": time_s for i, time_s in enumerate(latencies_s.values(), 1)}
         yield Statement(code=Code.RAISE_LATENCIES, subjects=tuple(latencies_s), figures=figures)
@@ -330,7 +330,8 @@ def _overloaded(trial: Trial) -> Rejection:
 def replayed(rejection: Rejection, trial: Trial) -> Rejection:
     """A rejection before any replay, with the models that a replay of the fleet then saw miss; besides one whose longer
     SLO is a remedy, for that alone does not make the others' SLOs."""
-    longer = [one.subjects[0] for one in rejection.remedies if one.code is Code.RAISE_LATENCY]
+    raised = (Code.RAISE_LATENCY, Code.RAISE_SHARED_LATENCY)
+    longer = [one.subjects[0] for one in rejection.remedies if one.code in raised]
     code = Code.OTHERS_MISS_TOO if longer else Code.MISSED_IN_A_REPLAY
     return replace(rejection, but=(*rejection.but, *_misses(trial.replay, code, *longer)))
 
@@ -467,8 +468,14 @@ def too_dear(candidate: Candidate, cost_usd_per_hour: float, most_usd_per_hour: 
 def _more_time(need: Need, latency_s: float) -> Statement:
     """An SLO that leaves so much time."""
     short = _short_of(need, latency_s)
-    figures = {"latency_s": short.slo_s + latency_s - short.time_s}
-    return Statement(code=Code.RAISE_LATENCY, subjects=(short.name,), figures=figures)
+    return _raised(short.name, short.slo_s + latency_s - short.time_s, need)
+
+
+def _raised(name: str, latency_s: float, need: Need) -> Statement:
+    """A longer SLO for a model; for a pipeline that much at least, since its stages share what is added."""
+    shared = need.judged.pipeline is not None and need.judged.model == name
+    code = Code.RAISE_SHARED_LATENCY if shared else Code.RAISE_LATENCY
+    return Statement(code=code, subjects=(name,), figures={"latency_s": latency_s})
 
 
 def _short_of(need: Need, latency_s: float) -> Part:

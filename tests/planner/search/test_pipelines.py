@@ -209,16 +209,20 @@ def test_a_deployment_that_several_splits_lead_to_is_replayed_once() -> None:
     assert here.confirmed(again).replay is here.confirmed(screened).replay is not again.replay
 
 
-@pytest.mark.parametrize(("own_s", "named"), [(0.03, "street.detect"), (0.35, "street")])
-def test_a_remedy_names_the_slo_that_leaves_a_stage_too_little(own_s: float, named: str) -> None:
-    """The classifier keeps the one GPU for longer than the detector may wait, or than all of them may."""
+@pytest.mark.parametrize(
+    ("own_s", "named", "code"),
+    [(0.03, "street.detect", Code.RAISE_LATENCY), (0.35, "street", Code.RAISE_SHARED_LATENCY)],
+)
+def test_a_remedy_names_the_slo_that_leaves_a_stage_too_little(own_s: float, named: str, code: Code) -> None:
+    """The classifier keeps the one GPU for longer than the detector may wait, or than all of them may. What a pipeline
+    is given, its stages share."""
     detect, *others = two_stages(FanOutSpec())
     stages = (replace(detect, slo=SloSpec(latency=own_s, attainment=0.95)), *others)
     rare = (StreamSpec(model="street", count=3, rate=1.0),)
     asked = street(stages, slo_s=0.35, streams=rare, buy=BuySpec(own=(replace(BOXES[0], count=1),)))
     remedies = [one.remedies[0] for one in planned(asked, library(0.001, 0.08)).rejections]
-    (raised,) = (remedy for remedy in remedies if remedy.code is Code.RAISE_LATENCY)
-    assert raised.subjects == (named,)
+    (raised,) = (remedy for remedy in remedies if remedy.code in (Code.RAISE_LATENCY, Code.RAISE_SHARED_LATENCY))
+    assert (raised.code, raised.subjects) == (code, (named,))
 
 
 def test_a_stage_says_where_its_speed_comes_from() -> None:
@@ -671,6 +675,6 @@ def test_a_longer_slo_of_a_pipeline_gives_both_stages_that_need_it_their_time() 
         return planned(street(stages, cameras=60, slo_s=slo_s, buy=BuySpec(own=own)), known)
 
     (busy,) = (no for no in found(0.025).rejections if no.why.code is Code.TOO_BUSY)
-    (longer,) = (one for one in busy.remedies if one.code is Code.RAISE_LATENCY)
+    (longer,) = (one for one in busy.remedies if one.code is Code.RAISE_SHARED_LATENCY)
     assert longer.subjects == ("street",)
     assert found(longer.figures["latency_s"]).recommendation.feasible
