@@ -19,7 +19,7 @@ from simulator.machine_code import forget_stale
 from simulator.numba_parts import inlined, inner, loop
 from simulator.rules.batching import EPSILON_S
 from simulator.rules.noise import FACTORS
-from simulator.rules.queues import DELAYS, Delays, Queue
+from simulator.rules.queues import DELAYS, Delays, FormedQueue, Queue
 from simulator.rules.scheduling import RoundRobin
 from simulator.world.deployment import Drop
 
@@ -63,6 +63,8 @@ class Queues(NamedTuple):
     drop: Ints
     service_s: Floats
     """By queue and batch size."""
+    answer_s: Floats
+    """The same from the start of a batch to its answer."""
     longest_s: Floats
     factors: Floats
     """By queue: factors on the times of its next batches."""
@@ -84,6 +86,12 @@ class Queues(NamedTuple):
     rows: Ints
     """Rows in the log."""
     waits: Waits
+    formed: NDArray[np.bool_]
+    """Its batches come formed: each is one of the `times`."""
+    size: NDArray[np.int32]
+    """Of these, as long as `times` where there are any: requests in a batch."""
+    since_s: Floats
+    """The same: when the oldest of them came."""
 
 
 class Layout(NamedTuple):
@@ -140,7 +148,7 @@ def serve(gpu: ServingGpu, delays: Delays | None = None) -> None:
 
 def begun(own: Sequence[Queue], noise: Sequence[Iterator[float]], delays: Delays | None) -> Queues:
     """Queues with all their requests."""
-    queues = columns(own, sum(len(queue.times) for queue in own), DELAYS if delays else 0)
+    queues = columns(own, sum(queue.room for queue in own), DELAYS if delays else 0)
     _fill_times(queues, own)
     for number in np.flatnonzero(queues.used == 0).tolist():
         draw_factors(queues, noise[number], number)
@@ -168,19 +176,23 @@ def rule_of(gpu: ServingGpu) -> int:
 def columns(queues: Sequence[Queue], requests: int, delays: int = 0) -> Queues:
     """Queues as columns, with room for so many requests, but without these, and for so many delays."""
     count, largest = len(queues), max((queue.cap for queue in queues), default=0)
-    service_s = np.zeros((count, largest + 1))
-    for row, queue in zip(service_s, queues, strict=True):
-        row[: queue.cap + 1] = queue.service_s
+    service_s, answer_s = np.zeros((2, count, largest + 1))
+    for number, queue in enumerate(queues):
+        service_s[number, : queue.cap + 1] = queue.service_s
+        answer_s[number, : queue.cap + 1] = queue.answer_s
+    formed = [isinstance(queue, FormedQueue) for queue in queues]
+    handed = requests if any(formed) else 0
     return Queues(
         times=np.empty(requests),
         begin=np.zeros(count, dtype=np.int64),
         end=np.zeros(count, dtype=np.int64),
         head=np.zeros(count, dtype=np.int64),
         cap=_ints(queues, lambda queue: queue.cap),
-        delay_s=np.array([queue.policy.max_queue_delay_s for queue in queues]),
+        delay_s=np.array([float(not one) * q.policy.max_queue_delay_s for one, q in zip(formed, queues, strict=True)]),
         slo_s=np.array([queue.slo_s for queue in queues]),
         drop=_ints(queues, lambda queue: DROPS[queue.drop]),
         service_s=service_s,
+        answer_s=answer_s,
         longest_s=np.array([queue.longest_s for queue in queues]),
         factors=np.ones((count, FACTORS if any(queue.stage.cv for queue in queues) else 1)),
         stock=np.full(count, FACTORS),
@@ -194,6 +206,9 @@ def columns(queues: Sequence[Queue], requests: int, delays: int = 0) -> Queues:
         log_count=np.empty(requests, dtype=np.int32),
         rows=np.zeros(count, dtype=np.int64),
         waits=Waits(np.zeros(delays), np.zeros(delays), np.full(2, delays)),
+        formed=np.array(formed, dtype=np.bool_),
+        size=np.empty(handed, dtype=np.int32),
+        since_s=np.empty(handed),
     )
 
 
@@ -201,10 +216,10 @@ def _fill_times(columns: Queues, queues: Sequence[Queue]) -> None:
     """The arrivals of each queue, one queue after another."""
     end = 0
     for number, queue in enumerate(queues):
-        begin, end = end, end + len(queue.times)
-        columns.times[begin:end] = queue.times
+        begin, end = end, end + queue.room
         columns.begin[number] = columns.head[number] = begin
-        columns.end[number] = end
+        columns.end[number] = begin + len(queue.times)
+        columns.times[begin : columns.end[number]] = queue.times
 
 
 def _ints(queues: Sequence[Queue], value: Callable[[Queue], int]) -> Ints:
@@ -252,7 +267,7 @@ def serve_all(layout: Layout, queues: Queues, rule: int, horizon_s: float) -> in
 
 def part(queues: Queues, first: int, end: int) -> Queues:
     """As `_some`, for Python to call."""
-    whole = {"times", "log_start_s", "log_finish_s", "log_count", "waits"}
+    whole = {"times", "log_start_s", "log_finish_s", "log_count", "waits", "size", "since_s"}
     parts = {name: column[first:end] for name, column in queues._asdict().items() if name not in whole}
     return queues._replace(**parts)
 
@@ -270,6 +285,7 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
         queues.slo_s[first:end],
         queues.drop[first:end],
         queues.service_s[first:end],
+        queues.answer_s[first:end],
         queues.longest_s[first:end],
         queues.factors[first:end],
         queues.stock[first:end],
@@ -283,6 +299,9 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
         queues.log_count,
         queues.rows[first:end],
         queues.waits,
+        queues.formed[first:end],
+        queues.size,
+        queues.since_s,
     )
 
 
@@ -541,12 +560,12 @@ def _discard(queues: Queues, number: int, now: float, start_s: float) -> None:
 def _first_kept(queues: Queues, number: int, now: float, start_s: float) -> int:
     """As `simulator.rules.batching.first_kept`."""
     times, head, most = queues.times, queues.head[number], queues.cap[number]
-    service_s, slo_s, drop = queues.service_s[number], queues.slo_s[number], queues.drop[number]
+    answer_s, slo_s, drop = queues.answer_s[number], queues.slo_s[number], queues.drop[number]
     present = _arrivals_end(times, head, queues.end[number], now)
     if drop != LATE:
         head = max(head, present - most)
     if drop == NEWEST:
         return head
-    while head < present and times[head] < start_s + service_s[min(present - head, most)] - slo_s - EPSILON_S:
+    while head < present and times[head] < start_s + answer_s[min(present - head, most)] - slo_s - EPSILON_S:
         head += 1
     return head

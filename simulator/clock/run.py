@@ -39,7 +39,10 @@ from simulator.world.workload import Demand, Workload, draw
 
 CLOCK = Path(__file__).parent
 TURNS = MadeOnce(
-    20_000_000, "turns", "serve_on", *(CLOCK / name for name in ("swapping.py", "compiled.py", "replays/links.py"))
+    20_000_000,
+    "turns",
+    "serve_on",
+    *(CLOCK / name for name in ("swapping.py", "compiled.py", "replays/links.py", "replays/chains.py")),
 )
 """For models that take turns: made once they took Python as many microseconds as Numba takes to make the code. Time
 counts, for a request takes 5 microseconds in large batches, and 400 where GPUs share a link and load for each."""
@@ -82,13 +85,14 @@ class Compiled:
 
     @classmethod
     def serve(cls, gpus: Sequence[ServingGpu], link_bytes_per_s: float, delays: Delays | None) -> bool:
-        """Let GPUs of a link serve until the horizon; False where others disturb them, or that is not compiled."""
-        if not all(gpu.self_contained for gpu in gpus):
+        """Let GPUs serve together until the horizon; False where others disturb them, or that is not compiled."""
+        if not all(gpu.steady for gpu in gpus):
             return False
-        if not gpus[0].swaps:
+        if len(gpus) == 1 and gpus[0].self_contained and not gpus[0].swaps:
             import_module("simulator.clock.compiled").serve(gpus[0], delays)
             return True
-        if not TURNS.pays or (delays and len(gpus) > 1):
+        alone = len(gpus) == 1 and gpus[0].self_contained
+        if not TURNS.pays or (delays and not alone) or len({gpu.device.host for gpu in gpus if gpu.swaps}) > 1:
             return False
         compiles = import_module("simulator.clock.replays.links").compiles
         if is_compiled := all(map(compiles, gpus)):
@@ -366,7 +370,7 @@ class World:
         """The queues of a replica's GPUs, one behind the other."""
         chain = [first]
         for stage in parts[1:]:
-            following = FormedQueue(stage, replica.batching, first.slo_s)
+            following = FormedQueue(stage, replica.batching, first)
             following.answered, chain[-1].answered = chain[-1].answered, following.answered
             chain[-1].next_stage = following
             chain.append(following)
@@ -406,6 +410,22 @@ class World:
                 gpu.on_link.append(gpu)
         return gpus
 
+    def _together(self) -> list[list[ServingGpu]]:
+        """GPUs that load over one link, or hand batches to one another."""
+        gpus = list(self.gpus.values())
+        places = {name: place for place, name in enumerate(self.gpus)}
+        chains = [[places[name] for name in r.devices] for s in self.deployment.services for r in s.replicas]
+        links = {id(gpu.on_link): [places[one.device.id] for one in gpu.on_link] for gpu in gpus}
+        group = list(range(len(gpus)))
+        for one in (*links.values(), *chains):
+            joined = {group[place] for place in one}
+            if len(joined) > 1:
+                group = [min(joined) if number in joined else number for number in group]
+        found: dict[int, list[ServingGpu]] = {}
+        for gpu, number in zip(gpus, group, strict=True):
+            found.setdefault(number, []).append(gpu)
+        return list(found.values())
+
     @no_search_for_cycles()
     def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
@@ -431,18 +451,20 @@ class World:
         whose models take turns and for which there may be code."""
         rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
         links = {host: Link(self.env, rate) for host, rate in rates.items()}
+        together = {gpu.device.id: group for group in self._together() for gpu in group}
         served: dict[int, bool] = {}
         by_python = []
-        for gpu in self.gpus.values():
+        for name, gpu in self.gpus.items():
             if flows and gpu.clocked:
                 continue
-            host, together = gpu.device.host, id(gpu.on_link)
-            if together not in served:
-                own = delays.get(gpu.device.id, AT_ONCE) if delays else None
-                served[together] = compiles and Compiled.serve(gpu.on_link, rates[host], own)
-            if not served[together]:
-                self._driver(gpu, links[host], delays).start()
-                by_python += [gpu] if gpu.swaps and gpu.self_contained else []
+            group = together[name]
+            if id(group) not in served:
+                host = next((one for one in group if one.swaps), gpu).device.host
+                own = delays.get(name, AT_ONCE) if delays else None
+                served[id(group)] = compiles and Compiled.serve(group, rates[host], own)
+            if not served[id(group)]:
+                self._driver(gpu, links[gpu.device.host], delays).start()
+                by_python += [gpu] if gpu.steady and (gpu.swaps or not gpu.self_contained) else []
         return by_python
 
     @property

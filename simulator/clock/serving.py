@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from simulator.clock.records import Load, Stall
 from simulator.rules.memory import Residency, eviction_order
 from simulator.rules.overlap import Overlap
-from simulator.rules.queues import Outage, Queue, SharedQueue, Stage
+from simulator.rules.queues import FormedQueue, Outage, Queue, SharedQueue, Stage
 from simulator.rules.routing import Router
 from simulator.rules.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware
 from simulator.world.deployment import Scheduling, SwapPolicy
@@ -294,10 +294,15 @@ class ServingGpu:
         return len(self.on_link) > 1 or bool(self.outages) or not self.arrivals_known
 
     @property
+    def steady(self) -> bool:
+        """Whether nobody disturbs it but those that share its link or hand it batches."""
+        own = all(type(queue) in (Queue, FormedQueue) for queue in self.queues)
+        return bool(self.queues) and own and not (self.outages or self.routers)
+
+    @property
     def self_contained(self) -> bool:
-        """Whether nobody disturbs it but those that share its link, and it hands nothing on."""
-        steady = bool(self.queues) and not self.outages and self.arrivals_known
-        return steady and all(queue.next_stage is None for queue in self.queues)
+        """The same where nobody hands it any, nor it to others."""
+        return self.steady and self.arrivals_known and all(queue.next_stage is None for queue in self.queues)
 
     def next_outage_s(self) -> float:
         """When its host fails next."""

@@ -16,7 +16,6 @@ from simulator.clock import compiled
 from simulator.clock.compiled import (
     AGAIN,
     BEGINS,
-    BY_DEADLINE,
     DONE,
     FOLLOW,
     IN_TURN,
@@ -25,10 +24,7 @@ from simulator.clock.compiled import (
     WAKE,
     Floats,
     Queues,
-    _batch_size,
-    _book,
     _discard,
-    _leave,
     _ready_at,
     _some,
     begun,
@@ -39,7 +35,9 @@ from simulator.clock.compiled import (
     supply,
 )
 from simulator.clock.records import Load, Stall
+from simulator.clock.replays import chains as handing
 from simulator.clock.replays import links
+from simulator.clock.replays.chains import Chains, batch_size, book, chains_of, hand_on, leave, ring
 from simulator.clock.replays.links import (
     ARRIVED,
     AT_ONCE,
@@ -54,6 +52,7 @@ from simulator.clock.replays.links import (
     CONTEXT,
     EXPECTING,
     FINISH,
+    HEARS,
     HELD_UP,
     IDLE,
     LANDING,
@@ -71,16 +70,19 @@ from simulator.clock.replays.links import (
     NOTED,
     NOW,
     ORDER,
+    OTHER,
     OWED,
     POINT,
     PREFETCH,
     SEEN,
     SHARES,
+    SLEEPS,
     STAGE,
     STALLED,
     STEP,
     STEP_PLACE,
     STOOD,
+    SWAPS,
     TAKING_OFF,
     TURN,
     WAKES,
@@ -105,7 +107,7 @@ from simulator.numba_parts import inlined, loop
 from simulator.rules.queues import Delays, Stage
 from simulator.rules.scheduling import SwapAware
 
-forget_stale(Path(__file__), Path(str(compiled.__file__)), Path(str(links.__file__)))
+forget_stale(Path(__file__), *(Path(str(module.__file__)) for module in (compiled, links, handing)))
 
 RESIDENT_FIRST = 3
 """How queues take their turns, beside the rules of `simulator.clock.compiled`."""
@@ -123,11 +125,12 @@ def serve(gpus: Sequence[ServingGpu], link_bytes_per_s: float, delays: Delays | 
     noise = list(chain.from_iterable(gpu.noise for gpu in gpus))
     ends = list(accumulate(len(gpu.queues) for gpu in gpus))
     queues = begun(of_all, noise, delays)
-    room = logs_for(len(gpus), max(sum(len(queue.times) for queue in gpu.queues) for gpu in gpus))
+    room = logs_for(len(gpus), max(sum(queue.room for queue in gpu.queues) for gpu in gpus))
     turns, flights = turns_of(gpus, link_bytes_per_s, room), flights_of(link_bytes_per_s, [0, *ends[:-1]], ends)
+    chains = chains_of(of_all, queues, turns, flights)
     rule, horizon_s, lacking = rule_in_turns(gpus[0]), float(gpus[0].horizon_s), BEGINS
     while lacking != DONE:
-        lacking = serve_on(queues, turns, flights, rule, horizon_s, lacking == BEGINS)
+        lacking = serve_on(queues, turns, flights, chains, rule, horizon_s, lacking == BEGINS)
         supply(queues, noise, delays, lacking)
     keep_logs(of_all, queues)
     for number, gpu in enumerate(gpus):
@@ -172,12 +175,17 @@ def figures(turns: Turns, gpu: int, horizon_s: float) -> tuple[float, int, int]:
 
 @by_one
 @loop
-def serve_on(queues: Queues, turns: Turns, flights: Flights, rule: int, horizon_s: float, begins: bool) -> int:
+def serve_on(
+    queues: Queues, turns: Turns, flights: Flights, chains: Chains, rule: int, horizon_s: float, begins: bool
+) -> int:
     """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""
     if begins:
-        _begin_all(queues, turns, flights, rule)
+        _begin_all(queues, turns, flights, chains, rule)
     while True:
-        gpu, other = first_two(flights)
+        gpu, flights.counts[OTHER] = first_two(flights)
+        ahead = _ahead(turns, flights, horizon_s)
+        if ahead >= 0:
+            gpu, flights.counts[OTHER] = ahead, -1
         if lands_before(flights, flights.next_s[gpu], flights.next_place[gpu]):
             if flights.times_s[LANDS] >= horizon_s:
                 return DONE
@@ -186,9 +194,18 @@ def serve_on(queues: Queues, turns: Turns, flights: Flights, rule: int, horizon_
         if flights.next_s[gpu] >= horizon_s:
             return DONE
         first, end = flights.first[gpu], flights.end[gpu]
-        lacking = _serve(_some(queues, first, end), _of(turns, gpu), flights, gpu, other, rule, horizon_s)
+        lacking = _serve(_some(queues, first, end), _of(turns, gpu), flights, chains, gpu, rule, horizon_s)
         if lacking != AGAIN:
             return first + turns.counts[gpu, CHOSEN] if lacking == LACKS_FACTORS else lacking
+
+
+@inlined
+def _ahead(turns: Turns, flights: Flights, horizon_s: float) -> int:
+    """A GPU that nobody disturbs and that has not come to the horizon: it runs ahead of all others; -1: none."""
+    for gpu in range(len(flights.next_s)):
+        if not turns.rules[gpu, SHARES] and flights.next_s[gpu] < horizon_s:
+            return gpu
+    return -1
 
 
 @inlined
@@ -231,8 +248,9 @@ def _of(turns: Turns, gpu: int) -> Turns:
 
 
 @inlined
-def _begin_all(queues: Queues, turns: Turns, flights: Flights, rule: int) -> None:
-    """Empty memory and link, for another world."""
+def _begin_all(queues: Queues, turns: Turns, flights: Flights, chains: Chains, rule: int) -> None:
+    """Empty memory and links, for another world."""
+    chains.link_free_s[:] = 0.0
     flights.times_s[SEEN], flights.times_s[LANDS] = 0.0, inf
     flights.counts[:] = 0
     for gpu in range(len(flights.first)):
@@ -247,8 +265,8 @@ def _begin(queues: Queues, turns: Turns, rule: int) -> None:
     for queue in range(len(queues.head)):
         turns.missing_bytes[queue] = 0
         for place in range(turns.layer_begin[queue], turns.layer_begin[queue + 1]):
-            turns.missing_bytes[queue] += turns.layer_bytes[turns.layer[place]]
-        _book(queues, min(rule, BY_DEADLINE), queue)
+            turns.missing_bytes[queue] += turns.rules[SWAPS] * turns.layer_bytes[turns.layer[place]]
+        book(queues, rule, queue)
     for flags in (turns.fresh, turns.loading, turns.leaving):
         flags[:] = False
     for chain_of in (turns.before, turns.after):
@@ -263,7 +281,9 @@ def _begin(queues: Queues, turns: Turns, rule: int) -> None:
 
 
 @inlined
-def _serve(queues: Queues, turns: Turns, flights: Flights, gpu: int, other: int, rule: int, horizon_s: float) -> int:
+def _serve(
+    queues: Queues, turns: Turns, flights: Flights, chains: Chains, gpu: int, rule: int, horizon_s: float
+) -> int:
     """Let a GPU go on until a wait of another ends first, or the horizon comes: AGAIN, or what it lacks."""
     times_s, counts, lacking = turns.times_s, turns.counts, AGAIN
     while lacking == AGAIN:
@@ -273,6 +293,7 @@ def _serve(queues: Queues, turns: Turns, flights: Flights, gpu: int, other: int,
         flights.next_s[gpu], flights.next_place[gpu] = at_s, place
         if at_s >= horizon_s or lands_before(flights, at_s, place):
             break
+        other = flights.counts[OTHER]
         if other >= 0 and is_before(flights, other, at_s, place):
             break
         times_s[NOW] = at_s
@@ -280,7 +301,7 @@ def _serve(queues: Queues, turns: Turns, flights: Flights, gpu: int, other: int,
             times_s[STEP] = _go_on(queues, turns, flights, gpu)
             counts[STEP_PLACE] = next_place(flights)
         else:
-            lacking = _go_round(queues, turns, flights, gpu, rule)
+            lacking = _go_round(queues, turns, flights, chains, gpu, rule)
     return lacking
 
 
@@ -297,7 +318,7 @@ def _is_beside_first(turns: Turns) -> bool:
 
 
 @inlined
-def _go_round(queues: Queues, turns: Turns, flights: Flights, gpu: int, rule: int) -> int:
+def _go_round(queues: Queues, turns: Turns, flights: Flights, chains: Chains, gpu: int, rule: int) -> int:
     """Go on with the loop until it waits again: AGAIN, or what it lacks."""
     point = turns.counts[POINT]
     while point >= 0:
@@ -306,7 +327,9 @@ def _go_round(queues: Queues, turns: Turns, flights: Flights, gpu: int, rule: in
         if BRINGS <= point < RUNS:
             point = _bring_in(queues, turns, flights, gpu, rule, point)
         if point == RUNS:
-            point = _run(queues, turns, flights, rule)
+            point = _run(queues, turns, flights, chains, gpu, rule)
+        if point == SLEEPS:  # it is woken, by what it waited for or by another: SimPy has one more event for that
+            point = _wait(turns, flights, turns.times_s[NOW], CHOOSES)
     return point
 
 
@@ -344,7 +367,7 @@ def _choose(queues: Queues, turns: Turns, flights: Flights, rule: int, point: in
     if number < 0:
         return _idle(queues, turns, flights)
     turns.counts[TURN] = turns.counts[CHOSEN] = number
-    return BRINGS
+    return BRINGS if turns.rules[SWAPS] else RUNS
 
 
 @inlined
@@ -371,17 +394,19 @@ def _idle(queues: Queues, turns: Turns, flights: Flights) -> int:
     left_s = until_s - now
     if turns.rules[SHARES] and now + left_s > until_s:  # as of `simulator.clock.drivers.time_until`
         left_s = np.nextafter(left_s, 0.0)
-    return _wait(turns, flights, now + left_s, CHOOSES)
+    if turns.rules[SHARES] or turns.rules[SWAPS]:
+        until_s = now + left_s
+    return _wait(turns, flights, until_s, SLEEPS if turns.rules[HEARS] else CHOOSES)
 
 
 @inlined
-def _run(queues: Queues, turns: Turns, flights: Flights, rule: int) -> int:
+def _run(queues: Queues, turns: Turns, flights: Flights, chains: Chains, gpu: int, rule: int) -> int:
     """Run a batch, if requests are left to."""
     number, now = turns.counts[CHOSEN], turns.times_s[NOW]
     _discard(queues, number, now, now)
-    size = _batch_size(queues, number, now)
+    size = batch_size(queues, number, now)
     if not size:
-        _book(queues, min(rule, BY_DEADLINE), number)
+        book(queues, rule, number)
         return CHOOSES
     if lacks(queues.waits, FOLLOW):
         return _lack(turns, LACKS_FOLLOW, RUNS)
@@ -389,8 +414,13 @@ def _run(queues: Queues, turns: Turns, flights: Flights, rule: int) -> int:
         return _lack(turns, LACKS_FACTORS, RUNS)
     takes_s = _takes_s(queues, turns, number, size)
     until_s = now + (takes_s + next_delay_s(queues.waits, FOLLOW))
-    _leave(queues, number, now, now + takes_s, size)
-    _book(queues, min(rule, BY_DEADLINE), number)
+    woken = hand_on(queues, flights, chains, rule, gpu, number, now + takes_s, size)
+    if woken >= 0:
+        ring(flights, chains, woken, now)
+    leave(queues, number, now, now + takes_s, size)
+    book(queues, rule, number)
+    if not turns.rules[SWAPS]:
+        return _wait(turns, flights, until_s, CHOOSES)
     _occupy(queues, turns, flights, rule, now + takes_s)
     return _wait(turns, flights, until_s, RAN)
 
@@ -458,7 +488,7 @@ def _urgent(queues: Queues, turns: Turns, here: int) -> int:
 
 @inlined
 def _service_s(queues: Queues, number: int, now: float) -> float:
-    return queues.service_s[number, max(1, _batch_size(queues, number, now))]
+    return queues.service_s[number, max(1, batch_size(queues, number, now))]
 
 
 @inlined
@@ -515,7 +545,7 @@ def _bring_in(queues: Queues, turns: Turns, flights: Flights, gpu: int, rule: in
     _end_stall(turns)
     if _ready_at(queues, number) <= times_s[NOW]:
         return RUNS
-    _book(queues, min(rule, BY_DEADLINE), number)
+    book(queues, rule, number)
     return CHOOSES
 
 
@@ -546,7 +576,7 @@ def _wanted(queues: Queues, turns: Turns, number: int) -> bool:
     """Whether requests are left that a load begun now would serve."""
     now, lacking_bytes = turns.times_s[NOW], turns.missing_bytes[number]
     _discard(queues, number, now, now + (_load_s(turns, number, lacking_bytes) if lacking_bytes else 0.0))
-    return _batch_size(queues, number, now) > 0
+    return batch_size(queues, number, now) > 0
 
 
 @inlined

@@ -380,7 +380,8 @@ class PlainWorlds:
         wanted = self.plain.noisy
         one_s = world.service_s[wanted, 1]
         place.stock_for(wanted, one_s)
-        columns = place.columns._replace(service_s=world.service_s, longest_s=world.service_s.max(axis=1))
+        own_s = world.service_s
+        columns = place.columns._replace(service_s=own_s, answer_s=own_s, longest_s=own_s.max(axis=1))
         while True:
             if world.noise:
                 for number in wanted:

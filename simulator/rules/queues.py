@@ -143,6 +143,11 @@ class Queue:
             return rest_s
         return close_at(self.times, self.head, len(self.times), self.policy)
 
+    @property
+    def room(self) -> int:
+        """Most entries that `times` will have."""
+        return len(self.times)
+
     def oldest_s(self) -> float:
         """Arrival of the oldest request that is left."""
         return self.times[self.head]
@@ -200,9 +205,11 @@ class Queue:
 class FormedQueue(Queue):
     """Batches that come formed from the stage before: `times` holds one entry for each batch."""
 
-    def __init__(self, stage: Stage, policy: BatchingPolicy, slo_s: float) -> None:
+    def __init__(self, stage: Stage, policy: BatchingPolicy, first: Queue) -> None:
         self._times: list[float] = []
-        super().__init__(stage, self._times, policy, slo_s, Drop.NEVER)
+        self._first = first
+        """Of its replica."""
+        super().__init__(stage, self._times, policy, first.slo_s, Drop.NEVER)
         self._sizes: list[int] = []
         self._oldest_s: list[float] = []
 
@@ -212,6 +219,10 @@ class FormedQueue(Queue):
         self._sizes.append(count)
         self._oldest_s.append(oldest_s)
         self.wake()
+
+    @property
+    def room(self) -> int:
+        return self._first.room
 
     def ready_at(self) -> float:
         return self._times[self.head] if self.head < len(self._times) else inf

@@ -160,6 +160,73 @@ def on_links(seed: int) -> tuple[Deployment, Workload]:
     return replace(deployment, devices=tuple(devices)), Workload(tuple(streams))
 
 
+TICK_S = 1 / 256
+TICK_BYTES = 39_062_500
+"""What comes in over a link of 1e10 bytes a second meanwhile."""
+LAYERS = 6
+"""Of which one, two or three GPUs hold equal parts."""
+
+
+def in_stages(seed: int) -> tuple[Deployment, Workload]:
+    """The same of one to three hosts with two to four GPUs, where most models are cut over some of them; some GPUs
+    hold all their models. In every second world all takes a number of ticks, so that much happens at one instant."""
+    rng = np.random.default_rng([seed, 5])
+    hosts = {f"gpu{i} of host{j}": f"host{j}" for j in range(rng.integers(1, 4)) for i in range(rng.integers(2, 5))}
+    gpus, models = rng.permutation(list(hosts)).tolist(), [f"model{i}" for i in range(rng.integers(2, 7))]
+    services, streams = [service(rng, model, gpus) for model in models], [stream(rng, model) for model in models]
+    deployment = Deployment(
+        services=tuple(services),
+        devices=tuple(Device(id=gpu, gpu=KIND, host=hosts[gpu], memory_bytes=0, context_bytes=0) for gpu in gpus),
+        hosts=(),
+        scheduling=list(Scheduling)[rng.integers(len(Scheduling))],
+    )
+    deployment = swapped(rng, deployment, hosts, [1e10] if seed % 2 else [1e9, 6e9, 1e10, 1e11])
+    services = [cut(rng, one, hosts) for one in deployment.services]
+    memory_bytes = deployment.devices[0].memory_bytes
+    if seed % 2:
+        services = [in_ticks(rng, one) for one in services]
+        memory_bytes = int(rng.integers(LAYERS, 2 * LAYERS)) * TICK_BYTES + 10_000_000
+        streams = [Stream(one.model, FixedRate(float(one_of(rng, [8, 32])), 0.0, 0.0), one.count) for one in streams]
+    devices = [
+        replace(device, memory_bytes=KIND.memory_bytes if rng.random() < 0.25 else memory_bytes)
+        for device in deployment.devices
+    ]
+    return replace(deployment, services=tuple(services), devices=tuple(devices)), Workload(tuple(streams))
+
+
+def cut(rng: np.random.Generator, one: Service, hosts: Mapping[str, str]) -> Service:
+    """The same, each replica over up to three GPUs of its host."""
+    sent_bytes = one_of(rng, [0, 1_000_000, TICK_BYTES])
+
+    def over_some(replica: Replica) -> Replica:
+        (first,) = replica.devices
+        near = [gpu for gpu, host in hosts.items() if host == hosts[first] and gpu != first]
+        others = rng.permutation(near)[: one_of(rng, [0, 1, 1, 2])].tolist()
+        profile = replace(replica.profile, output_bytes_per_sample=sent_bytes)
+        return replace(replica, devices=(first, *others), profile=profile)
+
+    return replace(one, replicas=tuple(map(over_some, one.replicas)))
+
+
+def in_ticks(rng: np.random.Generator, one: Service) -> Service:
+    """The same, whose stages, loads and waits take a number of ticks."""
+    low_s, high_s = sorted((rng.integers(1, 3, 2) * LAYERS * TICK_S).tolist())
+    changed = replace(
+        one.replicas[0].profile,
+        layers=tuple(Layer(f"{one.model}{i}", TICK_BYTES) for i in range(LAYERS)),
+        latency=Interpolated((1, 16), (low_s, high_s)),
+        latency_cv=0.0,
+        load=LoadTime(float(one_of(rng, [0, TICK_S])), 1e10),
+        after_load=None,
+    )
+
+    def timed(replica: Replica) -> Replica:
+        policy = replace(replica.batching, max_queue_delay_s=float(one_of(rng, [0, 0, 8 * TICK_S])))
+        return replace(replica, profile=changed, batching=policy)
+
+    return replace(one, replicas=tuple(map(timed, one.replicas)))
+
+
 def in_step(one: Service, gpus: Sequence[str]) -> Service:
     """The same on all GPUs, which take equal shares in equal times."""
     first = one.replicas[0]

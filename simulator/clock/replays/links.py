@@ -1,4 +1,5 @@
-"""GPUs whose models take turns in memory, as machine code has them: those that load over one link."""
+"""GPUs whose models take turns in memory, as machine code has them: those that load over one link, and to which these
+hand batches."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -21,8 +22,9 @@ MRU, LOOKAHEAD = 1, 2
 NOTES, LOADS = 7, 2
 """Changes of memory and loads that one request can bring at most: a load before its batch and one beside it."""
 
-LIMIT, CONTEXT, ORDER, PREFETCH, SHARES = range(5)
-"""Rules: bytes of memory, and of them what the context takes; the order of eviction; whether others share the link."""
+LIMIT, CONTEXT, ORDER, PREFETCH, SHARES, SWAPS, HEARS = range(7)
+"""Rules: bytes of memory, and of them what the context takes; the order of eviction; whether it waits as on SimPy's
+clock, because others share the link or hand it batches; whether its models take turns, and others wake it."""
 NOW, WAKES, STEP, FINISH, STALLED, BATCH, BATCH_K, LOAD, LOAD_K, ARRIVED, OWED, LOAD_BEGUN, BESIDE_BEGUN = range(13)
 """Times: now; when the loop goes on; when what goes on beside does; when its batch ends; since when the GPU stands
 still; those of `simulator.rules.overlap.Overlap`; when a load before a batch and one beside it began."""
@@ -35,8 +37,11 @@ IDLE, BEGINNING, EXPECTING, TAKING_OFF, LANDING, HELD_UP = range(6)
 """How far what goes on beside a batch is."""
 CAPACITY, SEEN, LANDS = range(3)
 """Of a link: bytes a second; when its flights were last advanced; when the first of them ends."""
-PLACE, FLYING, FIRST, LANDS_PLACE = range(4)
-"""Numbers: the last place that was given; flights; whose ends first, and the place of that."""
+PLACE, FLYING, FIRST, LANDS_PLACE, OTHER = range(5)
+"""Numbers: the last place that was given; flights; whose ends first, and the place of that; the GPU that goes on next
+after the one that does now, or -1."""
+SLEEPS = 8
+"""How far the loop of a GPU is that others may wake, after all that `simulator.clock.swapping` names."""
 AT_ONCE = 1 << 62
 """Places of what SimPy calls urgent are so much lower."""
 
@@ -115,7 +120,10 @@ class Flights(NamedTuple):
 
 
 def compiles(gpu: ServingGpu) -> bool:
-    """Whether its rules and layers are such as are compiled: each layer once in a model, and as large in all."""
+    """Whether its rules and layers are such as are compiled: each layer once in a model, and as large in all. Where all
+    stay in memory, it does not matter which these are."""
+    if not gpu.swaps:
+        return True
     stages = [queue.stage for queue in gpu.queues]
     once = all(len({layer.key for layer in stage.layers}) == len(stage.layers) for stage in stages)
     sizes = {(layer.key, layer.weight_bytes) for stage in stages for layer in stage.layers}
@@ -124,9 +132,9 @@ def compiles(gpu: ServingGpu) -> bool:
 
 
 def turns_of(gpus: Sequence[ServingGpu], link_bytes_per_s: float, room: dict[str, Any]) -> Turns:
-    """GPUs of a link with nothing in their memory yet, and room for what happens there."""
+    """GPUs with nothing in their memory yet, and room for what happens there."""
     queues, layers = max(len(gpu.queues) for gpu in gpus), max(len(gpu.users) for gpu in gpus)
-    rows = [_row(gpu, link_bytes_per_s, len(gpus) > 1, queues, layers) for gpu in gpus]
+    rows = [_row(gpu, link_bytes_per_s, queues, layers) for gpu in gpus]
     users = max(len(row["user"]) for row in rows)
     for row in rows:
         row["layer"], row["user"] = _wide(row["layer"], users), _wide(row["user"], users)
@@ -134,7 +142,7 @@ def turns_of(gpus: Sequence[ServingGpu], link_bytes_per_s: float, room: dict[str
     return Turns(**columns, **{name: column[: len(gpus)] for name, column in room.items()})
 
 
-def _row(gpu: ServingGpu, link_bytes_per_s: float, shares: bool, queues: int, layers: int) -> dict[str, Any]:
+def _row(gpu: ServingGpu, link_bytes_per_s: float, queues: int, layers: int) -> dict[str, Any]:
     """One GPU, as wide as one with so many queues and layers."""
     stages = [queue.stage for queue in gpu.queues]
     sizes = {layer.key: layer.weight_bytes for stage in stages for layer in stage.layers}
@@ -144,7 +152,8 @@ def _row(gpu: ServingGpu, link_bytes_per_s: float, shares: bool, queues: int, la
     holds = np.zeros((queues, layers), dtype=np.bool_)
     for own, row in zip(held, holds, strict=False):
         row[own] = True
-    rules = gpu.memory.limit_bytes, gpu.memory.context_bytes, ORDERS[gpu.swap.eviction], gpu.swap.prefetch, shares
+    memory, waits = gpu.memory, (gpu.clocked, gpu.swaps, not gpu.arrivals_known)
+    rules = memory.limit_bytes, memory.context_bytes, ORDERS.get(gpu.swap.eviction, 0), gpu.swap.prefetch, *waits
     by_queue = {
         "workspace_bytes": _ints(stage.workspace_bytes for stage in stages),
         "t0_s": _floats(stage.load_t0_s for stage in stages),
@@ -191,7 +200,7 @@ def flights_of(link_bytes_per_s: float, first: Sequence[int], end: Sequence[int]
     count = len(first)
     return Flights(
         times_s=np.array([link_bytes_per_s, 0.0, inf]),
-        counts=np.zeros(4, dtype=np.int64),
+        counts=np.zeros(OTHER + 1, dtype=np.int64),
         gpu=np.zeros(count, dtype=np.int64),
         by_need=np.zeros(count, dtype=np.int64),
         left_bytes=np.zeros(count),

@@ -179,10 +179,10 @@ class Places:
             if short >= 0:
                 return int(first + short), loaded
         longest_s = (1 + ROUNDING) * (plain.load_s + columns.longest_s)
-        for together, (turns, flights) in zip(plain.links, place.turns, strict=True):
+        for together, (turns, flights, chains) in zip(plain.links, place.turns, strict=True):
             turns.most_s[:, 0] = [longest_s[begin[number] : begin[number + 1]].max() for number in together]
             rule = turning.rule_in_turns(plain.gpus[together[0]])
-            short = turning.serve_on(columns, turns, flights, rule, end_s, True)
+            short = turning.serve_on(columns, turns, flights, chains, rule, end_s, True)
             if short >= 0:
                 return int(short), loaded
             loaded |= {number: turning.figures(turns, row, end_s) for row, number in enumerate(together)}
@@ -222,18 +222,19 @@ class Places:
                 start_s=np.empty(room),
                 gone_s=np.empty(room),
             ),
-            self._turns(),
+            self._turns(columns),
             np.random.default_rng(0),
             np.zeros(len(plain.noisy), dtype=np.int64),
             np.zeros(len(plain.noisy)),
         )
 
-    def _turns(self) -> list[Any]:
-        """For each link: its GPUs, and what is under way."""
+    def _turns(self, columns: Any) -> list[Any]:
+        """For each link: its GPUs, what is under way, and that nothing is handed on."""
         plain, begin = self.plain, self.layout.gpu_begin
         if not plain.swapping:
             return []
         code: Any = import_module("simulator.clock.replays.links")
+        handing: Any = import_module("simulator.clock.replays.chains")
         most = np.diff(self.layout.room_begin[begin])[plain.swapping].max()
         logs = code.logs_for(max(map(len, plain.links)), int(most))  # one link after another is served
         found = []
@@ -241,7 +242,8 @@ class Places:
             gpus, numbers = [plain.gpus[number] for number in together], np.array(together)
             bytes_per_s = plain.link_bytes_per_s[gpus[0].device.host]
             flights = code.flights_of(bytes_per_s, begin[numbers], begin[numbers + 1])
-            found.append((code.turns_of(gpus, bytes_per_s, logs), flights))
+            turns = code.turns_of(gpus, bytes_per_s, logs)
+            found.append((turns, flights, handing.chains_of(plain.queues, columns, turns, flights)))
         return found
 
 

@@ -1,5 +1,5 @@
 """The machine code for GPUs that nobody disturbs against the loop in Python, which is the reference: equal to the last
-bit, whether all models stay in memory or take turns, alone on a link or not."""
+bit, whether all models stay in memory or take turns, alone on a link or not, whole or cut into stages."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from itertools import chain, count, repeat
 import numpy as np
 import pytest
 import simpy
-from support.random_worlds import in_turns, on_links, world
+from support.random_worlds import in_stages, in_turns, on_links, world
 
 from simulator.clock import run
 from simulator.clock.drivers import Clocked
@@ -22,7 +22,7 @@ from simulator.world.workload import Workload, draw
 
 pytest.importorskip("numba")
 
-WORLDS = 1_000
+WORLDS = {world: range(1_000), in_turns: range(1_000), on_links: range(500), in_stages: range(100)}
 DURATION_S = 0.5
 DELAYS, FACTORS = 8, 16
 """That are drawn at once: fewer than usual, so that they are used up again and again."""
@@ -56,7 +56,7 @@ def clocked(seen: Counter[str], env: simpy.Environment, gpu: ServingGpu, link: L
     return Clocked(env, gpu, link)
 
 
-@pytest.mark.parametrize("kind", [world, in_turns, on_links])
+@pytest.mark.parametrize("kind", WORLDS)
 def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
     monkeypatch.setattr(run.TURNS, "worth", 0)
@@ -64,10 +64,9 @@ def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kin
     for module in ("simulator.clock.compiled", "simulator.rules.noise"):
         monkeypatch.setattr(f"{module}.FACTORS", FACTORS)
     loading, on_clock = 0, Counter[str]()
-    worlds = WORLDS // 2 if kind is on_links else WORLDS
-    for seed in range(worlds):
+    for seed in WORLDS[kind]:
         deployment, workload = kind(seed)
-        arrivals, alone = draw(workload, DURATION_S, seed), kind is not on_links
+        arrivals, alone = draw(workload, DURATION_S, seed), kind in (world, in_turns)
         monkeypatch.setattr(run.Compiled, "installed", True)
         with monkeypatch.context() as patch:
             patch.setattr(run, "Clocked", partial(clocked, on_clock))
@@ -79,7 +78,7 @@ def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kin
             if column.tobytes() != expected.tobytes():  # which is seen ten times as soon as where
                 np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
         loading += bool(reference.loads)
-    assert loading > worlds / 2 or kind is world  # else taking turns was not seen
+    assert loading > len(WORLDS[kind]) / 2 or kind is world  # else taking turns was not seen
     assert set(on_clock) <= {Eviction.COST}  # all others are machine code's
 
 
