@@ -223,7 +223,7 @@ def find_growing(
     for model in range(len(backlog.rate_rps)):
         first, end = asked.begin[model], asked.begin[model + 1]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
-            _settle(queues, queue, asked, first, room, 0.0, end_s)
+            _settle(queues, queue, _last(layout, queue), asked, first, end_s)
         arrival_s, gone_s = asked.arrival_s[first:end], asked.gone_s[first:end]
         half_time = _outstanding(arrival_s, gone_s, room.spare, 0.4 * end_s, 0.6 * end_s)
         at_end = _outstanding(arrival_s, gone_s, room.spare, 0.8 * end_s, end_s)
@@ -247,12 +247,11 @@ def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, war
     for model in range(len(asked.begin) - 1):
         first, end = asked.begin[model], asked.begin[model + 1]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
-            ran, batched, batches = _settle(queues, queue, asked, first, room, warmup_s, end_s)
-            energy_j = 0.0
-            for size in range(1, queues.cap[queue] + 1):
-                energy_j += room.by_size_s[size] * sums.watts[queue, size]
-            sums.busy_s[queue], sums.energy_j[queue] = _sum(room.spare[:ran]), energy_j
-            sums.batched[queue], sums.batches[queue] = batched, batches
+            _settle(queues, queue, _last(layout, queue), asked, first, end_s)
+            stage = queue
+            while stage >= 0:
+                _add_batches(queues, stage, sums, warmup_s, end_s)
+                stage = layout.following[stage]
         arrival_s, start_s, gone_s = asked.arrival_s[first:end], asked.start_s[first:end], asked.gone_s[first:end]
         counts, values = sums.counts[model], sums.values[model]
         _add_requests(arrival_s, start_s, gone_s, asked.slo_s[model], room, counts, values, warmup_s, end_s)
@@ -261,30 +260,29 @@ def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, war
 
 
 @inner
-def _settle(
-    queues: Queues, queue: int, asked: WorldRequests, first: int, room: Scratch, warmup_s: float, end_s: float
-) -> tuple[int, int, int]:
-    """What became by the end of the requests of one queue, and in `room` what its batches took, each and by size; how
-    many ran, and of those after the warm-up their requests and number."""
+def _last(layout: Layout, queue: int) -> int:
+    """The queue of the last stage, which answers what comes to this one."""
+    while layout.following[queue] >= 0:
+        queue = layout.following[queue]
+    return queue
+
+
+@inner
+def _settle(queues: Queues, queue: int, last: int, asked: WorldRequests, first: int, end_s: float) -> None:
+    """What became by the end of the requests of one queue, whose batches the last stage's queue answers."""
     begin, end, rows = queues.begin[queue], queues.end[queue], queues.rows[queue]
+    answered, answers_end = queues.begin[last], queues.begin[last] + queues.rows[last]
     start_s, gone_s = asked.start_s[first:], asked.gone_s[first:]
-    room.by_size_s[: queues.cap[queue] + 1] = 0.0
-    ran = batched = batches = 0
     turn = begin
     for row in range(begin, begin + rows):
-        begun_s, ended_s, count = queues.log_start_s[row], queues.log_finish_s[row], queues.log_count[row]
-        left_s = ended_s if ended_s <= end_s else inf
+        begun_s, ended_s = queues.log_start_s[row], queues.log_finish_s[row]
         if ended_s != ended_s:
-            begun_s, left_s = nan, begun_s
-        else:
-            run_s = (ended_s if ended_s < end_s else end_s) - (begun_s if begun_s < end_s else end_s)
-            room.spare[ran] = run_s
-            room.by_size_s[count] += run_s
-            ran += 1
-            if begun_s >= warmup_s:
-                batched += count
-                batches += 1
-        for _ in range(count):
+            begun_s, ended_s = nan, begun_s
+        elif last != queue:
+            ended_s = queues.log_finish_s[answered] if answered < answers_end else inf
+            answered += 1
+        left_s = ended_s if ended_s <= end_s or begun_s != begun_s else inf
+        for _ in range(queues.log_count[row]):
             request = asked.place[turn]
             start_s[request] = begun_s
             gone_s[request] = left_s
@@ -292,7 +290,29 @@ def _settle(
     for left in range(turn, end):
         start_s[asked.place[left]] = nan
         gone_s[asked.place[left]] = inf
-    return ran, batched, batches
+
+
+@inner
+def _add_batches(queues: Queues, queue: int, sums: Sums, warmup_s: float, end_s: float) -> None:
+    """What the batches of one queue took and drew; how many began after the warm-up, with how many requests."""
+    room, begin = sums.room, queues.begin[queue]
+    room.by_size_s[: queues.cap[queue] + 1] = 0.0
+    ran = batched = batches = 0
+    for row in range(begin, begin + queues.rows[queue]):
+        begun_s, ended_s, count = queues.log_start_s[row], queues.log_finish_s[row], queues.log_count[row]
+        if ended_s == ended_s:
+            run_s = (ended_s if ended_s < end_s else end_s) - (begun_s if begun_s < end_s else end_s)
+            room.spare[ran] = run_s
+            room.by_size_s[count] += run_s
+            ran += 1
+            if begun_s >= warmup_s:
+                batched += count
+                batches += 1
+    energy_j = 0.0
+    for size in range(1, queues.cap[queue] + 1):
+        energy_j += room.by_size_s[size] * sums.watts[queue, size]
+    sums.busy_s[queue], sums.energy_j[queue] = _sum(room.spare[:ran]), energy_j
+    sums.batched[queue], sums.batches[queue] = batched, batches
 
 
 @inner

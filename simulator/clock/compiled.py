@@ -106,6 +106,8 @@ class Layout(NamedTuple):
     room_begin: Ints
     """Where the room of each queue begins in `times`, in the log and in `place`; one entry more, where the last one's
     ends."""
+    following: Ints
+    """By queue: that which gets its batches, on another GPU; -1 where they are answered."""
 
 
 class Coming(NamedTuple):
@@ -361,12 +363,22 @@ def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
             else:
                 for turn in range(count):
                     times[turn] = arrival_s[place[turn]]
-            queues.begin[queue] = queues.head[queue] = begin
+            _empty(queues, queue, begin)
             queues.end[queue] = begin + count
-            queues.rows[queue] = 0
-            queues.rest[queue] = -1
-            queues.rest_s[queue] = queues.ready_s[queue] = inf
-            queues.used[queue] = min(queues.used[queue], 0)
+            stage = layout.following[queue]
+            while stage >= 0:
+                _empty(queues, stage, layout.room_begin[stage])
+                stage = layout.following[stage]
+
+
+@inlined
+def _empty(queues: Queues, queue: int, begin: int) -> None:
+    """Nothing waits in a queue yet, whose room begins there."""
+    queues.begin[queue] = queues.head[queue] = queues.end[queue] = begin
+    queues.rows[queue] = 0
+    queues.rest[queue] = -1
+    queues.rest_s[queue] = queues.ready_s[queue] = inf
+    queues.used[queue] = min(queues.used[queue], 0)
 
 
 @inner

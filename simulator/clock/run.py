@@ -18,6 +18,7 @@ import simpy
 
 from simulator.clock.drivers import Ahead, Clocked, DelayedAhead, DelayedClocked
 from simulator.clock.link import Link
+from simulator.clock.metrics import total
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult, StationUse, settled
 from simulator.clock.serving import ServingGpu
 from simulator.errors import DeploymentError
@@ -86,18 +87,25 @@ class Compiled:
     @classmethod
     def serve(cls, gpus: Sequence[ServingGpu], link_bytes_per_s: float, delays: Delays | None) -> bool:
         """Let GPUs serve together until the horizon; False where others disturb them, or that is not compiled."""
+        alone = len(gpus) == 1 and gpus[0].self_contained
+        if not cls.takes(gpus) or (delays and not alone):
+            return False
+        if alone and not gpus[0].swaps:
+            import_module("simulator.clock.compiled").serve(gpus[0], delays)
+        else:
+            import_module("simulator.clock.swapping").serve(gpus, link_bytes_per_s, delays)
+        return True
+
+    @classmethod
+    def takes(cls, gpus: Sequence[ServingGpu]) -> bool:
+        """Whether nobody disturbs GPUs that are served together, and there is code for them, or should be made."""
         if not all(gpu.steady for gpu in gpus):
             return False
-        if len(gpus) == 1 and gpus[0].self_contained and not gpus[0].swaps:
-            import_module("simulator.clock.compiled").serve(gpus[0], delays)
+        if not any(gpu.swaps or not gpu.self_contained for gpu in gpus):
             return True
-        alone = len(gpus) == 1 and gpus[0].self_contained
-        if not TURNS.pays or (delays and not alone) or len({gpu.device.host for gpu in gpus if gpu.swaps}) > 1:
+        if not TURNS.pays or len({gpu.device.host for gpu in gpus if gpu.swaps}) > 1:
             return False
-        compiles = import_module("simulator.clock.replays.links").compiles
-        if is_compiled := all(map(compiles, gpus)):
-            import_module("simulator.clock.swapping").serve(gpus, link_bytes_per_s, delays)
-        return is_compiled
+        return all(map(import_module("simulator.clock.replays.links").compiles, gpus))
 
 
 @contextmanager
@@ -251,14 +259,13 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
     service_s = (0.0, *(run_s[-1:] * most if replica.batching.padded else run_s))
     load = profile.swap_from(swap.source)
     parts = cut(profile, count)
-    total = profile.weight_bytes
     return [
         Stage(
             model=service.model,
             layers=layers,
             service_s=service_s
             if count == 1
-            else tuple(s * sum(x.weight_bytes for x in layers) / total for s in service_s),
+            else tuple(s * sum(x.weight_bytes for x in layers) / profile.weight_bytes for s in service_s),
             cv=pstdev(factors) if factors else profile.latency_cv,
             factors=factors,
             workspace_bytes=round(profile.workspace(most)),
@@ -270,6 +277,12 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
         )
         for layers in parts
     ]
+
+
+def answers_s(parts: Sequence[Stage], service_s: Sequence[Sequence[float]]) -> list[float]:
+    """Times from the start of a batch on the first of a replica's GPUs, where none waits, to its answer, by size."""
+    handed_s = total(part.transfer_s_per_sample for part in parts[:-1])
+    return [total(times_s) + size * handed_s for size, times_s in enumerate(zip(*service_s, strict=True))]
 
 
 def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
@@ -375,9 +388,7 @@ class World:
             chain[-1].next_stage = following
             chain.append(following)
         if len(parts) > 1:
-            handed_s = sum(part.transfer_s_per_sample for part in parts[:-1])
-            run_s = (sum(times) for times in zip(*(part.service_s for part in parts), strict=True))
-            chain[0].answer_after([all_s + n * handed_s for n, all_s in enumerate(run_s)])
+            chain[0].answer_after(answers_s(parts, [part.service_s for part in parts]))
         for name, queue in zip(replica.devices, chain, strict=True):
             self.on_device[name].append(queue)
         return chain
@@ -410,7 +421,7 @@ class World:
                 gpu.on_link.append(gpu)
         return gpus
 
-    def _together(self) -> list[list[ServingGpu]]:
+    def together(self) -> list[list[ServingGpu]]:
         """GPUs that load over one link, or hand batches to one another."""
         gpus = list(self.gpus.values())
         places = {name: place for place, name in enumerate(self.gpus)}
@@ -451,7 +462,7 @@ class World:
         whose models take turns and for which there may be code."""
         rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
         links = {host: Link(self.env, rate) for host, rate in rates.items()}
-        together = {gpu.device.id: group for group in self._together() for gpu in group}
+        together = {gpu.device.id: group for group in self.together() for gpu in group}
         served: dict[int, bool] = {}
         by_python = []
         for name, gpu in self.gpus.items():

@@ -9,18 +9,15 @@ small batches drains all the same; one that grows by a little a minute does not,
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil
-
-import numpy as np
 
 from simulator.clock.metrics import SHRINKS, outstanding
 from simulator.clock.records import Requests
-from simulator.clock.replays.backlog import BACKLOG, Backlog, phase, watched_s
+from simulator.clock.replays.backlog import BACKLOG, Backlog, backlogs, watched_s
 from simulator.clock.replays.places import plain_gpus
 from simulator.clock.run import TURNS, Compiled, World, stages
 from simulator.flow.rates import held_up, service_rates_rps, station_loads
 from simulator.world.deployment import Deployment, Drop, Service
-from simulator.world.workload import Demand, Workload, draw, scaled
+from simulator.world.workload import Workload
 
 LOAD_MAX = 64.0
 NEAR = 1.006
@@ -69,9 +66,9 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
         return Drain(tuple(held_up(deployment, rates_rps, ())), 0.0)
     frames_rps, rates_rps = rates_rps, service_rates_rps(deployment, rates_rps)
     duration_s = watched_s(longest_round_s(deployment), rates_rps)
-    compiled = traffic is None and Compiled.is_worth_it(duration_s * sum(rates_rps.values()))
+    compiled = Compiled.is_worth_it(duration_s * sum(rates_rps.values()))
     if compiled and (backlog := _backlog(deployment, tuple(rates_rps), TURNS.pays)):
-        growing, duration_s = backlog.growing(rates_rps)
+        growing, duration_s = backlog.growing(rates_rps, traffic=traffic)
     else:
         growing = _growing_on_the_clock(deployment, rates_rps, traffic, duration_s)
     return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
@@ -91,12 +88,7 @@ def _growing_on_the_clock(
     """Models whose backlog grows."""
     calm = calmed(deployment)
     waiting = {s.model: BACKLOG * sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
-    demand = in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None else {}
-    demand |= {
-        model: evenly(rate, duration_s, waiting[model], phase(i))
-        for i, (model, rate) in enumerate(rates_rps.items())
-        if model not in demand
-    }
+    demand = backlogs(traffic, rates_rps, duration_s, waiting)
     world = World(calm, demand, duration_s, seed=0)
     world.run()
     return tuple(model for model in demand if _grows(world.requests(model), waiting[model], duration_s))
@@ -124,30 +116,6 @@ def longest_round_s(deployment: Deployment) -> float:
             for name, stage in zip(replica.devices, parts, strict=True):
                 rounds_s[name] += stage.service_s[-1] + stage.load_s(stage.weight_bytes)
     return max(rounds_s.values())
-
-
-def evenly(rate_rps: float, duration_s: float, waiting: int, phase: float) -> Demand:
-    """So many requests at once, and then one every 1/rate seconds."""
-    times = (np.arange(ceil(duration_s * rate_rps)) + phase) / rate_rps
-    arrival_s = np.concatenate([np.zeros(waiting), times[times < duration_s]])
-    return Demand(arrival_s, np.zeros(len(arrival_s), dtype=np.int32))
-
-
-def in_bursts(
-    traffic: Workload, rates_rps: Mapping[str, float], duration_s: float, waiting: Mapping[str, int]
-) -> dict[str, Demand]:
-    """So many requests at once, and then as `traffic` has them, its gaps shrunk or stretched to the rates."""
-    usual_rps = traffic.rates_rps()
-    asked = [stream for stream in traffic.streams if stream.model in rates_rps]
-    streams = [scaled(Workload((s,)), rates_rps[s.model] / usual_rps[s.model]).streams[0] for s in asked]
-    drawn = draw(Workload(tuple(streams)), duration_s, seed=0)
-    return {
-        model: Demand(
-            np.concatenate([np.zeros(waiting[model]), demand.arrival_s]),
-            np.concatenate([np.zeros(waiting[model], dtype=np.int32), demand.source]),
-        )
-        for model, demand in drawn.items()
-    }
 
 
 def _grows(requests: Requests, waiting: int, duration_s: float) -> bool:

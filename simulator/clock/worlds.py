@@ -240,9 +240,9 @@ class PlainWorlds:
     def __init__(self, worlds: Worlds, gpus: PlainGpus) -> None:
         self.worlds, self.plain = worlds, gpus
         self.code, self.adding, self.rule = gpus.code, gpus.adding, gpus.rule
-        self.gpus, self.queues, self.swapping = gpus.gpus, gpus.queues, gpus.swapping
+        self.gpus, self.queues, self.joined = gpus.gpus, gpus.queues, gpus.joined
         self.kinds = {device.id: device.gpu for device in worlds.deployment.devices}
-        self.mine = {model: sorted(own) for model, own in gpus.by_model.items()}
+        self.mine = {model: sorted(own) for model, own in gpus.stages.items()}
         self.models = list(worlds.workload.rates_rps())
         self.places = Places(gpus, self.models)
         self.doubted = worlds.deployment.doubted
@@ -263,7 +263,7 @@ class PlainWorlds:
 
     def shares(self, seeds: Sequence[int]) -> Shares:
         """Replications by what says whether SLOs are met."""
-        if self.swapping:
+        if self.joined:
             seen = list(self.seen(seeds))
             return Shares(
                 {model: np.array([one.summary.models[model].slo_attainment for one in seen]) for model in self.models},
@@ -288,9 +288,10 @@ class PlainWorlds:
         if not self.doubted:
             return nan, ()
         load = self._load(service_s)
-        if load < 1 and not loads:
+        if load < 1 and not loads and not self.plain.cut:
             return load, ()
-        return load, self._backlog.growing(self.worlds.rates_rps, service_s)[0]
+        traffic = self.worlds.workload if self.plain.cut else None
+        return load, self._backlog.growing(self.worlds.rates_rps, service_s, traffic)[0]
 
     @cached_property
     def _speeds(self) -> Speeds:
@@ -299,12 +300,13 @@ class PlainWorlds:
     @cached_property
     def _known_costs(self) -> tuple[Floats, Floats]:
         known = self._speeds.costs([None])
-        return known.service_s, known.watts
+        return self.plain.parted(known.service_s), known.watts
 
     def _costs(self, seeds: Sequence[int]) -> Costs:
         """How long batches take, and what GPUs draw meanwhile; the same in all worlds where speeds are known."""
         if self.doubted:
-            return self._speeds.costs(seeds)
+            drawn = self._speeds.costs(seeds)
+            return Costs(self.plain.parted(drawn.service_s), drawn.watts)
         return Costs(*(np.repeat(known, len(seeds), axis=0) for known in self._known_costs))
 
     def _each(self, seeds: Sequence[int], costs: Costs, replayed: "Callable[[Place, _World], Seen]") -> "list[Seen]":
@@ -347,7 +349,7 @@ class PlainWorlds:
         loads: dict[int, _Loads] = {}
 
         def replay(columns: Any) -> int:
-            if self.swapping:
+            if self.joined:
                 return self._serve_in_turns(place, columns, world, loads)
             return int(
                 self.adding.replay(
@@ -356,7 +358,7 @@ class PlainWorlds:
             )
 
         columns = self._with_enough_factors(place, world, replay)
-        if self.swapping:
+        if self.joined:
             self.adding.add_up_served(self.places.layout, columns, place.requests, sums, warmup_s, end_s)
         return _Seen(sums._replace(room=None), int(place.requests.begin[-1]), loads)
 
@@ -381,7 +383,8 @@ class PlainWorlds:
         one_s = world.service_s[wanted, 1]
         place.stock_for(wanted, one_s)
         own_s = world.service_s
-        columns = place.columns._replace(service_s=own_s, answer_s=own_s, longest_s=own_s.max(axis=1))
+        answer_s = self.plain.answers(own_s)
+        columns = place.columns._replace(service_s=own_s, answer_s=answer_s, longest_s=answer_s.max(axis=1))
         while True:
             if world.noise:
                 for number in wanted:
@@ -414,6 +417,7 @@ class PlainWorlds:
             self.worlds.rates_rps[service.model] * replica.share / sum(one.share for one in service.replicas)
             for service in self.worlds.deployment.services
             for replica in service.replicas
+            for _ in replica.devices
         ]
         return np.array(rates_rps) / self.plain.caps
 

@@ -291,6 +291,16 @@ def doubted(deployment: Deployment, seed: int) -> Deployment:
     return replace(deployment, services=tuple(services))
 
 
+def alike(deployment: Deployment) -> Deployment:
+    """The same where replicas of a model have one profile, and no GPU is slower than others in a session."""
+
+    def with_one(service: Service) -> Service:
+        profile = replace(service.replicas[0].profile, session_cv=0.0)
+        return replace(service, replicas=tuple(replace(replica, profile=profile) for replica in service.replicas))
+
+    return replace(deployment, services=tuple(map(with_one, deployment.services)))
+
+
 KINDS = (DECODE, ENCODE, "host")
 """Of stations."""
 

@@ -1,11 +1,12 @@
 """A backlog of requests: for how long it is watched, and by machine code what becomes of it where GPUs are plain."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 import numpy as np
 
-from simulator.clock.replays.places import Places, PlainGpus
-from simulator.world.workload import Floats
+from simulator.clock.replays.places import Places, PlainGpus, begins
+from simulator.world.workload import Demand, Floats, Workload, draw, scaled
 
 BACKLOG = 8
 """Full batches of every replica that wait at the start: enough that a batch more or less at the end says nothing."""
@@ -29,6 +30,42 @@ def phase(place: int) -> float:
     return (place * GOLDEN) % 1.0
 
 
+def backlogs(
+    traffic: Workload | None, rates_rps: Mapping[str, float], duration_s: float, waiting: Mapping[str, int]
+) -> dict[str, Demand]:
+    """So many requests of each model at once, and then as in `traffic`, or evenly spaced."""
+    demand = _in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None else {}
+    return demand | {
+        model: _evenly(rate, duration_s, waiting[model], phase(i))
+        for i, (model, rate) in enumerate(rates_rps.items())
+        if model not in demand
+    }
+
+
+def _evenly(rate_rps: float, duration_s: float, waiting: int, phase: float) -> Demand:
+    """So many requests at once, and then one every 1/rate seconds."""
+    times = (np.arange(ceil(duration_s * rate_rps)) + phase) / rate_rps
+    arrival_s = np.concatenate([np.zeros(waiting), times[times < duration_s]])
+    return Demand(arrival_s, np.zeros(len(arrival_s), dtype=np.int32))
+
+
+def _in_bursts(
+    traffic: Workload, rates_rps: Mapping[str, float], duration_s: float, waiting: Mapping[str, int]
+) -> dict[str, Demand]:
+    """So many requests at once, and then as `traffic` has them, its gaps shrunk or stretched to the rates."""
+    usual_rps = traffic.rates_rps()
+    asked = [stream for stream in traffic.streams if stream.model in rates_rps]
+    streams = [scaled(Workload((s,)), rates_rps[s.model] / usual_rps[s.model]).streams[0] for s in asked]
+    drawn = draw(Workload(tuple(streams)), duration_s, seed=0)
+    return {
+        model: Demand(
+            np.concatenate([np.zeros(waiting[model]), demand.arrival_s]),
+            np.concatenate([np.zeros(waiting[model], dtype=np.int32), demand.source]),
+        )
+        for model, demand in drawn.items()
+    }
+
+
 class Backlog:
     """What becomes of a backlog, at one rate after another or in one world after another."""
 
@@ -39,30 +76,44 @@ class Backlog:
         self.phases = np.array([phase(place) for place in range(len(models))])
         self.places = Places(plain, models)
 
-    def growing(self, rates_rps: Mapping[str, float], service_s: Floats | None = None) -> tuple[tuple[str, ...], float]:
-        """Models whose backlog does not shrink where batches take so long, or as long as is known; and the time that
-        was watched."""
-        plain = self.plain
+    def growing(
+        self, rates_rps: Mapping[str, float], service_s: Floats | None = None, traffic: Workload | None = None
+    ) -> tuple[tuple[str, ...], float]:
+        """Models whose backlog does not shrink where batches take so long, or as long as is known, and requests come as
+        in `traffic`, or evenly; and the time that was watched."""
+        plain, demand = self.plain, dict[str, Demand]()
         if service_s is None:
             service_s = plain.service_s
         rounds_s = np.bincount(plain.places, service_s[plain.in_order, plain.caps] + plain.load_s[plain.in_order])
         end_s = watched_s(float(rounds_s.max()), rates_rps)
         by_model_rps = np.array([rates_rps[model] for model in self.models])
         wanted = self.waiting + np.ceil(end_s * by_model_rps).astype(np.int64)
+        if traffic:
+            waiting = dict(zip(self.models, self.waiting.tolist(), strict=True))
+            demand = backlogs(traffic, rates_rps, end_s, waiting)
+            wanted = np.array([len(demand[model].arrival_s) for model in self.models])
         place = self.places.wide_enough(wanted, 1)[0]
         grows = np.zeros(len(self.models), dtype=np.bool_)
         backlog = plain.adding.BacklogColumns(self.waiting, by_model_rps, self.phases, grows)
+        answer_s = plain.answers(service_s)
         calm = place.columns._replace(
             service_s=service_s,
+            answer_s=answer_s,
+            longest_s=answer_s.max(axis=1),
             drop=np.zeros(len(plain.queues), dtype=np.int64),
             used=np.full(len(plain.queues), -1),
         )
         layout, requests, room = self.places.layout, place.requests, place.sums.room
-        if plain.swapping:
-            calm = calm._replace(longest_s=service_s.max(axis=1))
-            plain.adding.let_backlog_wait(layout, backlog, requests, calm, end_s)
+        if plain.joined:
+            if traffic:
+                given_s = np.concatenate([demand[model].arrival_s for model in self.models])
+                coming = plain.code.Coming(np.zeros(len(self.models)), given_s, begins(wanted.tolist()))
+                plain.code.let_come(layout, coming, requests, calm, end_s)
+            else:
+                plain.adding.let_backlog_wait(layout, backlog, requests, calm, end_s)
             self.places.serve_in_turns(place, calm, end_s)
             plain.adding.find_backlog_growing(layout, backlog, requests, calm, room, end_s)
         else:
             plain.adding.grow(layout, backlog, requests, calm, room, plain.rule, end_s)
-        return tuple(model for model, one in zip(self.models, grows.tolist(), strict=True) if one), end_s
+        found = {model for model, one in zip(self.models, grows.tolist(), strict=True) if one}
+        return tuple(model for model in demand or self.models if model in found), end_s

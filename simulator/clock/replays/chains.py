@@ -46,11 +46,14 @@ class Chains(NamedTuple):
 def chains_of(own: Sequence[Queue], queues: Queues, turns: Turns, flights: Flights) -> Chains:
     """Of these queues, each on its GPU."""
     numbers = {id(queue): number for number, queue in enumerate(own)}
+    gpu = np.full(len(own), -1)
+    for place, (first, end) in enumerate(zip(flights.first, flights.end, strict=True)):
+        gpu[first:end] = place
     return Chains(
         following=np.array([numbers.get(id(queue.next_stage), -1) for queue in own], dtype=np.int64),
         transfer_s=np.array([queue.stage.transfer_s_per_sample for queue in own]),
         link_free_s=np.zeros(len(own)),
-        gpu=np.repeat(np.arange(len(flights.first)), flights.end - flights.first),
+        gpu=gpu,
         end=queues.end,
         ready_s=queues.ready_s,
         priority=queues.priority,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.clock.run import TURNS, World
+from simulator.clock.run import Compiled, World, answers_s
 from simulator.clock.serving import ROUNDING, ServingGpu
 from simulator.rules.latencies import Counts
 from simulator.rules.queues import Queue
@@ -25,18 +25,20 @@ SPARE = 1.1
 
 
 def plain_gpus(deployment: Deployment, duration_s: float) -> "PlainGpus | None":
-    """All GPUs of a deployment; None where others than those on its link can disturb one, or a router decides."""
+    """All GPUs of a deployment; None where somebody can disturb those that are served together, or a router decides."""
     dealt = all(s.routing is Routing.ROUND_ROBIN or len(s.replicas) == 1 for s in deployment.services)
-    if deployment.failures is not None or deployment.pipelines or not dealt:
+    if deployment.failures is not None or deployment.pipelines or not dealt or not _is_as_fast(deployment):
         return None
     template = World(deployment, {}, duration_s, seed=0)
-    plain = all((gpu.self_contained and _is_compiled(gpu)) or not gpu.queues for gpu in template.gpus.values())
+    plain = all(Compiled.takes(gpus) or not gpus[0].queues for gpus in template.together())
     return PlainGpus(deployment, template) if plain else None
 
 
-def _is_compiled(gpu: ServingGpu) -> bool:
-    """Whether there is machine code for it, or should be made."""
-    return not gpu.swaps or (TURNS.pays and import_module("simulator.clock.replays.links").compiles(gpu))
+def _is_as_fast(deployment: Deployment) -> bool:
+    """Whether each model that is cut has GPUs of one kind, none faster than the others in this session."""
+    kinds = {device.id: device.gpu for device in deployment.devices}
+    replicas = [replica for service in deployment.services for replica in service.replicas if len(replica.devices) > 1]
+    return not any(one.profile.session_cv or len({kinds[gpu] for gpu in one.devices}) > 1 for one in replicas)
 
 
 @dataclass
@@ -87,42 +89,72 @@ class PlainGpus:
         self.adding: Any = import_module("simulator.clock.adding_up")
         self.gpus = list(template.gpus.values())
         self.queues = [queue for gpu in self.gpus for queue in gpu.queues]
-        self.by_model = _numbers_by_model(self.queues, template)
-        """The queues of each model, in the order of its replicas."""
-        self.replicas = _replicas_by_queue(deployment, self.by_model)
+        chains = _numbers_by_model(self.queues, template)
+        self.by_model = {model: [own[0] for own in those] for model, those in chains.items()}
+        """The queues to which requests of each model come, in the order of its replicas."""
+        self.stages = {model: list(chain.from_iterable(those)) for model, those in chains.items()}
+        """All queues of each model, replica after replica."""
+        self.cut = [own for those in chains.values() for own in those if len(own) > 1]
+        """Those of each replica that is cut into stages."""
+        self.replicas = _replicas_by_queue(deployment, self.stages)
         """By queue."""
         self.rule = self.code.rule_of(self.gpus[0])
-        self.swapping = [number for number, gpu in enumerate(self.gpus) if gpu.queues and gpu.swaps]
-        self.links = _links_of(self.gpus, self.swapping)
-        """GPUs of `swapping` that share a link, by number; one by one where they have it alone."""
-        self.turning: Any = import_module("simulator.clock.swapping") if self.swapping else None
+        self.links = _links_of(self.gpus, template)
+        """Numbers of GPUs that are served together, as their models take turns or are cut into stages."""
+        self.joined = sorted(chain.from_iterable(self.links))
+        """All of these."""
+        self.turning: Any = import_module("simulator.clock.swapping") if self.joined else None
         self.noisy = [number for number, queue in enumerate(self.queues) if queue.stage.cv]
         """Queues whose batches have factors on their times."""
         self.link_bytes_per_s = {host.id: host.pcie_root_bytes_per_s for host in deployment.hosts}
         """By host."""
         self.service_s: Floats = self.code.columns(self.queues, 0).service_s
         """By queue and batch size, as it is known."""
+        part_bytes = [queue.stage.weight_bytes for queue in self.queues]
+        whole_bytes = [replica.profile.weight_bytes for replica in self.replicas]
+        self.part_bytes, self.whole_bytes = np.array(part_bytes)[:, None], np.array(whole_bytes)[:, None]
+        """Weights of each queue, and of its model."""
         self.load_s = np.array(list(map(_load_s, self.queues)))
         """Of all its weights, by queue."""
         self.gpu_begin = begins([len(gpu.queues) for gpu in self.gpus])
         """Where the queues of each GPU begin, and where the last one's end."""
-        self.in_order = np.array(list(chain.from_iterable(self.by_model.values())), dtype=np.int64)
+        self.in_order = np.array(list(chain.from_iterable(self.stages.values())), dtype=np.int64)
         """Queues by model and replica, and of these:"""
         self.caps = np.array([self.queues[number].cap for number in self.in_order.tolist()], dtype=np.int64)
         self.places = np.searchsorted(self.gpu_begin, self.in_order, side="right") - 1
         """Their GPUs."""
 
+    def parted(self, service_s: Floats) -> Floats:
+        """Of times that the whole model of each queue takes, those of its stage, as `simulator.clock.run.stages`."""
+        for own in self.cut:
+            service_s[..., own, :] = service_s[..., own, :] * self.part_bytes[own] / self.whole_bytes[own]
+        return service_s
 
-def _numbers_by_model(queues: Sequence[Queue], template: World) -> dict[str, list[int]]:
-    """Places among the queues of those of each model, in the order of its replicas."""
+    def answers(self, service_s: Floats) -> Floats:
+        """By queue and batch size the time to the answer, later stages included."""
+        if not self.cut:
+            return service_s
+        found = service_s.copy()
+        for own in self.cut:
+            parts = [self.queues[number].stage for number in own]
+            found[own[0]] = answers_s(parts, service_s[own].tolist())
+            found[own[0], self.queues[own[0]].cap + 1 :] = 0.0
+        return found
+
+
+def _numbers_by_model(queues: Sequence[Queue], template: World) -> dict[str, list[list[int]]]:
+    """Places among the queues of those of each replica of each model, stage by stage."""
     numbers = {id(queue): number for number, queue in enumerate(queues)}
-    return {model: [numbers[id(stages[0])] for stages in those] for model, those in template.queues.items()}
+    return {
+        model: [[numbers[id(stage)] for stage in stages] for stages in those]
+        for model, those in template.queues.items()
+    }
 
 
-def _replicas_by_queue(deployment: Deployment, by_model: Mapping[str, Sequence[int]]) -> list[Replica]:
+def _replicas_by_queue(deployment: Deployment, stages: Mapping[str, Sequence[int]]) -> list[Replica]:
     """The replica of each queue."""
-    numbers = chain.from_iterable(by_model[service.model] for service in deployment.services)
-    replicas = chain.from_iterable(service.replicas for service in deployment.services)
+    numbers = chain.from_iterable(stages[service.model] for service in deployment.services)
+    replicas = [replica for service in deployment.services for replica in service.replicas for _ in replica.devices]
     found = dict(zip(numbers, replicas, strict=True))
     return [found[number] for number in range(len(found))]
 
@@ -132,12 +164,14 @@ def _load_s(queue: Queue) -> float:
     return queue.stage.load_s(queue.stage.weight_bytes)
 
 
-def _links_of(gpus: Sequence[ServingGpu], swapping: Sequence[int]) -> list[list[int]]:
-    """Numbers of GPUs, those that share a link together."""
-    found: dict[int, list[int]] = {}
-    for number in swapping:
-        found.setdefault(id(gpus[number].on_link), []).append(number)
-    return list(found.values())
+def _links_of(gpus: Sequence[ServingGpu], template: World) -> list[list[int]]:
+    """Numbers of GPUs, those that are served together; none of those that are simply served one by one."""
+    numbers = {id(gpu): number for number, gpu in enumerate(gpus)}
+    return [
+        [numbers[id(gpu)] for gpu in together]
+        for together in template.together()
+        if any(gpu.queues and (gpu.swaps or not gpu.self_contained) for gpu in together)
+    ]
 
 
 class Places:
@@ -163,7 +197,8 @@ class Places:
         return self._places
 
     def serve_in_turns(self, place: Place, columns: Any, end_s: float) -> tuple[int, dict[int, tuple[float, int, int]]]:
-        """Let GPUs serve one after another what was dealt to their queues, where models of some take turns in memory.
+        """Let GPUs serve one after another what was dealt to their queues, where models of some take turns in memory or
+        are cut into stages.
 
         -1, or a queue that is short of factors; and by number of each such GPU, the time it stood still, how often it
         loaded weights, and the most bytes in use.
@@ -172,7 +207,7 @@ class Places:
         code, turning = plain.code, plain.turning
         loaded: dict[int, tuple[float, int, int]] = {}
         for number, gpu in enumerate(plain.gpus):
-            if number in plain.swapping:
+            if number in plain.joined:
                 continue
             first, end = begin[number : number + 2]
             short = code.serve_one(code.part(columns, first, end), code.rule_of(gpu), end_s, 0.0, end - first - 1)[2]
@@ -194,6 +229,7 @@ class Places:
         dealt: dict[int, Counts] = {}
         for most, own in zip(self.most.tolist(), self.by_model, strict=True):
             dealt |= zip(own, split(most, [plain.replicas[number].share for number in own]), strict=True)
+        dealt |= {number: dealt[own[0]] for own in plain.cut for number in own if own[0] in dealt}
         nobody = np.empty(0, dtype=np.int64)
         parts = [dealt.get(number, nobody) for number in range(len(plain.queues))]
         self.dealt = np.concatenate([nobody, *parts])
@@ -202,7 +238,15 @@ class Places:
             replica=np.array([number for own in self.by_model for number in own], dtype=np.int64),
             replica_begin=begins(list(map(len, self.by_model))),
             room_begin=begins(list(map(len, parts))),
+            following=self._following(),
         )
+
+    def _following(self) -> Counts:
+        """By queue: that of the next stage, or -1."""
+        found = np.full(len(self.plain.queues), -1)
+        for own in self.plain.cut:
+            found[own[:-1]] = own[1:]
+        return found
 
     def _place(self) -> Place:
         """For one thread."""
@@ -229,18 +273,19 @@ class Places:
         )
 
     def _turns(self, columns: Any) -> list[Any]:
-        """For each link: its GPUs, what is under way, and that nothing is handed on."""
+        """For each link: its GPUs, what is under way, and what is handed on."""
         plain, begin = self.plain, self.layout.gpu_begin
-        if not plain.swapping:
+        if not plain.joined:
             return []
         code: Any = import_module("simulator.clock.replays.links")
         handing: Any = import_module("simulator.clock.replays.chains")
-        most = np.diff(self.layout.room_begin[begin])[plain.swapping].max()
+        most = np.diff(self.layout.room_begin[begin])[plain.joined].max()
         logs = code.logs_for(max(map(len, plain.links)), int(most))  # one link after another is served
         found = []
         for together in plain.links:
             gpus, numbers = [plain.gpus[number] for number in together], np.array(together)
-            bytes_per_s = plain.link_bytes_per_s[gpus[0].device.host]
+            loading = next((gpu for gpu in gpus if gpu.swaps), gpus[0])
+            bytes_per_s = plain.link_bytes_per_s[loading.device.host]
             flights = code.flights_of(bytes_per_s, begin[numbers], begin[numbers + 1])
             turns = code.turns_of(gpus, bytes_per_s, logs)
             found.append((turns, flights, handing.chains_of(plain.queues, columns, turns, flights)))

@@ -22,7 +22,7 @@ from simulator.world.workload import Workload, draw
 
 pytest.importorskip("numba")
 
-WORLDS = {world: range(1_000), in_turns: range(1_000), on_links: range(500), in_stages: range(100)}
+WORLDS = {world: range(1_000), in_turns: range(1_000), on_links: range(500), in_stages: range(40)}
 DURATION_S = 0.5
 DELAYS, FACTORS = 8, 16
 """That are drawn at once: fewer than usual, so that they are used up again and again."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import worlds
-from support.random_worlds import in_turns, on_links, world
+from support.random_worlds import in_stages, in_turns, on_links, world
 
 from simulator.clock import run, stability
 from simulator.clock.stability import compute_load, drain, longest_round_s, offered_load
@@ -141,3 +141,23 @@ def test_machine_code_finds_the_same_to_grow(monkeypatch: pytest.MonkeyPatch, ki
             growing = len(seen[0].growing)
             kept["none" if not growing else "all" if growing == len(asked) else "some"] += 1
     assert min(kept.values()) > worlds_seen // 6
+
+
+def test_machine_code_finds_the_same_to_grow_where_bursts_meet_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(run.Compiled, "worth_requests", -1)
+    monkeypatch.setattr(run.TURNS, "worth", -1)
+    deployment, workload = in_stages(0)
+    rates_rps = workload.rates_rps()
+    usual = compute_load(deployment, rates_rps)
+    growing = []
+    for load in (0.5, 1.03):
+        asked = {model: rate * load / usual for model, rate in rates_rps.items()}
+        seen = []
+        for installed in (True, False):
+            monkeypatch.setattr(run.Compiled, "installed", installed)
+            seen.append(drain(deployment, asked, workload))
+        assert seen[0] == seen[1]
+        assert stability._backlog(deployment, tuple(rates_rps), True)
+        growing.append(len(seen[0].growing))
+    assert growing == [0, len(deployment.services)]

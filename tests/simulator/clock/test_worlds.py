@@ -7,7 +7,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from support.random_worlds import doubted, in_turns, on_links, world
+from support.random_worlds import alike, doubted, in_stages, in_turns, on_links, world
 
 from simulator.clock import run, stability
 from simulator.clock.metrics import finished_latency_s, summarise
@@ -20,7 +20,8 @@ from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames
 
 DURATION_S, WARMUP_S = 1.0, 0.2
 ROUNDING = 1e-12
-DEPLOYMENTS = 40
+WORLDS = {world: range(40), in_turns: range(8), on_links: range(8), in_stages: (14, 19)}
+"""By kind; of models cut into stages such as SimPy soon sees the backlogs of."""
 SEEDS = (3, 4, 5)
 Kind = Callable[[int], tuple[Deployment, Workload]]
 
@@ -50,15 +51,17 @@ def compare_shares(seen: Shares, figures: Sequence[WorldFigures]) -> None:
         np.testing.assert_array_equal(in_time, [one.summary.models[model].slo_attainment for one in figures])
 
 
-@pytest.mark.parametrize("kind", [world, in_turns, on_links])
+@pytest.mark.parametrize("kind", WORLDS)
 @pytest.mark.parametrize("is_doubted", [False, True])
 def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is_doubted: bool, kind: Kind) -> None:
     pytest.importorskip("numba")
     unstable = 0
-    for number in range(DEPLOYMENTS if kind is world else DEPLOYMENTS // 5):
+    for number in WORLDS[kind]:
         deployment, workload = kind(number)
         if is_doubted:
             deployment = doubted(deployment, number)
+        if kind is in_stages:
+            deployment = alike(deployment)
         threads = 1 + number % 3
         monkeypatch.setattr("simulator.clock.worlds.cores", lambda threads=threads: threads)
         monkeypatch.setattr("simulator.clock.worlds.REQUESTS_FOR_THREADS", 0)
