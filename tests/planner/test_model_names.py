@@ -33,6 +33,7 @@ streams:
 buy: {gpus: [T4]}
 horizon: 10s
 replications: 2
+confidence: 50 %
 """
 
 

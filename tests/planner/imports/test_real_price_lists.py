@@ -46,6 +46,7 @@ def planned(tmp_path: Path, gpu: str, instance: str, provider: str) -> tuple[str
         "models: [{name: resnet50, slo: {latency: 200 ms, attainment: 95 %}}]\n"
         "streams: [{model: resnet50, rate: 20/s}]\n"
         f"buy: {{gpus: [{gpu}], instances: [{instance}], providers: [{provider}]}}\nhorizon: 5 s\n"
+        "confidence: 50 %\n"
     )
     code, shown, said = planner("plan", scenario, "--catalog", tmp_path / "mine", "--format", "json", "-q")
     assert code == 0, said

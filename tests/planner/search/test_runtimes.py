@@ -194,12 +194,11 @@ def test_a_precision_that_a_gpu_lacks_is_not_to_be_measured(tmp_path, predict):
     ]
 
 
-@pytest.mark.usefixtures("forked")
 def test_a_new_model_is_planned_in_a_runtime_in_which_nobody_published_it(tmp_path):
     """What `planner predict` answers from its layers, a plan does too."""
     models = """
 models:
-  - {name: own, model: "timm:convnext_tiny.fb_in1k", precision: fp16, runtime: tensorrt,
+  - {name: own, model: "timm:convnext_nano.in12k_ft_in1k", precision: fp16, runtime: tensorrt,
      slo: {latency: 100 ms, attainment: 95 %}}
 streams: [{model: own, poisson: 20 rps}]
 buy: {gpus: [T4], instances: [g4dn.xlarge]}
@@ -211,7 +210,7 @@ buy: {gpus: [T4], instances: [g4dn.xlarge]}
     (measure,) = found.measure_next
     assert measure.command == (
         "trtexec --onnx=FILE.onnx --fp16 > times.txt && planner profiles import times.txt "
-        "--model timm.convnext_tiny.fb_in1k --gpu T4 --precision fp16 --runtime tensorrt"
+        "--model timm.convnext_nano.in12k_ft_in1k --gpu T4 --precision fp16 --runtime tensorrt"
     ), "`planner calibrate` measures PyTorch"
 
 

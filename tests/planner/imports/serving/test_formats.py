@@ -466,7 +466,7 @@ def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
     assert "Fetch it" not in shown
     text = out.read_text(encoding="utf-8").replace("latency: TODO", "latency: 1 s").replace("TODO", "1 rps")
     out.write_text(text, encoding="utf-8")
-    assert planner("plan", out)[0] == 0
+    assert planner("plan", out, "--set", "buy.gpus=[T4]", "--set", "confidence=50 %")[0] == 0
 
 
 def test_what_is_missing_before_a_plan_is_said(tmp_path: Path) -> None:

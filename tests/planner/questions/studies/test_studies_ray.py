@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 PLANNER = [sys.executable, "-m", "planner"]
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
-RAY += ["--min-worker-port=0", "--max-worker-port=0"]
+RAY += ["--min-worker-port=0", "--max-worker-port=0", "--include-log-monitor=false"]
 STARTED = b"This command will now block forever"
 """Ray's last line once a machine has started."""
 TOKENS = {"RAY_AUTH_MODE": "token"}
@@ -139,7 +139,7 @@ def cluster() -> Iterator[OwnCluster]:
         cluster = OwnCluster(folder, environment, machines)
         cluster.add(
             *("--head", "--port=0", "--num-cpus=1", "--include-dashboard=false", f"--temp-dir={folder}"),
-            "--include-log-monitor=false",
+            "--no-monitor",  # nothing here grows by itself
             f"--ray-client-server-port={free_port()}",
         )
         yield cluster
