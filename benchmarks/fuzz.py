@@ -53,6 +53,7 @@ streams:
 buy: {providers: [aws], instances: [g4dn.xlarge]}
 horizon: 5 s
 replications: 2
+confidence: 50 %
 """
 MERGED = """\
 name: merged
@@ -251,7 +252,7 @@ def world() -> World:
         ("plan small.yaml -o plan.json", ""),
         ("simulate small.yaml --gpu T4 --count 1 --format json", "sim.json"),
         ("train training.yaml --format json", "train.json"),
-        ("study study.yaml -o st --quiet", ""),
+        ("study study.yaml -o st --quiet --workers 1", ""),
         ("export plan.json --to openmetrics -o out", ""),
     ):
         code, said, error = asked(words)

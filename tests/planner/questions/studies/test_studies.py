@@ -614,7 +614,7 @@ def test_conditions_are_held_by_the_bad_end() -> None:
 
 
 def test_a_search_brackets_what_two_gpus_carry_and_goes_on_after_a_kill(tmp_path: Path) -> None:
-    text = "base: base.yaml\naxes: {buy.max_gpus: [1, 2]}\nsearch: {path: load, between: [1, 400], tolerance: 20 %}\n"
+    text = "base: base.yaml\naxes: {buy.max_gpus: [1, 2]}\nsearch: {path: load, between: [10, 100], tolerance: 20 %}\n"
     text += "set: {horizon: 1 s}\n"
     study = load_study(written(tmp_path, text))
     answer = run_study(study, CONTEXT, Here(), tmp_path / "out").answer

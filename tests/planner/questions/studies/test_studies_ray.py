@@ -235,8 +235,7 @@ def local(study: Path) -> dict[str, bytes]:
     return content(out)
 
 
-DEATHS = 2
-"""Of studies, and then of workers."""
+STUDIES_KILLED, WORKERS_KILLED = 2, 1
 
 
 def test_nothing_is_lost_with_studies_and_workers_killed(
@@ -245,7 +244,7 @@ def test_nothing_is_lost_with_studies_and_workers_killed(
     """The study's files are named from the folder of the command, which is not the workers'."""
     moments, wanted = random.Random(8), 0
     command = ["study", study.name, "-o", str(tmp_path), "--resume"]
-    for life in range(DEATHS):
+    for life in range(STUDIES_KILLED):
         running = cluster.start(*command, cwd=study.parent)
         if life % 3 == 0:  # the others end before they reach the cluster, or just then
             wanted = lines(tmp_path) + moments.randint(1, 4)
@@ -271,7 +270,7 @@ def test_nothing_is_lost_with_studies_and_workers_killed(
             return False
         send(moments.choice(workers), signal.SIGKILL)
         deaths.append(lines(tmp_path))
-        return len(deaths) > DEATHS
+        return len(deaths) > WORKERS_KILLED
 
     until(killed_one, "no worker came")
     _, err = finished(running)
