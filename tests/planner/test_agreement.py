@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support import commands
+from support.forks import forking
 
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import find_profiles
@@ -580,6 +581,7 @@ def test_what_a_library_prints_is_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO.format(model="resnet50", gpu="T4", precision="fp32"), encoding="utf-8")
     words = [sys.executable, "-c", NOISY, "plan", str(path), "--format", "json", "-q"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    with forking():
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["recommendation"]["feasible"]
     assert "HighsMipSolverData" not in done.stderr

@@ -519,7 +519,7 @@ COMMANDS = {
         ["No feasible plan", "memory is 1.00 GB. Remedy: a GPU with"],
     ),
     "too short an SLO": (
-        ["plan", "s.yaml", "-v", "--set", "models.0.slo.latency=1ms"],
+        ["plan", "s.yaml", "-v", "--set", "models.0.slo.latency=1ms", "--set", "buy.gpus=[T4]"],
         3,
         ["No feasible plan", "one sample alone takes ", "Remedy: raise resnet50's latency SLO: "],
     ),

@@ -36,6 +36,7 @@ streams:
 buy: {own: [{name: box, gpu: T4, price: $0.3/h, count: 2}]}
 horizon: 5 s
 replications: 2
+confidence: 50 %
 """
 
 
@@ -110,7 +111,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         patch.chdir(folder)
         patch.setenv("PYTHONPATH", str(ROOT))
         run("plan", "small.yaml", "-o", "plan.json")
-        run("study", "study.yaml", "-o", "st")
+        run("study", "study.yaml", "-o", "st", "--workers", "1")
         trained = run("train", "training.yaml", "--format", "json")
     return {
         "plan.json": json.loads((folder / "plan.json").read_text()),
@@ -315,7 +316,7 @@ def test_a_number_of_ten_thousand_digits(here: Path) -> None:
 
 def test_an_axis_of_pictures(here: Path) -> None:
     Path("study.yaml").write_text('base: small.yaml\naxes: {name: ["\U0001f697", "b"]}\noutputs: [gpu_count]\n')
-    assert asked("study", "study.yaml", "-o", "st")[0] == 0
+    assert asked("study", "study.yaml", "-o", "st", "--workers", "1")[0] == 0
 
 
 def test_points_of_a_study_are_not_trusted(here: Path) -> None:
@@ -343,7 +344,7 @@ def test_only_what_begins_like_ours_is_cut(text: str, here: Path) -> None:
 def test_a_study_follows_no_link(here: Path) -> None:
     Path("study.yaml").write_text(STUDY)
     Path("keep.txt").write_text("keep")
-    assert asked("study", "study.yaml", "-o", "st")[0] == 0
+    assert asked("study", "study.yaml", "-o", "st", "--workers", "1")[0] == 0
     for name in ("study.json", "results.csv"):
         Path("st", name).unlink()
         Path("st", name).symlink_to("../keep.txt")
@@ -502,7 +503,7 @@ def test_pipes_and_links_that_a_person_names(here: Path) -> None:
     Path("sent.csv").write_text("arrival_s\n0.5\n1.5\n")
     os.mkfifo("pipe.csv")
     words = [sys.executable, "-m", "planner", "trace", "import", "sent.csv", "-o", "pipe.csv"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL):
+    with forking(), subprocess.Popen(words, stdout=subprocess.DEVNULL):
         assert "arrival_s" in Path("pipe.csv").read_text()
     assert Path("pipe.csv").is_fifo()
     Path("link.csv").symlink_to("target.csv")
