@@ -31,6 +31,7 @@ from planner.questions.training.answer.choosing import (
     is_allowed,
     marked,
     nearest_to,
+    other_than,
     rival_of,
     surest,
     unsure_of,
@@ -70,7 +71,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
     if not options:
         raise no_option(loaded, scenario, machines, rejections, catalog)
     allowed = list(filter(is_allowed, options))
-    sure = keeping_up(scenario, subject, surest(allowed))
+    fitting = surest(allowed)
+    sure = keeping_up(scenario, subject, fitting)
     cheapest, fastest = cheapest_of(sure), fastest_of(sure)
     chosen = [one for one in (cheapest, fastest) if one]
     shown = chosen or list(nearest_to(options, scenario.deadline, scenario.budget).values())
@@ -81,13 +83,15 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         fastest=fastest,
         cheaper_if_it_fits=unsure_of(cheapest, cheapest_of(allowed)),
         faster_if_it_fits=unsure_of(fastest, fastest_of(allowed)),
+        cheaper_if_fed=other_than(cheapest, cheapest_of(fitting)),
+        faster_if_fed=other_than(fastest, fastest_of(fitting)),
         cheapest_rival=cheapest and rival_of(cheapest, sure, attrgetter("paid_usd")),
         fastest_rival=fastest and rival_of(fastest, sure, attrgetter("time_s.mid")),
         assumptions=tuple(usual_length(scenario, subject)),
         warnings=(
             *loaded.warnings,
-            *warnings(scenario, machines, options),
             *fed(scenario, subject, chosen),
+            *warnings(scenario, machines, options),
             *probed_rates(scenario, rates),
             *measured_doubts(scenario, subject, options, library),
         ),

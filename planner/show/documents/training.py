@@ -110,8 +110,8 @@ def in_brief(plan: TrainingPlan) -> list[TrainingOption]:
 
 def named(plan: TrainingPlan) -> list[TrainingOption]:
     """Options that the answer names."""
-    unsure = (plan.cheapest_at_fresh_price, plan.cheaper_if_it_fits, plan.faster_if_it_fits)
-    best = [o for o in (plan.cheapest, plan.fastest, *unsure) if o]
+    unsure = (plan.cheaper_if_it_fits, plan.faster_if_it_fits, plan.cheaper_if_fed, plan.faster_if_fed)
+    best = [o for o in (plan.cheapest, plan.fastest, plan.cheapest_at_fresh_price, *unsure) if o]
     return best or [*prose.nearest(plan).values()]
 
 

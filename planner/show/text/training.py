@@ -11,6 +11,7 @@ from planner.questions.training.answer.choosing import (
     enough_limits,
     nearest_to,
 )
+from planner.questions.training.answer.feeding import pictures_needed
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.answer.remarks import BITS_OF_GBYTE
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
@@ -92,7 +93,7 @@ def answers(plan: TrainingPlan) -> list[str]:
     """The cheapest and the fastest."""
     if plan.cheapest is None or plan.fastest is None:
         return no_way(plan)
-    others = [*rivals(plan), *other_answers(plan)]
+    others = [*rivals(plan), *other_answers(plan), *if_fed(plan)]
     cheapest, fastest = (f"{in_short(one)}{old_price(plan, one)}" for one in (plan.cheapest, plan.fastest))
     if plan.cheapest == plan.fastest:
         return [f"Cheapest and fastest: {cheapest}.", *others]
@@ -127,6 +128,16 @@ def other_answers(plan: TrainingPlan) -> Iterator[str]:
         yield f"Cheaper if it fits: {unsure(cheaper)}"
     if faster:
         yield f"Faster if it fits: {unsure(faster)}"
+
+
+def if_fed(plan: TrainingPlan) -> Iterator[str]:
+    """What would be better and likely waits for pictures, and what counts that."""
+    cheaper, faster = plan.cheaper_if_fed, plan.faster_if_fed
+    better = {"Cheaper and faster": cheaper} if cheaper == faster else {"Cheaper": cheaper, "Faster": faster}
+    for what, o in better.items():
+        if o:
+            figures = f"{length(o.time_s.mid)}, {usd(o.cost_usd.mid)}"
+            yield f"{what} if its processors keep up: {who(o)}: {figures}. {pictures_needed(o)}"
 
 
 def unsure(o: TrainingOption) -> str:
@@ -340,7 +351,7 @@ def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
     lines = [*plan.assumptions, *(sentence(warning(one)[0]) for one in plan.stale_prices)]
-    lines += [*weak_lines(plan), *band_lines(plan), *starved_lines(plan, held), *plan.warnings]
+    lines += [*weak_lines(plan), *plan.warnings, *starved_lines(plan, held), *band_lines(plan)]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     old = {one.what.subjects[-1] for one in plan.stale_prices}
     dated = [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of not in {"", *old}]

@@ -99,7 +99,13 @@ def rival_of(
 
 def unsure_of(chosen: TrainingOption | None, of_all: TrainingOption | None) -> TrainingOption | None:
     """The best of all that may fit, where it is another than what was chosen of those that surely do."""
-    return None if of_all is None or of_all is chosen or of_all.fits else of_all
+    other = other_than(chosen, of_all)
+    return None if other is None or other.fits else other
+
+
+def other_than(chosen: TrainingOption | None, of_all: TrainingOption | None) -> TrainingOption | None:
+    """The best of all, where that is another than what was chosen of some."""
+    return None if of_all is chosen else of_all
 
 
 def is_allowed(option: TrainingOption) -> bool:

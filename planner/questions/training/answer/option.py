@@ -134,6 +134,10 @@ class TrainingPlan:
     """Cheapest of all that fit at the middle of their memory and keep the limits, where it does not surely fit."""
     faster_if_it_fits: TrainingOption | None = None
     """The same, by time."""
+    cheaper_if_fed: TrainingOption | None = None
+    """Cheapest of all that keep the limits, where its processors likely cannot make as many pictures as it takes."""
+    faster_if_fed: TrainingOption | None = None
+    """The same, by time."""
     cheapest_rival: TrainingOption | None = None
     """Cheapest of the other kinds of GPU, where nobody can tell whether it is not cheaper than `cheapest`."""
     fastest_rival: TrainingOption | None = None

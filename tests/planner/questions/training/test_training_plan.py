@@ -1400,6 +1400,12 @@ def test_a_machine_that_no_loader_can_feed_is_not_recommended() -> None:
     assert any_machine.cheapest
     needed_per_s = fed.cheapest.global_batch / fed.cheapest.step_s
     assert any_machine.cheapest.host_cores * 195 < needed_per_s <= fed.cheapest.host_cores * 195
+    assert fed.cheaper_if_fed
+    assert who(fed.cheaper_if_fed) == who(any_machine.cheapest)
+    assert any_machine.cheaper_if_fed is None
+    vcpus = f"has {any_machine.cheapest.host_cores} vCPUs, which likely make {any_machine.cheapest.host_cores * 150}:"
+    for shown, said in ((fed, True), (any_machine, False)):
+        assert (vcpus in terminal(brief(shown), Screen(400))) is said
 
 
 def timed(option: TrainingOption, time_s: Range, usd: float) -> TrainingOption:
