@@ -64,6 +64,11 @@ class Offer:
         return CORES_ASSUMED * self.gpu_count if self.host_cores is None else self.host_cores
 
     @property
+    def name(self) -> tuple[str, str, str, str, int]:
+        """What is offered, at whatever price."""
+        return self.provider, self.region, self.instance, self.gpu.name, self.gpu_count
+
+    @property
     def place(self) -> tuple[str, str]:
         """Its provider and region."""
         return self.provider, self.region

@@ -309,6 +309,8 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
     check_models(question, best)
     offered, _ = offers(catalog, scenario.buy)
     bought = tuple(offer_of(offered, instances) for instances in best.instances)
+    priced = {offer.name: offer for offer in bought}
+    question = replace(question, offers=tuple(priced.get(offer.name, offer) for offer in question.offers))
     fleet = tuple(instances.count for instances in best.instances)
     devices = planned_devices(best, bought, fleet)
     by_name = sorted(served(best), key=lambda model: model.model)
@@ -386,11 +388,13 @@ def planned_way(loaded: Loaded, library: Profiles, kept: Plan) -> Option:
 
 
 def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:
-    """The offer that a plan took."""
+    """The offer that a plan took, at the price that it had there; machines of one's own cost what the scenario says."""
     for offer in offered:
-        name = (offer.provider, offer.region, offer.instance, offer.gpu.name, offer.gpu_count)
-        if name == (wanted.provider, wanted.region, wanted.instance, wanted.gpu, wanted.gpu_count):
-            return offer
+        if offer.name == (wanted.provider, wanted.region, wanted.instance, wanted.gpu, wanted.gpu_count):
+            if offer.price_kind is None:
+                return offer
+            price, kind = wanted.usd_per_hour, wanted.price_kind
+            return replace(offer, usd_per_hour=price, price_kind=kind, as_of=wanted.price_as_of)
     raise PlanMisfitError(f"the scenario no longer offers {wanted.instance}. Plan the scenario anew.")
 
 

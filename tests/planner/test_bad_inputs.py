@@ -466,6 +466,11 @@ COMMANDS = {
         2,
         ["--set axes.load=[]: `axes` is a key of the study, and --set changes its base. Change it in the file."],
     ),
+    "a plan in the place of the one it is made of": (
+        ["reprice", "s.yaml", "--prices", "t.csv", "-o", "s.yaml"],
+        2,
+        ["s.yaml: is what the answer is made of. Name another file with -o."],
+    ),
     "a report onto a folder": (
         ["report", "plan.json", "-o", "."],
         2,

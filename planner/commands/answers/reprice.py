@@ -33,7 +33,7 @@ def reprice(
     from planner.show.forms import written
 
     if out:
-        check_target(out)
+        check_target(out, plan)
     new, changes = answering.reprice(plan, prices, kind)
     emit(written(changes, reprice_document, form, stdout_screen()))
     if out:

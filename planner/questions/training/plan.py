@@ -88,9 +88,9 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         cheapest_rival=cheapest and rival_of(cheapest, sure, attrgetter("paid_usd")),
         fastest_rival=fastest and rival_of(fastest, sure, attrgetter("time_s.mid")),
         assumptions=tuple(usual_length(scenario, subject)),
+        feeding=tuple(fed(scenario, subject, chosen)),
         warnings=(
             *loaded.warnings,
-            *fed(scenario, subject, chosen),
             *warnings(scenario, machines, options),
             *probed_rates(scenario, rates),
             *measured_doubts(scenario, subject, options, library),

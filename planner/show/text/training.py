@@ -11,7 +11,7 @@ from planner.questions.training.answer.choosing import (
     enough_limits,
     nearest_to,
 )
-from planner.questions.training.answer.feeding import pictures_needed
+from planner.questions.training.answer.feeding import pictures_per_s
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.answer.remarks import BITS_OF_GBYTE
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
@@ -131,13 +131,14 @@ def other_answers(plan: TrainingPlan) -> Iterator[str]:
 
 
 def if_fed(plan: TrainingPlan) -> Iterator[str]:
-    """What would be better and likely waits for pictures, and what counts that."""
+    """What would be better and likely waits for pictures: vCPUs of which nobody knows are not doubted."""
     cheaper, faster = plan.cheaper_if_fed, plan.faster_if_fed
     better = {"Cheaper and faster": cheaper} if cheaper == faster else {"Cheaper": cheaper, "Faster": faster}
     for what, o in better.items():
         if o:
             figures = f"{length(o.time_s.mid)}, {usd(o.cost_usd.mid)}"
-            yield f"{what} if its processors keep up: {who(o)}: {figures}. {pictures_needed(o)}"
+            need = f"{o.host_cores} vCPUs must make {pictures_per_s(o):,.0f} pictures a second ready"
+            yield f"{what} if its processors keep up: {who(o)}: {figures}; {need}."
 
 
 def unsure(o: TrainingOption) -> str:
@@ -351,7 +352,7 @@ def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
     lines = [*plan.assumptions, *(sentence(warning(one)[0]) for one in plan.stale_prices)]
-    lines += [*weak_lines(plan), *plan.warnings, *starved_lines(plan, held), *band_lines(plan)]
+    lines += [*weak_lines(plan), *plan.feeding, *band_lines(plan), *starved_lines(plan, held), *plan.warnings]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     old = {one.what.subjects[-1] for one in plan.stale_prices}
     dated = [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of not in {"", *old}]

@@ -17,6 +17,7 @@ from calibrate.io.tables import csv_text, table
 from calibrate.published import names as identity
 from planner.catalog.catalog import CatalogError, load_catalog
 from planner.catalog.files import SHIPPED, SaleStatus
+from planner.catalog.hosts import DATA
 from planner.catalog.offers import Offer, offers, own_left_out
 from planner.catalog.price_table import COLUMNS
 from planner.catalog.sold import stale, usual_days
@@ -837,3 +838,13 @@ def test_kinds_that_share_a_chip_name_it():
     assert gpus["A100-40GB-MIG-1g.5gb"].chip == "A100"
     assert gpus["A30-MIG-1g.6gb"].chip == "A30"
     assert all(sum((gpu.chip or gpu.name) == chip for gpu in gpus.values()) > 1 or chip not in gpus for chip in chips)
+
+
+@pytest.mark.parametrize("kept", ["vcpus.csv", "networks.csv"])
+def test_tables_of_hosts_write_names_as_the_price_list_does(kept: str) -> None:
+    """Else nobody finds them: `n1-standard-4+1xT4` beside `n1-standard-4-1xT4`."""
+    priced = {instance.name for instance in load_catalog().instances}
+    plain = {re.sub(r"\W", "", name): name for name in priced}
+    names = {row["instance"] for row in table(DATA / kept)}
+    assert names & priced
+    assert not {name: plain[re.sub(r"\W", "", name)] for name in names - priced if re.sub(r"\W", "", name) in plain}

@@ -44,11 +44,6 @@ def fed(scenario: TrainingScenario, subject: Subject, answers: Sequence[Training
 
 
 def unstated_loader(option: TrainingOption) -> str:
-    """That nothing is known of the loader, and what it has to do."""
-    return f"Assumed: the loader is never too slow. {pictures_needed(option)}"
-
-
-def pictures_needed(option: TrainingOption) -> str:
     """The pictures that a machine must make ready, and how to say how fast it does."""
     cores = f"{option.host_cores} vCPUs" if option.host_cores else "vCPUs that nobody lists"
     needed_per_s, gpus = pictures_per_s(option), option.gpu_count // option.machines
@@ -58,8 +53,9 @@ def pictures_needed(option: TrainingOption) -> str:
         workers = max(1, option.host_cores // gpus)
         few = f", which likely make {A_WORKER * option.host_cores:,.0f}: take machines with more"
     return (
-        f"Each {option.instance} must make {needed_per_s:,.0f} pictures a second ready and has {cores}{few};"
-        f" write `data.loader`, e.g. `{{workers: {workers}, rate: {A_WORKER:g} /s}}`, and it is counted."
+        f"Assumed: the loader is never too slow. Each {option.instance} must make {needed_per_s:,.0f} pictures"
+        f" a second ready and has {cores}{few}; write `data.loader`, e.g."
+        f" `{{workers: {workers}, rate: {A_WORKER:g} /s}}`, and it is counted."
     )
 
 

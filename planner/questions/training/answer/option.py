@@ -144,6 +144,8 @@ class TrainingPlan:
     """The same, by time."""
     assumptions: tuple[str, ...] = ()
     """What the scenario leaves open of a sample, and all figures rest on."""
+    feeding: tuple[str, ...] = ()
+    """What processors have to make ready that the scenario does not say, or more workers than they have."""
     warnings: tuple[str, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     prices_as_of: str = ""

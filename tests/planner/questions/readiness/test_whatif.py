@@ -71,6 +71,17 @@ def test_of_three_machines_two_cannot_carry_two_and_a_half():
     assert mend.cost_added_usd_per_hour == pytest.approx(0.5)
 
 
+def test_a_plan_is_mended_at_its_own_prices_whatever_a_price_list_says_meanwhile():
+    rented = replace(ASKED, buy=BuySpec(gpus=("T4",), providers=("aws",), instances=("g4dn.xlarge",)))
+    kept = planned(rented, LIBRARY)
+    (machines,) = kept.recommendation.instances
+    cheap = replace(machines, usd_per_hour=0.25, price_as_of="2026-11-20")
+    best = replace(kept.recommendation, instances=(cheap,), cost_usd_per_hour=0.25 * machines.count)
+    (mend,) = answer(rented, replace(kept, recommendation=best), lose=1).mends
+    assert mend.cost_usd_per_hour == pytest.approx(0.25 * (machines.count + 1))
+    assert mend.cost_added_usd_per_hour == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize(
     ("count", "said"),
     [

@@ -1378,14 +1378,14 @@ def test_a_loader_that_nobody_stated_is_assumed_aloud_and_workers_beyond_its_cor
     kind = ("buy={instances: [g6e.xlarge], providers: [aws], regions: [us-east-1]}", "counts=[1]", "deadline=null")
     plan = vit(*kind, "budget=null", "train.global_batch=64")
     assert plan.cheapest
-    [said] = [line for line in plan.warnings if "the loader is never too slow" in line]
+    [said] = [line for line in plan.feeding if "the loader is never too slow" in line]
     assert f"must make {64 / plan.cheapest.step_s:,.0f} pictures a second ready and has 4 vCPUs" in said
     assert 64 / plan.cheapest.step_s > 4 * 150
     assert "has 4 vCPUs, which likely make 600: take machines with more" in said
     assert "{workers: 4, rate: 150 /s}" in said  # more would be doubted, see below
     for workers, doubted in ((4, False), (12, True)):
         loader = f"data.loader={{workers: {workers}, rate: 100 /s}}"
-        lines = vit(*kind, "budget=null", "train.global_batch=64", loader).warnings
+        lines = vit(*kind, "budget=null", "train.global_batch=64", loader).feeding
         assert any("12 on each g6e.xlarge, which has 4 vCPUs" in line for line in lines) is doubted
         assert not any("never too slow" in line for line in lines)
     with pytest.raises(ScenarioError, match=r"Write what one worker makes ready, e\.g\. `rate: 150 /s`, or measure it"):
@@ -1403,7 +1403,8 @@ def test_a_machine_that_no_loader_can_feed_is_not_recommended() -> None:
     assert fed.cheaper_if_fed
     assert who(fed.cheaper_if_fed) == who(any_machine.cheapest)
     assert any_machine.cheaper_if_fed is None
-    vcpus = f"has {any_machine.cheapest.host_cores} vCPUs, which likely make {any_machine.cheapest.host_cores * 150}:"
+    needed_per_s = any_machine.cheapest.global_batch / any_machine.cheapest.step_s
+    vcpus = f"{any_machine.cheapest.host_cores} vCPUs must make {needed_per_s:,.0f} pictures a second ready."
     for shown, said in ((fed, True), (any_machine, False)):
         assert (vcpus in terminal(brief(shown), Screen(400))) is said
 
