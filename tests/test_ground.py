@@ -89,6 +89,8 @@ def modules_used(tree: ast.Module) -> Iterator[str]:
     """What is imported, wherever that stands."""
     for node in ast.walk(tree):
         match node:
+            case ast.Import(names=names):
+                yield from (one.name for one in names)
             case ast.ImportFrom(module=str(room), names=names):
                 yield from (room, *(f"{room}.{one.name}" for one in names))
             case ast.Call(func=ast.Name(id="import_module"), args=[ast.Constant(value=name)]):
