@@ -194,6 +194,14 @@ def in_stages(seed: int) -> tuple[Deployment, Workload]:
     return replace(deployment, services=tuple(services), devices=tuple(devices)), Workload(tuple(streams))
 
 
+def over_hosts(seed: int) -> tuple[Deployment, Workload]:
+    """The same, each GPU on a host of its own: no two share a link, and stages are handed from host to host."""
+    deployment, workload = in_stages(seed)
+    devices = tuple(replace(device, host=f"host of {device.id}") for device in deployment.devices)
+    hosts = tuple(replace(deployment.hosts[0], id=device.host) for device in devices)
+    return replace(deployment, devices=devices, hosts=hosts), workload
+
+
 def cut(rng: np.random.Generator, one: Service, hosts: Mapping[str, str]) -> Service:
     """The same, each replica over up to three GPUs of its host."""
     sent_bytes = one_of(rng, [0, 1_000_000, TICK_BYTES])
