@@ -45,8 +45,9 @@ TURNS = MadeOnce(
     "serve_on",
     *(CLOCK / name for name in ("swapping.py", "compiled.py", "replays/links.py", "replays/chains.py")),
 )
-"""For models that take turns: made once they took Python as many microseconds as Numba takes to make the code. Time
-counts, for a request takes 5 microseconds in large batches, and 400 where GPUs share a link and load for each."""
+"""For models that take turns or are cut into stages: made once they took Python as many microseconds as Numba takes to
+make the code. Time counts, for a request takes 5 microseconds in large batches, and 400 where GPUs share a link and
+load for each."""
 ITEMS = MadeOnce(1_000_000, "items", "go_on", *replaying.SOURCES)
 """For pipelines: so many items of their stages take Python some 20 s too, 20 microseconds each."""
 
@@ -110,7 +111,7 @@ class Compiled:
 
 @contextmanager
 def counted_turns(requests: int, on_links: int) -> Iterator[list[ServingGpu]]:
-    """Counts what Python takes for a world in which models take turns, where any GPU is named for which it serves;
+    """Counts what Python takes for a world in which any GPU is named for which it serves though there may be code;
     before that what it may take, so that one long world has the code made too."""
     expected_us = requests * Compiled.weight(on_links) * REQUEST_US if on_links else 0
     begun_s, by_python = thread_time(), list[ServingGpu]()
@@ -459,7 +460,7 @@ class World:
 
     def _start(self, delays: Mapping[str, Delays], *, compiles: bool, flows: bool) -> list[ServingGpu]:
         """Serve where nobody disturbs, and start all others but those that serve as pipelines flow; of these, the GPUs
-        whose models take turns and for which there may be code."""
+        for which there may be code: whose models take turns or are cut into stages."""
         rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
         links = {host: Link(self.env, rate) for host, rate in rates.items()}
         together = {gpu.device.id: group for group in self.together() for gpu in group}

@@ -1,8 +1,9 @@
-"""GPUs whose models take turns in their memory, as machine code: those of a link, where nobody else disturbs them.
+"""GPUs whose models take turns in their memory or are cut into stages, as machine code: those that share a link or hand
+batches to one another, where nobody else disturbs them.
 
 The same batches, loads and stalls at the same times, to the last bit, as `simulator.clock.serving` gives on the drivers
 of `simulator.clock.drivers`, which stay the reference: `Ahead` and `DelayedAhead` where a GPU has its link alone,
-`Clocked` and `simulator.clock.link` where several share it. Names of functions are theirs.
+`Clocked` and `simulator.clock.link` where several share it or it is handed batches. Names of functions are theirs.
 """
 
 from collections.abc import Sequence
@@ -120,7 +121,7 @@ in; what comes before their bytes is over, these are through, or what held them 
 
 
 def serve(gpus: Sequence[ServingGpu], link_bytes_per_s: float, delays: Delays | None = None) -> None:
-    """Serve on all GPUs of a link until the horizon; delays are those of one that has it alone."""
+    """Serve on GPUs that are served together until the horizon; delays are those of one that is alone."""
     of_all = [queue for gpu in gpus for queue in gpu.queues]
     noise = list(chain.from_iterable(gpu.noise for gpu in gpus))
     ends = list(accumulate(len(gpu.queues) for gpu in gpus))
@@ -156,7 +157,7 @@ def _keep_turns(gpu: ServingGpu, turns: Turns) -> None:
     gpu.clock = Number(gpu.horizon_s)
 
 
-# Compiled: GPUs of a link, whose waits end one after another
+# Compiled: GPUs that are served together, whose waits end one after another
 
 
 @loop

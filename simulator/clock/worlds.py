@@ -196,7 +196,7 @@ class Worlds:
     @property
     def _plain(self) -> "PlainWorlds | None":
         """All GPUs in machine code; None where somebody can disturb one of them, or a router decides, or until it pays
-        for models that take turns."""
+        for models that take turns or are cut into stages."""
         if TURNS.pays not in self._made:
             gpus = plain_gpus(self.deployment, self.duration_s)
             self._made[TURNS.pays] = PlainWorlds(self.apart, gpus) if gpus else None
@@ -217,7 +217,7 @@ class _Seen(NamedTuple):
     sums: Any
     requests: int
     loads: dict[int, _Loads]
-    """By number of the GPU, where models take turns in memory."""
+    """By number of the GPU, of `PlainGpus.joined`."""
 
 
 class _World(NamedTuple):
@@ -398,8 +398,8 @@ class PlainWorlds:
             wanted = [short]
 
     def _serve_in_turns(self, place: Place, columns: Any, world: "_World", loads: dict[int, _Loads]) -> int:
-        """Where models take turns in memory: what loading came to, in `loads`. -1, or a queue that is short of
-        factors."""
+        """Where models take turns in memory or are cut into stages: what loading came to, in `loads`. -1, or a queue
+        that is short of factors."""
         end_s = self.worlds.duration_s
         self.code.let_come(self.places.layout, world.come, place.requests, columns, end_s)
         short, seen = self.places.serve_in_turns(place, columns, end_s)

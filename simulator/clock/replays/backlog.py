@@ -88,7 +88,7 @@ class Backlog:
         end_s = watched_s(float(rounds_s.max()), rates_rps)
         by_model_rps = np.array([rates_rps[model] for model in self.models])
         wanted = self.waiting + np.ceil(end_s * by_model_rps).astype(np.int64)
-        if traffic:
+        if traffic is not None:
             waiting = dict(zip(self.models, self.waiting.tolist(), strict=True))
             demand = backlogs(traffic, rates_rps, end_s, waiting)
             wanted = np.array([len(demand[model].arrival_s) for model in self.models])
@@ -105,7 +105,7 @@ class Backlog:
         )
         layout, requests, room = self.places.layout, place.requests, place.sums.room
         if plain.joined:
-            if traffic:
+            if traffic is not None:
                 given_s = np.concatenate([demand[model].arrival_s for model in self.models])
                 coming = plain.code.Coming(np.zeros(len(self.models)), given_s, begins(wanted.tolist()))
                 plain.code.let_come(layout, coming, requests, calm, end_s)

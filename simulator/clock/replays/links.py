@@ -47,7 +47,8 @@ AT_ONCE = 1 << 62
 
 
 class Turns(NamedTuple):
-    """What is in the memory of a GPU, and what became of it: one row of what is kept of all GPUs of a link."""
+    """What is in the memory of a GPU, and what became of it: one row of what is kept of all that are served
+    together."""
 
     rules: Ints
     most_s: Floats
@@ -189,7 +190,7 @@ def _row(gpu: ServingGpu, link_bytes_per_s: float, queues: int, layers: int) -> 
 
 
 def _wide(column: NDArray[Any], width: int) -> NDArray[Any]:
-    """As wide as that of any GPU of the link."""
+    """As wide as that of any GPU that is served with it."""
     wide = np.zeros(width, dtype=column.dtype)
     wide[: len(column)] = column
     return wide

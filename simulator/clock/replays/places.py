@@ -27,14 +27,14 @@ SPARE = 1.1
 def plain_gpus(deployment: Deployment, duration_s: float) -> "PlainGpus | None":
     """All GPUs of a deployment; None where somebody can disturb those that are served together, or a router decides."""
     dealt = all(s.routing is Routing.ROUND_ROBIN or len(s.replicas) == 1 for s in deployment.services)
-    if deployment.failures is not None or deployment.pipelines or not dealt or not _is_as_fast(deployment):
+    if deployment.failures is not None or deployment.pipelines or not dealt or not _stages_are_as_fast(deployment):
         return None
     template = World(deployment, {}, duration_s, seed=0)
     plain = all(Compiled.takes(gpus) or not gpus[0].queues for gpus in template.together())
     return PlainGpus(deployment, template) if plain else None
 
 
-def _is_as_fast(deployment: Deployment) -> bool:
+def _stages_are_as_fast(deployment: Deployment) -> bool:
     """Whether each model that is cut has GPUs of one kind, none faster than the others in this session."""
     kinds = {device.id: device.gpu for device in deployment.devices}
     replicas = [replica for service in deployment.services for replica in service.replicas if len(replica.devices) > 1]
@@ -49,7 +49,7 @@ class Place:
     sums: Any
     requests: Any
     turns: list[Any]
-    """Of GPUs whose models take turns in memory, by link."""
+    """As of `PlainGpus.groups`: the GPUs, what is under way to them, and what they hand on."""
     rng: np.random.Generator
     """For factors on batch times, at any state."""
     most_used: Any
@@ -99,9 +99,9 @@ class PlainGpus:
         self.replicas = _replicas_by_queue(deployment, self.stages)
         """By queue."""
         self.rule = self.code.rule_of(self.gpus[0])
-        self.links = _links_of(self.gpus, template)
+        self.groups = _groups_of(self.gpus, template)
         """Numbers of GPUs that are served together, as their models take turns or are cut into stages."""
-        self.joined = sorted(chain.from_iterable(self.links))
+        self.joined = sorted(chain.from_iterable(self.groups))
         """All of these."""
         self.turning: Any = import_module("simulator.clock.swapping") if self.joined else None
         self.noisy = [number for number, queue in enumerate(self.queues) if queue.stage.cv]
@@ -164,7 +164,7 @@ def _load_s(queue: Queue) -> float:
     return queue.stage.load_s(queue.stage.weight_bytes)
 
 
-def _links_of(gpus: Sequence[ServingGpu], template: World) -> list[list[int]]:
+def _groups_of(gpus: Sequence[ServingGpu], template: World) -> list[list[int]]:
     """Numbers of GPUs, those that are served together; none of those that are simply served one by one."""
     numbers = {id(gpu): number for number, gpu in enumerate(gpus)}
     return [
@@ -214,7 +214,7 @@ class Places:
             if short >= 0:
                 return int(first + short), loaded
         longest_s = (1 + ROUNDING) * (plain.load_s + columns.longest_s)
-        for together, (turns, flights, chains) in zip(plain.links, place.turns, strict=True):
+        for together, (turns, flights, chains) in zip(plain.groups, place.turns, strict=True):
             turns.most_s[:, 0] = [longest_s[begin[number] : begin[number + 1]].max() for number in together]
             rule = turning.rule_in_turns(plain.gpus[together[0]])
             short = turning.serve_on(columns, turns, flights, chains, rule, end_s, True)
@@ -273,16 +273,16 @@ class Places:
         )
 
     def _turns(self, columns: Any) -> list[Any]:
-        """For each link: its GPUs, what is under way, and what is handed on."""
+        """For GPUs that are served together: these, what is under way to them, and what they hand on."""
         plain, begin = self.plain, self.layout.gpu_begin
         if not plain.joined:
             return []
         code: Any = import_module("simulator.clock.replays.links")
         handing: Any = import_module("simulator.clock.replays.chains")
         most = np.diff(self.layout.room_begin[begin])[plain.joined].max()
-        logs = code.logs_for(max(map(len, plain.links)), int(most))  # one link after another is served
+        logs = code.logs_for(max(map(len, plain.groups)), int(most))  # one group after another is served
         found = []
-        for together in plain.links:
+        for together in plain.groups:
             gpus, numbers = [plain.gpus[number] for number in together], np.array(together)
             loading = next((gpu for gpu in gpus if gpu.swaps), gpus[0])
             bytes_per_s = plain.link_bytes_per_s[loading.device.host]
