@@ -473,8 +473,9 @@ def _more_time(need: Need, latency_s: float) -> Statement:
 
 def _raised(name: str, latency_s: float, need: Need) -> Statement:
     """A longer SLO for a model; for a pipeline that much at least, since its stages share what is added."""
-    shared = need.judged.pipeline is not None and need.judged.model == name
-    code = Code.RAISE_SHARED_LATENCY if shared else Code.RAISE_LATENCY
+    pipeline = need.judged.pipeline
+    shares = pipeline is not None and need.judged.model == name and len(pipeline.stages) > 1
+    code = Code.RAISE_SHARED_LATENCY if shares else Code.RAISE_LATENCY
     return Statement(code=code, subjects=(name,), figures={"latency_s": latency_s})
 
 

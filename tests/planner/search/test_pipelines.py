@@ -225,6 +225,14 @@ def test_a_remedy_names_the_slo_that_leaves_a_stage_too_little(own_s: float, nam
     assert (raised.code, raised.subjects) == (code, (named,))
 
 
+def test_the_only_stage_of_a_pipeline_shares_a_longer_slo_with_no_other() -> None:
+    detect, *_ = two_stages(FanOutSpec())
+    few = (StreamSpec(model="street", count=4, rate=2.0),)
+    asked = street((detect,), slo_s=0.11, streams=few, buy=BuySpec(own=(replace(BOXES[0], count=1),)))
+    codes = {one.code for no in planned(asked, library(0.03, 0.01)).rejections for one in no.remedies}
+    assert codes & {Code.RAISE_LATENCY, Code.RAISE_SHARED_LATENCY} == {Code.RAISE_LATENCY}
+
+
 def test_a_stage_says_where_its_speed_comes_from() -> None:
     doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), quantile=1.0)
     detector = replace(profile("detector", V100, 0.004, 0.002), latency_evidence=Evidence.PUBLISHED, doubt=doubt)
