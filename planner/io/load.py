@@ -91,7 +91,7 @@ def load_data(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Loaded:
 
 def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
     """The scenario in a text. Files that it names lie in the folder of `path`."""
-    reader = ScenarioReader(no_answer(parsed(text, path), path))
+    reader = ScenarioReader(parsed(text, path))
     for override in overrides:
         reader.override(override)
     loaded = reader.loaded(path, {})
@@ -118,15 +118,11 @@ def text_of(path: Path) -> str:
 
 
 def parsed(text: str, path: Path) -> YamlDocument:
-    """The document in a text; ScenarioError lists all that is wrong with its form."""
+    """The document in a text; ScenarioError lists all that is wrong with its form, or says that it is an answer."""
     try:
-        return parse(text)
+        document = parse(text)
     except YamlError as error:
         raise ScenarioError([line(path, problem) for problem in error.problems]) from None
-
-
-def no_answer(document: YamlDocument, path: Path) -> YamlDocument:
-    """The document; ScenarioError where it is an answer of ours."""
     if kind_of(document.data) is not None:
         hint = f"`planner explain {path}` reads a plan; name the scenario it was made from."
         raise ScenarioError([f"{path}: is an answer (`{document.data['schema']}`), not a scenario. {hint}"])

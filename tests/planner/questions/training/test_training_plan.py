@@ -34,6 +34,7 @@ from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
+from planner.questions.studies.reading import load_study
 from planner.questions.training.answer.choosing import Nearest, fastest_of, is_allowed, rival_of, unbeaten
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
@@ -1390,6 +1391,14 @@ def test_a_loader_that_nobody_stated_is_assumed_aloud_and_workers_beyond_its_cor
         assert not any("never too slow" in line for line in lines)
     with pytest.raises(ScenarioError, match=r"Write what one worker makes ready, e\.g\. `rate: 150 /s`, or measure it"):
         vit(*kind, "data.loader={workers: 4}")
+
+
+def test_an_answer_is_told_from_a_scenario_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text('{"schema": "planner.plan/v3", "scenario": "a", "policies": {}}', encoding="utf-8")
+    for read in (load_training, load_study):
+        with pytest.raises(ScenarioError, match=r"plan\.json: is an answer \(`planner\.plan/v3`\), not a scenario\."):
+            read(path)
 
 
 def test_a_machine_that_no_loader_can_feed_is_not_recommended() -> None:
