@@ -250,7 +250,8 @@ class StudyReader(ScenarioReader):
         start, end = measured(low), measured(high)
         for key, written, known in zip(keys, (low, high), (start, end), strict=True):
             if known is None:
-                self.report((*at, key), f"must be a number, or one with a unit, got {shown(written)}.")
+                remedy = "Write e.g. `0.5` or `50 ms`, and dollars without their sign."
+                self.report((*at, key), f"must be a number, or one with a unit, got {shown(written)}. {remedy}")
         if start is None or end is None:
             return None
         (first, unit), (last, other) = start, end

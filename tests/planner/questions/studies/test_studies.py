@@ -778,6 +778,10 @@ WRONG = [
     ("base: base.yaml\naxes: {load: [1]}\nset: {horizn: 3 s}\n", "3:15: set.horizn: unknown key."),
     ("base: base.yaml\nsearch: {path: load, between: [2, 1]}\n", "search.between[1]: must be above the other end"),
     ("base: base.yaml\nsearch: {path: load, between: [0, 1]}\n", "search.between[0]: must be above 0, got 0."),
+    (
+        "base: base.yaml\nsearch: {path: buy.max_cost, between: [$1, $9]}\n",
+        "search.between[0]: must be a number, or one with a unit, got `$1`. Write e.g. `0.5` or `50 ms`, and dollars",
+    ),
     ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cheap]}\n", "where[0]: must be `feasible`"),
     ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cost<3]}\n", "where[0]: unknown output `cost`."),
     (
