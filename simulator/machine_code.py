@@ -65,7 +65,7 @@ def by_one(function: Any) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*given: Any) -> Any:
-        if not function.signatures:
+        if not function.overloads:
             with alone(_stamp(source).with_suffix(f".{function.__name__}.lock")):
                 function.compile(tuple(map(function.typeof_pyval, given)))
         return function(*given)

@@ -7,9 +7,13 @@ innermost nine times. Code of a part is made once, within the function that Pyth
 from itertools import count
 from typing import Any
 
-from numba import __version__, extending, njit
+from numba import __version__, extending, njit, types
+from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
+from numba.core.datamodel.models import PointerModel
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate
 
 NUMBERS = count()
 
@@ -32,8 +36,39 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class PartCompiler(Compiler):  # type: ignore[misc]
-    """As Numba's own, but for where it keeps the code."""
+class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """As Numba's own, but optimized once: what is done before is for references that nobody counts here."""
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
+class Options(Flags):  # type: ignore[misc]
+    """As Numba's own, compared by what is set alone: Numba looks them up as often as it looks for a function, and
+    spends a tenth of its time on that."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Flags) and bool(self._values == other._values)
+
+
+class LoopCompiler(Compiler):  # type: ignore[misc]
+    """As Numba's own, but for how it compares options."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, given: Any, returned: Any, flags: Any, own: Any) -> None:
+        if library is None:
+            library = LoopLibrary(target.codegen(), f"loop.{next(NUMBERS)}")
+            library.enable_object_caching()
+        super().__init__(typing, target, library, given, returned, Options(flags), own)
+
+
+class PartCompiler(LoopCompiler):
+    """The same, but for where it keeps the code."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
         super().__init__(typing, target, library or PartLibrary(target.codegen(), f"part.{next(NUMBERS)}"), *rest)
@@ -53,7 +88,7 @@ def options_of_parts(version: str) -> dict[str, Any]:
 
 
 PART = options_of_parts(__version__)
-loop = njit(cache=True, nogil=True, **UNCOUNTED)
+loop = njit(cache=True, nogil=True, pipeline_class=LoopCompiler, **UNCOUNTED)
 """For functions that Python calls. Other threads run meanwhile."""
 inner = njit(**PART)
 """For functions that only machine code calls, with which theirs is kept: Python must not call them."""
@@ -61,3 +96,46 @@ inlined = njit(forceinline=True, **PART)
 """The same, where as many arrays are handed on as take longer to hand on than most of what is done with them."""
 register = extending.register_jitable(**PART)
 """For functions that Python runs as they stand, compiled where machine code calls them."""
+
+
+class Address(types.Type):  # type: ignore[misc]
+    """Where a named tuple lies, which reads as the tuple itself does."""
+
+    def __init__(self, whole: Any) -> None:
+        self.dtype = self.whole = whole
+        super().__init__(f"at({whole})")
+
+
+@extending.register_model(Address)
+class AddressModel(PointerModel):  # type: ignore[misc]
+    """A pointer."""
+
+    def __init__(self, manager: Any, of: Address) -> None:
+        super().__init__(manager, of)
+
+
+@extending.intrinsic
+def at(_typing: Any, whole: Any) -> Any:
+    """Put a named tuple where parts find it."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        return cgutils.alloca_once_value(builder, given[0])
+
+    return Address(whole)(whole), generate
+
+
+@extending.infer_getattr
+class AddressAttributes(AttributeTemplate):  # type: ignore[misc]
+    """Its fields."""
+
+    key = Address
+
+    def generic_resolve(self, of: Address, name: str) -> Any:
+        """The type of a field."""
+        return of.whole[of.whole.fields.index(name)]
+
+
+@lower_getattr_generic(Address)  # type: ignore[misc]
+def field(_context: Any, builder: Any, of: Address, address: Any, name: str) -> Any:
+    """A field."""
+    return builder.load(cgutils.gep_inbounds(builder, address, 0, of.whole.fields.index(name)))

@@ -25,10 +25,15 @@ from simulator.clock.metrics import IN_TIME_S, SHRINKS, STRETCHES
 from simulator.clock.replays import latencies
 from simulator.clock.replays.latencies import Scratch, add_latencies, scratch
 from simulator.machine_code import by_one, forget_stale
-from simulator.numba_parts import inner, loop
+from simulator.numba_parts import at, inner, loop
 from simulator.rules.latencies import EDGES_S, QUANTILES
 
 forget_stale(Path(__file__), Path(str(compiled.__file__)), Path(str(latencies.__file__)))
+COME, WAIT, SERVE, ADD_UP, JUDGE, LOOK_BACK = (1 << place for place in range(6))
+"""Steps that are taken with a world: its requests come, or a backlog waits; all GPUs serve them, one after another;
+what became of them is added up, or only counted, or what of a backlog is left is looked at."""
+JUDGED, IN_TIME = 5, 7
+"""Places in `Sums.counts`."""
 BLOCK, LANES = 128, 8
 """Numbers that NumPy adds up in as many lanes, before it adds up such sums by twos."""
 
@@ -64,6 +69,9 @@ class BacklogColumns(NamedTuple):
     """Of the first that comes, in gaps between two."""
     grows: NDArray[np.bool_]
     """The answer."""
+
+
+NO_BACKLOG = BacklogColumns(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.bool_))
 
 
 def sums(queues: int, largest: int, models: int, requests: int) -> Sums:
@@ -103,48 +111,46 @@ def emptied(given: Sums, watts: Floats) -> Sums:
 def replay(
     layout: Layout,
     coming: Coming,
+    backlog: BacklogColumns,
     asked: WorldRequests,
     queues: Queues,
     sums: Sums,
     rule: int,
     warmup_s: float,
     end_s: float,
+    steps: int,
 ) -> int:
-    """Deal out the requests of a world, serve them, and add up what became of them: -1. A queue whose factors are used
-    up: it needs more for that."""
-    come(coming, asked, end_s)
-    deal(layout, asked, queues)
-    short = serve_all(layout, queues, rule, end_s)
-    if short < 0:
-        add_up(layout, queues, asked, sums, warmup_s, end_s)
-    return short
+    """Take these steps with a world: -1. A queue whose factors are used up: it needs more to be served."""
+    of_all, requests, columns, totals = at(layout), at(asked), at(queues), at(sums)
+    if steps & COME:
+        come(at(coming), requests, end_s)
+    if steps & WAIT:
+        let_wait(at(backlog), requests, end_s)
+    if steps & (COME | WAIT):
+        deal(of_all, requests, columns)
+    if steps & SERVE:
+        short = serve_all(of_all, columns, rule, end_s)
+        if short >= 0:
+            return short
+    if steps & ADD_UP:
+        add_up(of_all, columns, requests, totals, warmup_s, end_s)
+    if steps & JUDGE:
+        judge(of_all, columns, requests, totals, warmup_s, end_s)
+    if steps & LOOK_BACK:
+        find_growing(of_all, at(backlog), requests, columns, at(sums.room), end_s)
+    return -1
 
 
-@loop
-def judge(
-    layout: Layout,
-    coming: Coming,
-    asked: WorldRequests,
-    queues: Queues,
-    judged: Ints,
-    in_time: Ints,
-    rule: int,
-    warmup_s: float,
-    end_s: float,
-) -> int:
-    """The same, but only count by model how many requests are judged, and how many of these are in time."""
-    come(coming, asked, end_s)
-    deal(layout, asked, queues)
-    short = serve_all(layout, queues, rule, end_s)
-    if short >= 0:
-        return short
+@inner
+def judge(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
+    """Only count by model how many requests are judged, and how many of these are in time."""
     for model in range(len(asked.begin) - 1):
-        judged[model] = in_time[model] = 0
+        judged = in_time = 0
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
             count, good = _judge_queue(queues, queue, asked.slo_s[model], warmup_s, end_s)
-            judged[model] += count
-            in_time[model] += good
-    return -1
+            judged += count
+            in_time += good
+        sums.counts[model, JUDGED], sums.counts[model, IN_TIME] = judged, in_time
 
 
 @inner
@@ -166,33 +172,9 @@ def _judge_queue(queues: Queues, queue: int, slo_s: float, warmup_s: float, end_
     return judged, good
 
 
-@loop
-def grow(
-    layout: Layout,
-    backlog: BacklogColumns,
-    asked: WorldRequests,
-    queues: Queues,
-    room: Scratch,
-    rule: int,
-    end_s: float,
-) -> None:
-    """Find which models' backlogs grow, as `simulator.clock.stability` does."""
-    let_wait(layout, backlog, asked, queues, end_s)
-    serve_all(layout, queues, rule, end_s)
-    find_growing(layout, backlog, asked, queues, room, end_s)
-
-
-@loop
-def let_backlog_wait(
-    layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, end_s: float
-) -> None:
-    """As `let_wait`, for Python to call."""
-    let_wait(layout, backlog, asked, queues, end_s)
-
-
 @inner
-def let_wait(layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, end_s: float) -> None:
-    """Deal out a backlog and what comes evenly after it."""
+def let_wait(backlog: BacklogColumns, asked: WorldRequests, end_s: float) -> None:
+    """A backlog, and what comes evenly after it."""
     count = 0
     for model in range(len(backlog.rate_rps)):
         asked.begin[model] = count
@@ -204,22 +186,13 @@ def let_wait(layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queu
             asked.arrival_s[count] = (place + phase) / rate_rps
             count += asked.arrival_s[count] < end_s
     asked.begin[len(backlog.rate_rps)] = count
-    deal(layout, asked, queues)
-
-
-@loop
-def find_backlog_growing(
-    layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, room: Scratch, end_s: float
-) -> None:
-    """As `find_growing`, for Python to call."""
-    find_growing(layout, backlog, asked, queues, room, end_s)
 
 
 @inner
 def find_growing(
     layout: Layout, backlog: BacklogColumns, asked: WorldRequests, queues: Queues, room: Scratch, end_s: float
 ) -> None:
-    """Which backlogs grow, once all was served."""
+    """Which models' backlogs grow, once all was served, as `simulator.clock.stability` finds."""
     for model in range(len(backlog.rate_rps)):
         first, end = asked.begin[model], asked.begin[model + 1]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
@@ -232,18 +205,10 @@ def find_growing(
         backlog.grows[model] = at_end > backlog.waiting[model] / 2 and at_end > SHRINKS * half_time
 
 
-@loop
-def add_up_served(
-    layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float
-) -> None:
-    """As `add_up`, for Python to call."""
-    add_up(layout, queues, asked, sums, warmup_s, end_s)
-
-
 @inner
 def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
     """What the requests and batches of a world add up to."""
-    room = sums.room
+    room = at(sums.room)
     for model in range(len(asked.begin) - 1):
         first, end = asked.begin[model], asked.begin[model + 1]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:

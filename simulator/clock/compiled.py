@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from simulator.clock.serving import ServingGpu
 from simulator.machine_code import forget_stale
-from simulator.numba_parts import inlined, inner, loop
+from simulator.numba_parts import at, inlined, inner, loop
 from simulator.rules.batching import EPSILON_S
 from simulator.rules.noise import FACTORS
 from simulator.rules.queues import DELAYS, Delays, FormedQueue, Queue
@@ -119,6 +119,9 @@ class Coming(NamedTuple):
     """When each camera's first frame comes, sorted, or when each request does."""
     begin: Ints
     """Where a model's own begin in `given_s`, and one entry more."""
+
+
+NOBODY = Coming(np.zeros(0), np.zeros(0), np.zeros(1, dtype=np.int64))
 
 
 class WorldRequests(NamedTuple):
@@ -248,20 +251,13 @@ def draw_factors(queues: Queues, noise: Iterator[float], number: int) -> None:
 # Compiled: all GPUs of a world
 
 
-@loop
-def let_come(layout: Layout, coming: Coming, asked: WorldRequests, queues: Queues, end_s: float) -> None:
-    """Let all requests come, and send each to its queue."""
-    come(coming, asked, end_s)
-    deal(layout, asked, queues)
-
-
 @inner
 def serve_all(layout: Layout, queues: Queues, rule: int, horizon_s: float) -> int:
     """Serve on all GPUs: -1, or a queue whose factors are used up before all is done."""
     for gpu in range(len(layout.gpu_begin) - 1):
         first, end = layout.gpu_begin[gpu], layout.gpu_begin[gpu + 1]
         if first < end:
-            empty = _serve(_some(queues, first, end), rule, horizon_s, 0.0, end - first - 1)[2]
+            empty = _serve(at(_some(queues, first, end)), rule, horizon_s, 0.0, end - first - 1)[2]
             if empty >= 0:
                 return first + empty
     return -1
@@ -400,7 +396,7 @@ def first_from(values: Ints | Floats, value: float) -> int:
 @loop
 def serve_one(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -> tuple[float, int, int]:
     """As `_serve`, for Python to call."""
-    return _serve(queues, rule, horizon_s, now, last)
+    return _serve(at(queues), rule, horizon_s, now, last)
 
 
 @inner

@@ -104,7 +104,7 @@ from simulator.clock.replays.links import (
 )
 from simulator.clock.serving import Number, ServingGpu
 from simulator.machine_code import by_one, forget_stale
-from simulator.numba_parts import inlined, loop
+from simulator.numba_parts import at, inlined, loop
 from simulator.rules.queues import Delays, Stage
 from simulator.rules.scheduling import SwapAware
 
@@ -180,6 +180,14 @@ def serve_on(
     queues: Queues, turns: Turns, flights: Flights, chains: Chains, rule: int, horizon_s: float, begins: bool
 ) -> int:
     """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""
+    return _serve_on(at(queues), at(turns), at(flights), at(chains), rule, horizon_s, begins)
+
+
+@inlined
+def _serve_on(
+    queues: Queues, turns: Turns, flights: Flights, chains: Chains, rule: int, horizon_s: float, begins: bool
+) -> int:
+    """The same."""
     if begins:
         _begin_all(queues, turns, flights, chains, rule)
     while True:
@@ -195,7 +203,7 @@ def serve_on(
         if flights.next_s[gpu] >= horizon_s:
             return DONE
         first, end = flights.first[gpu], flights.end[gpu]
-        lacking = _serve(_some(queues, first, end), _of(turns, gpu), flights, chains, gpu, rule, horizon_s)
+        lacking = _serve(at(_some(queues, first, end)), at(_of(turns, gpu)), flights, chains, gpu, rule, horizon_s)
         if lacking != AGAIN:
             return first + turns.counts[gpu, CHOSEN] if lacking == LACKS_FACTORS else lacking
 
@@ -255,7 +263,7 @@ def _begin_all(queues: Queues, turns: Turns, flights: Flights, chains: Chains, r
     flights.times_s[SEEN], flights.times_s[LANDS] = 0.0, inf
     flights.counts[:] = 0
     for gpu in range(len(flights.first)):
-        _begin(_some(queues, flights.first[gpu], flights.end[gpu]), _of(turns, gpu), rule)
+        _begin(at(_some(queues, flights.first[gpu], flights.end[gpu])), at(_of(turns, gpu)), rule)
         turns.counts[gpu, WAKES_PLACE] = gpu - AT_ONCE  # SimPy begins with one after another
         flights.next_s[gpu], flights.next_place[gpu] = 0.0, gpu - AT_ONCE
 

@@ -345,36 +345,41 @@ class PlainWorlds:
     def _added_up(self, place: Place, world: "_World") -> "_Seen":
         """What one world adds up to."""
         sums = self.adding.emptied(place.sums, world.watts)
-        warmup_s, end_s = self.worlds.warmup_s, self.worlds.duration_s
         loads: dict[int, _Loads] = {}
 
         def replay(columns: Any) -> int:
             if self.joined:
                 return self._serve_in_turns(place, columns, world, loads)
-            return int(
-                self.adding.replay(
-                    self.places.layout, world.come, place.requests, columns, sums, self.rule, warmup_s, end_s
-                )
-            )
+            code = self.adding
+            return self._step(place, world, columns, sums, code.COME | code.SERVE | code.ADD_UP)
 
         columns = self._with_enough_factors(place, world, replay)
         if self.joined:
-            self.adding.add_up_served(self.places.layout, columns, place.requests, sums, warmup_s, end_s)
+            self._step(place, world, columns, sums, self.adding.ADD_UP)
         return _Seen(sums._replace(room=None), int(place.requests.begin[-1]), loads)
 
     def _judged(self, place: Place, world: "_World") -> tuple[Counts, Counts, int]:
         """Of one world, by model: requests that are judged, and those of them in time; and how many came in all."""
-        judged, in_time = np.zeros((2, len(self.models)), dtype=np.int64)
-        warmup_s, end_s = self.worlds.warmup_s, self.worlds.duration_s
+        code, counts = self.adding, place.sums.counts
+        steps = code.COME | code.SERVE | code.JUDGE
+        self._with_enough_factors(place, world, lambda columns: self._step(place, world, columns, place.sums, steps))
+        return counts[:, code.JUDGED].copy(), counts[:, code.IN_TIME].copy(), int(place.requests.begin[-1])
 
-        def replay(columns: Any) -> int:
-            layout, asked = self.places.layout, place.requests
-            return int(
-                self.adding.judge(layout, world.come, asked, columns, judged, in_time, self.rule, warmup_s, end_s)
-            )
-
-        self._with_enough_factors(place, world, replay)
-        return judged, in_time, int(place.requests.begin[-1])
+    def _step(self, place: Place, world: "_World", columns: Any, sums: Any, steps: int) -> int:
+        """Take these steps with a world. -1, or a queue that is short of factors."""
+        short = self.adding.replay(
+            self.places.layout,
+            world.come,
+            self.adding.NO_BACKLOG,
+            place.requests,
+            columns,
+            sums,
+            self.rule,
+            self.worlds.warmup_s,
+            self.worlds.duration_s,
+            steps,
+        )
+        return int(short)
 
     def _with_enough_factors(self, place: Place, world: "_World", replay: Callable[[Any], int]) -> Any:
         """Replay a world, with more factors for a queue of which it says that it is short of them, until it does not;
@@ -400,9 +405,8 @@ class PlainWorlds:
     def _serve_in_turns(self, place: Place, columns: Any, world: "_World", loads: dict[int, _Loads]) -> int:
         """Where models take turns in memory or are cut into stages: what loading came to, in `loads`. -1, or a queue
         that is short of factors."""
-        end_s = self.worlds.duration_s
-        self.code.let_come(self.places.layout, world.come, place.requests, columns, end_s)
-        short, seen = self.places.serve_in_turns(place, columns, end_s)
+        self._step(place, world, columns, place.sums, self.adding.COME)
+        short, seen = self.places.serve_in_turns(place, columns, self.worlds.duration_s)
         loads |= {number: _Loads(*figures) for number, figures in seen.items()}
         return short
 

@@ -103,17 +103,22 @@ class Backlog:
             drop=np.zeros(len(plain.queues), dtype=np.int64),
             used=np.full(len(plain.queues), -1),
         )
-        layout, requests, room = self.places.layout, place.requests, place.sums.room
+        coming = plain.code.NOBODY
+        if demand:
+            given_s = np.concatenate([demand[model].arrival_s for model in self.models])
+            coming = plain.code.Coming(np.zeros(len(self.models)), given_s, begins(wanted.tolist()))
+
+        def step(steps: int) -> None:
+            layout, sums = self.places.layout, place.sums
+            plain.adding.replay(layout, coming, backlog, place.requests, calm, sums, plain.rule, 0.0, end_s, steps)
+
+        code = plain.adding
+        begin = code.COME if demand else code.WAIT
         if plain.joined:
-            if traffic is not None:
-                given_s = np.concatenate([demand[model].arrival_s for model in self.models])
-                coming = plain.code.Coming(np.zeros(len(self.models)), given_s, begins(wanted.tolist()))
-                plain.code.let_come(layout, coming, requests, calm, end_s)
-            else:
-                plain.adding.let_backlog_wait(layout, backlog, requests, calm, end_s)
+            step(begin)
             self.places.serve_in_turns(place, calm, end_s)
-            plain.adding.find_backlog_growing(layout, backlog, requests, calm, room, end_s)
+            step(code.LOOK_BACK)
         else:
-            plain.adding.grow(layout, backlog, requests, calm, room, plain.rule, end_s)
+            step(begin | code.SERVE | code.LOOK_BACK)
         found = {model for model, one in zip(self.models, grows.tolist(), strict=True) if one}
         return tuple(model for model in demand or self.models if model in found), end_s
