@@ -114,7 +114,7 @@ class AddressModel(PointerModel):  # type: ignore[misc]
         super().__init__(manager, of)
 
 
-@extending.intrinsic
+@extending.intrinsic  # type: ignore[untyped-decorator]
 def at(_typing: Any, whole: Any) -> Any:
     """Put a named tuple where parts find it."""
 
@@ -135,7 +135,7 @@ class AddressAttributes(AttributeTemplate):  # type: ignore[misc]
         return of.whole[of.whole.fields.index(name)]
 
 
-@lower_getattr_generic(Address)  # type: ignore[misc]
+@lower_getattr_generic(Address)  # type: ignore[untyped-decorator]
 def field(_context: Any, builder: Any, of: Address, address: Any, name: str) -> Any:
     """A field."""
     return builder.load(cgutils.gep_inbounds(builder, address, 0, of.whole.fields.index(name)))
