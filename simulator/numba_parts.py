@@ -11,7 +11,7 @@ from numba import __version__, extending, njit, types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
-from numba.core.datamodel.models import PointerModel
+from numba.core.datamodel.models import PrimitiveModel
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate
 
@@ -81,14 +81,14 @@ TRIED = ("0.68.1",)
 """Versions of Numba whose insides are as these classes take them; by any other, parts are made as it makes them."""
 
 
-def options_of_parts(version: str) -> dict[str, Any]:
-    """How a version of Numba compiles parts: what is tried is quicker, the code does the same."""
-    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
-    return {**UNCOUNTED, **alone} if version in TRIED else UNCOUNTED
+def options_of(compiler: type[LoopCompiler], version: str) -> dict[str, Any]:
+    """How a version of Numba compiles parts, or what calls them: what is tried is quicker, the code does the same."""
+    known = {**UNCOUNTED, "no_cfunc_wrapper": True, "no_cpython_wrapper": compiler is PartCompiler}
+    return {**known, "pipeline_class": compiler} if version in TRIED else UNCOUNTED
 
 
-PART = options_of_parts(__version__)
-loop = njit(cache=True, nogil=True, pipeline_class=LoopCompiler, **UNCOUNTED)
+PART = options_of(PartCompiler, __version__)
+loop = njit(cache=True, nogil=True, **options_of(LoopCompiler, __version__))
 """For functions that Python calls. Other threads run meanwhile."""
 inner = njit(**PART)
 """For functions that only machine code calls, with which theirs is kept: Python must not call them."""
@@ -102,16 +102,16 @@ class Address(types.Type):  # type: ignore[misc]
     """Where a named tuple lies, which reads as the tuple itself does."""
 
     def __init__(self, whole: Any) -> None:
-        self.dtype = self.whole = whole
+        self.whole = whole
         super().__init__(f"at({whole})")
 
 
 @extending.register_model(Address)
-class AddressModel(PointerModel):  # type: ignore[misc]
-    """A pointer."""
+class AddressModel(PrimitiveModel):  # type: ignore[misc]
+    """A pointer to the tuple as machine code holds it."""
 
-    def __init__(self, manager: Any, of: Address) -> None:
-        super().__init__(manager, of)
+    def __init__(self, models: Any, of: Address) -> None:
+        super().__init__(models, of, models.lookup(of.whole).get_value_type().as_pointer())
 
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -126,16 +126,19 @@ def at(_typing: Any, whole: Any) -> Any:
 
 @extending.infer_getattr
 class AddressAttributes(AttributeTemplate):  # type: ignore[misc]
-    """Its fields."""
+    """Its fields; those that are named tuples by their addresses."""
 
     key = Address
 
     def generic_resolve(self, of: Address, name: str) -> Any:
         """The type of a field."""
-        return of.whole[of.whole.fields.index(name)]
+        found = of.whole[of.whole.fields.index(name)]
+        return Address(found) if isinstance(found, types.NamedTuple) else found
 
 
 @lower_getattr_generic(Address)  # type: ignore[untyped-decorator]
 def field(_context: Any, builder: Any, of: Address, address: Any, name: str) -> Any:
     """A field."""
-    return builder.load(cgutils.gep_inbounds(builder, address, 0, of.whole.fields.index(name)))
+    number = of.whole.fields.index(name)
+    place = cgutils.gep_inbounds(builder, address, 0, number)
+    return place if isinstance(of.whole[number], types.NamedTuple) else builder.load(place)

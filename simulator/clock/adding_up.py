@@ -137,7 +137,7 @@ def replay(
     if steps & JUDGE:
         judge(of_all, columns, requests, totals, warmup_s, end_s)
     if steps & LOOK_BACK:
-        find_growing(of_all, at(backlog), requests, columns, at(sums.room), end_s)
+        find_growing(of_all, at(backlog), requests, columns, totals.room, end_s)
     return -1
 
 
@@ -208,7 +208,7 @@ def find_growing(
 @inner
 def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
     """What the requests and batches of a world add up to."""
-    room = at(sums.room)
+    room = sums.room
     for model in range(len(asked.begin) - 1):
         first, end = asked.begin[model], asked.begin[model + 1]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:

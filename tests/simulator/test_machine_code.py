@@ -163,10 +163,10 @@ def test_of_processes_that_need_code_at_once_one_makes_it(tmp_path):
 
 def test_a_numba_with_other_insides_makes_parts_as_it_does():
     pytest.importorskip("numba")
-    from simulator.numba_parts import options_of_parts
+    from simulator.numba_parts import PartCompiler, options_of
 
-    assert "pipeline_class" in options_of_parts(version("numba"))
-    assert "pipeline_class" not in options_of_parts("0.61.0")
+    assert "pipeline_class" in options_of(PartCompiler, version("numba"))
+    assert "pipeline_class" not in options_of(PartCompiler, "0.61.0")
 
 
 def test_parts_are_kept_with_what_calls_them(tmp_path):

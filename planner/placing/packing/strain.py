@@ -6,10 +6,8 @@ A search for a packing tries a hundred thousand ways to fill a GPU, of which not
 from collections.abc import Collection, Sequence
 from functools import cache, cached_property
 from importlib import import_module
-from inspect import isfunction
 from itertools import accumulate, chain
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from planner.placing.packing.exchanges import WAYS, Fill, Gpus, Names, Room
 from planner.placing.rounds import Cycle, Demanded, Models, Needed, Numbers, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
 from simulator.clock.run import Compiled
-from simulator.machine_code import KeptCount, by_one, forget_stale, is_kept
+from simulator.machine_code import KeptCount, is_kept
 
 Filled = Sequence[tuple[int, float]]
 """Models on a GPU by their numbers, in the order of their names, and the share of each."""
@@ -30,29 +28,18 @@ WORTH_WAYS = 5_000
 """Ways to fill a GPU that are judged one by one in the time that machine code takes to fetch."""
 WORTH_MAKING = 200_000
 """The same for machine code that Numba has yet to make, once for an installation: counted over all runs."""
-SOURCES = (*(Path(str(module.__file__)) for module in (exchanges, rounds)), Path(__file__))
+SOURCES = Path(__file__).with_name("compiled.py"), *(Path(str(module.__file__)) for module in (exchanges, rounds))
 
 
-@cache
-def machine_code() -> SimpleNamespace:
+def machine_code() -> Any:
     """The functions of `planner.placing.packing.exchanges` that are called from here, by Numba."""
-    parts: Any = import_module("simulator.numba_parts")
-    forget_stale(*SOURCES)
-    for function in (*functions_of(rounds), *functions_of(exchanges)):
-        parts.register(function)
-    wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve, exchanges.lay)
-    return SimpleNamespace(**{function.__name__: by_one(parts.loop(function)) for function in wanted})
+    return import_module("planner.placing.packing.compiled")
 
 
 @cache
 def earlier_ways() -> int:
     """Ways to fill a GPU that were to be judged in earlier runs."""
     return KeptCount(Path(__file__).parent / "__pycache__" / "ways.txt").grow_at_exit(lambda: Strains.judged)
-
-
-def functions_of(module: ModuleType) -> list[object]:
-    """Those that are defined there."""
-    return [one for one in vars(module).values() if isfunction(one) and one.__module__ == module.__name__]
 
 
 class Strains:
@@ -171,8 +158,8 @@ class Exchanges:
             gpus.size[g] = len(fills[g])
             gpus.model[g, : len(fills[g])] = [model for model, _ in fills[g]]
             gpus.share[g, : len(fills[g])] = [share for _, share in fills[g]]
-        code.set_scores(strains.in_arrays, gpus, strains.room, np.array(changed, np.int64))
-        looked_at = code.improve(strains.in_arrays, strains.same, gpus, strains.room)
+        changed_gpus = np.array(changed, np.int64)
+        looked_at = code.improve(strains.in_arrays, strains.same, gpus, strains.room, changed_gpus)
         return [self.filled(g) for g in range(len(fills))], looked_at
 
     def laid(self, parts: Filled) -> list[list[tuple[int, float]]]:
@@ -181,7 +168,6 @@ class Exchanges:
         model, share = np.array([number for number, _ in parts]), np.array([share for _, share in parts])
         gpus.size[:] = 0
         code.lay(strains.in_arrays, strains.same, gpus, strains.room, strains.kind_of[model], model, share)
-        code.set_scores(strains.in_arrays, gpus, strains.room, np.arange(len(gpus.size)))
         return [self.filled(g) for g in range(len(gpus.size))]
 
     def filled(self, g: int) -> list[tuple[int, float]]:
