@@ -114,7 +114,7 @@ class AddressModel(PrimitiveModel):  # type: ignore[misc]
         super().__init__(models, of, models.lookup(of.whole).get_value_type().as_pointer())
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
+@extending.intrinsic
 def at(_typing: Any, whole: Any) -> Any:
     """Put a named tuple where parts find it."""
 
@@ -136,7 +136,7 @@ class AddressAttributes(AttributeTemplate):  # type: ignore[misc]
         return Address(found) if isinstance(found, types.NamedTuple) else found
 
 
-@lower_getattr_generic(Address)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(Address)
 def field(_context: Any, builder: Any, of: Address, address: Any, name: str) -> Any:
     """A field."""
     number = of.whole.fields.index(name)

@@ -115,14 +115,16 @@ def lay(models: Models, names: Names, gpus: Gpus, room: Room, kind: Ints, model:
         _fill(gpus, best, room.right, size)
 
 
-def set_scores(models: Models, gpus: Gpus, room: Room, changed: Sequence[int]) -> None:
+def set_scores(models: Models, gpus: Gpus, room: Room, changed: Sequence[int] | Ints) -> None:
     """Score these GPUs anew and forget what was known of them."""
     for g in changed:
         gpus.score[g] = score_of(models, room.turns, gpus.model[g], gpus.share[g], gpus.size[g])
         _forget(gpus, g)
 
 
-def score_each(models: Models, turns: Cycle, begin: Sequence[int], model: Ints, share: Floats, scores: Floats) -> None:
+def score_each(
+    models: Models, turns: Cycle, begin: Sequence[int] | Ints, model: Ints, share: Floats, scores: Floats
+) -> None:
     """The score of each GPU, with the models from its `begin` to the next."""
     for row in range(len(scores)):
         first, end = begin[row], begin[row + 1]
