@@ -1,7 +1,8 @@
 """Machine code by Numba: functions that Python calls, and parts of them.
 
 Numba makes code of each function with that of all that it calls, again for whoever calls it: of functions nine deep the
-innermost nine times. Code of a part is made once, within the function that Python calls, in two thirds of the time.
+innermost nine times. Code of a part is made once, within the function that Python calls, in two thirds of the time. And
+it hands every array of a named tuple on by itself, seven numbers each, at every call: so parts get the tuple's address.
 """
 
 from itertools import count
@@ -99,7 +100,7 @@ register = extending.register_jitable(**PART)
 
 
 class Address(types.Type):  # type: ignore[misc]
-    """Where a named tuple lies, which reads as the tuple itself does."""
+    """Where a named tuple lies: its fields read as those of the tuple do."""
 
     def __init__(self, whole: Any) -> None:
         self.whole = whole
@@ -116,7 +117,7 @@ class AddressModel(PrimitiveModel):  # type: ignore[misc]
 
 @extending.intrinsic
 def at(_typing: Any, whole: Any) -> Any:
-    """Put a named tuple where parts find it."""
+    """The address of a named tuple: as long as the function runs that asks for it."""
 
     def generate(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
         return cgutils.alloca_once_value(builder, given[0])

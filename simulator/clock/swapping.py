@@ -179,7 +179,7 @@ def figures(turns: Turns, gpu: int, horizon_s: float) -> tuple[float, int, int]:
 def serve_on(
     queues: Queues, turns: Turns, flights: Flights, chains: Chains, rule: int, horizon_s: float, begins: bool
 ) -> int:
-    """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""
+    """As `_serve_on`, for Python to call."""
     return _serve_on(at(queues), at(turns), at(flights), at(chains), rule, horizon_s, begins)
 
 
@@ -187,7 +187,7 @@ def serve_on(
 def _serve_on(
     queues: Queues, turns: Turns, flights: Flights, chains: Chains, rule: int, horizon_s: float, begins: bool
 ) -> int:
-    """The same."""
+    """Serve until the horizon, or until delays or the factors of a queue are used up: which, or that queue."""
     if begins:
         _begin_all(queues, turns, flights, chains, rule)
     while True:

@@ -23,7 +23,7 @@ from simulator.flow.compiled.events import (
 )
 from simulator.flow.compiled.turns import expect, follow, ring, serve
 from simulator.machine_code import by_one, forget_stale
-from simulator.numba_parts import inner, loop
+from simulator.numba_parts import at, inner, loop
 
 forget_stale(Path(__file__), *(Path(__file__).with_name(name) for name in ("columns.py", "events.py", "turns.py")))
 DONE, SHORT = 0, 1
@@ -42,9 +42,10 @@ def _start(w: Columns) -> None:
 
 @by_one
 @loop
-def go_on(w: Columns, begins: bool) -> int:
+def go_on(world: Columns, begins: bool) -> int:
     """Let all happen until the horizon, from the beginning or from where it stopped: DONE. SHORT where factors, or room
     for events, must be had first."""
+    w = at(world)
     if begins:
         _start(w)
     clock = w.clock[0]
