@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,12 @@ assert all((Path(__file__).parents[1] / one).exists() for one in (*EARLY, *WAITI
 
 def pytest_collection_modifyitems(items):
     """Brings those that are EARLY to the front, in that order."""
-    items.sort(key=lambda item: next((i for i, early in enumerate(EARLY) if item.nodeid.startswith(early)), len(EARLY)))
+
+    @cache
+    def place(file):
+        return next((i for i, early in enumerate(EARLY) if file.startswith(early)), len(EARLY))
+
+    items.sort(key=lambda item: place(item.nodeid.partition("::")[0]))
 
 
 def pytest_collection_finish():

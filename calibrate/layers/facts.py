@@ -30,6 +30,7 @@ from calibrate.zoo.sources import (
     perhaps_sourced,
     without_owner,
 )
+from simulator.grouping import grouped
 from simulator.near import in_any_spelling, near_names
 from simulator.world.signature import sizes
 
@@ -109,7 +110,13 @@ def shipped(model: str) -> list[str]:
 
 def _named_alike(model: str) -> list[str]:
     """Full names that have the plain one in them, in large letters or small ones."""
-    return [full for full in named() if model.lower() in map(str.lower, _short(full))]
+    return _by_lower_name().get(model.lower(), [])
+
+
+@cache
+def _by_lower_name() -> dict[str, list[str]]:
+    """Full names by each plain one, in small letters."""
+    return grouped((short, full) for full in named() for short in {short.lower() for short in _short(full)})
 
 
 def _short(full: str) -> set[str]:

@@ -2,9 +2,11 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 from planner.io.load import schema
+from planner.model.scenario import Scenario
 from planner.questions.training.scenario import TrainingScenario, byte_rate, dollars, flop_rate
 from planner.units import reading
 
@@ -35,13 +37,17 @@ hour, a share of 1. A number above 9 is refused as a latency, a delay or the tim
 deadline, a whole run or the time between failures: many would mean milliseconds, or hours. A dash as default: nothing,
 or what the meaning says.
 """
-SERVING, TRAINING = schema(), schema(TrainingScenario)
+
+
+@cache
+def schema_of(kind: type = Scenario) -> dict[str, Any]:
+    return schema(kind)
 
 
 def page() -> str:
     """The whole page in Markdown."""
-    serving = part("Serving", SERVING, "For `planner plan`, `simulate`, `horizon`, `validate`.")
-    training = part("Training", TRAINING, "For `planner train`.")
+    serving = part("Serving", schema_of(), "For `planner plan`, `simulate`, `horizon`, `validate`.")
+    training = part("Training", schema_of(TrainingScenario), "For `planner train`.")
     return "\n".join((HEAD, serving, training))
 
 
@@ -66,7 +72,8 @@ def met(known: dict[str, Any]) -> list[str]:
 
 def home(name: str, known: dict[str, Any]) -> dict[str, Any]:
     """The schema under which a kind is told, once."""
-    return SERVING if known["$defs"][name] == SERVING["$defs"].get(name) else known
+    serving = schema_of()
+    return serving if known["$defs"][name] == serving["$defs"].get(name) else known
 
 
 def section(name: str, known: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """What teaches predictions is possible: no figure is above the peak of the GPU at the precision beside it."""
 
 from dataclasses import replace
+from functools import cache
 from math import exp, log
 
 import pytest
@@ -12,7 +13,6 @@ from planner.catalog.catalog import load_catalog
 from planner.prediction.effects import operations_s, style
 
 GPUS = load_catalog().gpus
-FIGURES = figures(GPUS)
 SQUAD_PADDING = 0.54
 """Share of the 384 tokens of a SQuAD 1.1 text that are padding (openreview.net, 3nzKUh9a4M); NVIDIA computes none."""
 HALF_PADDING = 0.5
@@ -20,6 +20,11 @@ HALF_PADDING = 0.5
 TF32_IS_OFF = {"fastertransformer", "deep-learning-examples", "huggingface/transformers", OWN}
 """Sources that set TF32 off (`NVIDIA_TF32_OVERRIDE=0`), have a table of TF32 beside that of fp32, or are of networks of
 matrix products, which PyTorch from 1.12 on multiplies without."""
+
+
+@cache
+def taught() -> list[Figure]:
+    return figures(GPUS)
 
 
 def left_out(figure: Figure) -> float:
@@ -37,8 +42,8 @@ def too_fast(figure: Figure) -> bool:
 
 
 def test_no_figure_is_above_the_peak_of_its_precision() -> None:
-    assert len(FIGURES) > 7000
-    assert [f"{f.source} {f.case}" for f in FIGURES if too_fast(f)] == []
+    assert len(taught()) > 7000
+    assert [f"{f.source} {f.case}" for f in taught() if too_fast(f)] == []
 
 
 @pytest.mark.parametrize(
@@ -51,14 +56,14 @@ def test_no_figure_is_above_the_peak_of_its_precision() -> None:
 def test_a_figure_of_another_precision_would_be_noticed(
     architecture: str, gpu: str, batch: float, seconds: float
 ) -> None:
-    like = next(f for f in FIGURES if f.case.architecture == architecture and f.source == "mlperf-v2.0")
+    like = next(f for f in taught() if f.case.architecture == architecture and f.source == "mlperf-v2.0")
     wrong = replace(like.case, gpu=gpu, precision="fp32", batch=batch)
     assert too_fast(replace(like, case=wrong, gpu=GPUS[gpu], log_s=log(seconds)))
 
 
 def test_every_figure_states_its_precision_and_fp32_is_no_tf32() -> None:
     assert all(point.precision for point in points())
-    as_fp32 = {f.source for f in FIGURES if f.case.precision == "fp32" and f.gpu.has_tf32}
+    as_fp32 = {f.source for f in taught() if f.case.precision == "fp32" and f.gpu.has_tf32}
     assert as_fp32 == TF32_IS_OFF
 
 
