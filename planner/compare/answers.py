@@ -226,9 +226,10 @@ def figures_of(fleet: Recommendation | Simulation, **whole: float) -> dict[Key, 
 
 
 def p99_of(model: ModelAnswer) -> Interval:
-    """What as many draws keep as are asked, where speeds are uncertain; else its mean, with the interval."""
+    """What as many draws keep as are asked, where speeds are uncertain, of which no interval is kept; else its mean, with
+    the interval."""
     drawn_s = drawn_p99_s(model)
-    return model.p99 if drawn_s is None else exactly(drawn_s)
+    return model.p99 if drawn_s is None else Interval(drawn_s, nan, nan)
 
 
 def drawn_in(models: Sequence[ModelAnswer]) -> Set[str]:

@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, nan
 from operator import attrgetter
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Gauge:
         """The figures of a part that exist."""
         for value, name in (self.figures or {"": self.figure}).items():
             found = attrgetter(name)(part)
-            number = float(len(found) if isinstance(found, tuple) else found)
+            number = float(len(found) if isinstance(found, tuple) else nan if found is None else found)
             if isfinite(number):
                 yield {**labels, **({self.label: value} if self.label else {})}, number
 

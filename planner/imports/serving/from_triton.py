@@ -66,8 +66,9 @@ class TritonModel:
 
     @property
     def input(self) -> tuple[int, ...]:
-        """(3, 224, 224) where it has one input of fixed size; empty elsewhere."""
-        sides = self.config.inputs[0].sides if len(self.config.inputs) == 1 else ()
+        """(3, 224, 224) where all its inputs have one fixed size, as tokens and their mask have; empty elsewhere."""
+        sizes = {one.sides for one in self.config.inputs}
+        sides = sizes.pop() if len(sizes) == 1 else ()
         return sides if min(sides, default=0) > 0 else ()
 
     @property

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from calibrate.layers.facts import known
 from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingSettings, distinct_names, source_of
 from planner.imports.serving.parts import Part, parsed
 from simulator.errors import InputError
@@ -90,12 +91,18 @@ def _model(name: str, application: Part, deployment: Part) -> FoundModel:
     return FoundModel(
         name=name,
         notes=tuple(_notes(application, deployment)),
-        source=factory if FACTORY.fullmatch(factory) else source_of(settings.named),
+        source=_shipped(factory) if FACTORY.fullmatch(factory) else source_of(settings.named),
         precision=settings.precision,
         input_shape=_shape(application) if FACTORY.fullmatch(factory) else (),
         batch_size=config.at("max_batch_size").whole(1),
         max_queue_delay_s=config.at("batch_wait_timeout_s").number() or 0.0,
     )
+
+
+def _shipped(factory: str) -> str:
+    """The plain name of one of torchvision's whose layers are shipped: `resnet50` of `torchvision.models:resnet50`."""
+    plain = factory.removeprefix("torchvision.models:")
+    return plain if plain in known() else factory
 
 
 def _settings(application: Part, deployment: Part) -> ServingSettings:

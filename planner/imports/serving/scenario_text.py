@@ -101,12 +101,15 @@ class Import:
     def _other_size(self, model: FoundModel) -> str:
         """Of a model that goes by a plain name; empty where its input is the usual one, or either is not known."""
         meant = self.meant(model)
-        if not model.input_shape or model.profile or ":" in meant or not has_layers(meant) or len(shipped(meant)) > 1:
+        if not model.input_shape or model.profile or ":" in meant or len(shipped(meant)) > 1:
             return ""
-        usual = facts(meant).input_shape
+        other = of_any_input(meant)
+        layers = meant if has_layers(meant) else other
+        usual = facts(layers).input_shape if layers else model.input_shape
         if sorted(usual) == sorted(model.input_shape):  # channels last, or first
             return ""
-        remedy = f"write `model: {other}` with that `input`" if (other := of_any_input(meant)) else "measure it"
+        tokens = f"`input: {_input(model.input_shape)}`" if len(model.input_shape) == 1 else "that `input`"
+        remedy = f"write `model: {other}` with {tokens}" if other else "measure it"
         return f"{model.name}: takes {_sides(model.input_shape)}, a plan counts {meant} at {_sides(usual)}; {remedy}"
 
     def text(self) -> str:
@@ -146,7 +149,7 @@ class Import:
         elif self.meant(model) != model.name:
             yield f"    model: {quoted(model.source)}"
         if model.input_shape and ":" in model.source:
-            yield f"    input: {_sides(model.input_shape)}"
+            yield f"    input: {_input(model.input_shape)}"
         if precision := _precision(model):
             yield f"    precision: {precision}"
         if model.runtime:
@@ -209,7 +212,12 @@ def _precision(model: FoundModel) -> str:
 
 
 def _sides(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))
+    return f"{shape[0]} tokens" if len(shape) == 1 else "x".join(map(str, shape))
+
+
+def _input(shape: Sequence[int]) -> str:
+    """As a scenario writes it."""
+    return f"[{shape[0]}]" if len(shape) == 1 else _sides(shape)
 
 
 def is_known(name: str, library: Library) -> bool:

@@ -133,6 +133,13 @@ def test_one_replication_has_no_interval_to_judge_by(tmp_path):
     assert figure(diff, "p99_s", "vgg16").verdict is FigureVerdict.UNSURE
 
 
+def test_what_draws_keep_has_no_interval_to_judge_by(tmp_path):
+    drawn, other = (replace(YOLO, uncertain=True, p99_in_draws_s=s) for s in (0.0492, 0.0530))
+    old, new = (replace(PLAN, recommendation=replace(BEST, models=(VGG, one))) for one in (drawn, other))
+    assert figure(differ(tmp_path, old, new), "p99_s", "yolov3").verdict is FigureVerdict.UNSURE
+    assert figure(differ(tmp_path, old, old), "p99_s", "yolov3").verdict is FigureVerdict.SAME
+
+
 @pytest.mark.parametrize(
     ("unit", "figure", "text"),
     [

@@ -354,6 +354,8 @@ def test_openmetrics_are_the_figures_of_the_plan(plan: Plan) -> None:
     for model in best.models:
         key = ("planner_model_latency_seconds", ("model", model.name), ("quantile", "0.99"))
         assert found[key] == pytest.approx(model.p99_s, rel=1e-8)
+        drawn_s = found.get(("planner_model_latency_p99_in_draws_seconds", ("model", model.name)), model.p99_s)
+        assert drawn_s == pytest.approx(model.p99_shown_s, rel=1e-8)
         key = ("planner_model_slo_attainment_ratio", ("estimate", "low"), ("model", model.name))
         assert found[key] == pytest.approx(model.slo_attainment.low, rel=1e-8)
     assert families["planner_model_latency_seconds"].unit == "seconds"

@@ -515,6 +515,7 @@ def test_a_plan_exported_to_ray_serve_comes_back(tmp_path: Path) -> None:
     asked = {model.name: model for model in PLAN.recommendation.models}
     assert back.keys() == asked.keys()
     assert [back[name].max_queue_delay_s for name in back] == [asked[name].max_queue_delay_s for name in back]
+    assert back["vgg16"].source == "vgg16"  # torchvision's, which needs no torch to be planned
 
 
 # The scenario

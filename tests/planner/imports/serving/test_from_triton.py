@@ -386,6 +386,18 @@ def test_an_input_that_a_plan_does_not_count_is_told(tmp_path, dims, told):
     assert ("takes 3x512x512, a plan counts resnet50 at 3x224x224" in " ".join(said.split())) == told
 
 
+@pytest.mark.parametrize("name", ["bert-base", "bert_large"])
+@pytest.mark.parametrize(("tokens", "told"), [(384, True), (128, False)])
+def test_so_are_tokens_whose_mask_is_as_long(tmp_path, name, tokens, told):
+    inputs = [f'{{ name: "{part}" data_type: TYPE_INT64 dims: [ {tokens} ] }}' for part in ("ids", "mask")]
+    config = f'name: "{name}"\nbackend: "onnxruntime"\nmax_batch_size: 8\ninput [ {", ".join(inputs)} ]\n'
+    repository(tmp_path / "repo", **{name: config})
+    _, said, _ = run("from-triton", tmp_path / "repo", "-o", tmp_path / "s.yaml")
+    source = {"bert-base": "hf:bert-base-uncased", "bert_large": "hf:bert-large-uncased"}[name]
+    remedy = f"a plan counts {name} at 128 tokens; write `model: {source}` with `input: [384]`"
+    assert (f"takes 384 tokens, {remedy}" in " ".join(said.split())) == told
+
+
 def test_what_generates_tokens_is_left_out(tmp_path):
     found = read_repository(repository(tmp_path, resnet50=RESNET, chat='backend: "vllm"'))
     assert [model.name for model in found.models] == ["resnet50"]
