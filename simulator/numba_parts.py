@@ -8,7 +8,7 @@ it hands every array of a named tuple on by itself, seven numbers each, at every
 from itertools import count
 from typing import Any
 
-from numba import __version__, extending, njit, types
+from numba import __version__, config, extending, njit, types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
@@ -46,20 +46,24 @@ class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 class Options(Flags):  # type: ignore[misc]
-    """As Numba's own, compared by what is set alone: Numba looks them up as often as it looks for a function, and
-    spends a tenth of its time on that."""
+    """As Numba's own, compared by what is set alone: Numba looks them up as often as it looks for a function, which
+    takes a twentieth of its time."""
 
     __slots__ = ()
 
     def __hash__(self) -> int:
-        return len(self._values)
+        return ANY_OPTIONS
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Flags) and bool(self._values == other._values)
 
 
+ANY_OPTIONS = hash(Flags())
+"""Numba's own hash: that of the names of all options, whatever their values."""
+
+
 class LoopCompiler(Compiler):  # type: ignore[misc]
-    """As Numba's own, but for how it compares options."""
+    """As Numba's own, but for how it compares options and how often it optimizes."""
 
     def __init__(self, typing: Any, target: Any, library: Any, given: Any, returned: Any, flags: Any, own: Any) -> None:
         if library is None:
@@ -106,6 +110,11 @@ class Address(types.Type):  # type: ignore[misc]
         self.whole = whole
         super().__init__(f"at({whole})")
 
+    @property
+    def key(self) -> Any:
+        """By which Numba compares types: a tuple's name says too little."""
+        return self.whole
+
 
 @extending.register_model(Address)
 class AddressModel(PrimitiveModel):  # type: ignore[misc]
@@ -116,8 +125,8 @@ class AddressModel(PrimitiveModel):  # type: ignore[misc]
 
 
 @extending.intrinsic
-def at(_typing: Any, whole: Any) -> Any:
-    """The address of a named tuple: as long as the function runs that asks for it."""
+def address(_typing: Any, whole: Any) -> Any:
+    """The address of a named tuple: until the function ends that asks for it, or asks again at the same place."""
 
     def generate(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
         return cgutils.alloca_once_value(builder, given[0])
@@ -125,14 +134,24 @@ def at(_typing: Any, whole: Any) -> Any:
     return Address(whole)(whole), generate
 
 
+def itself(whole: Any) -> Any:
+    """What stands for its address where nothing is compiled."""
+    return whole
+
+
+at: Any = itself if config.DISABLE_JIT else address
+
+
 @extending.infer_getattr
 class AddressAttributes(AttributeTemplate):  # type: ignore[misc]
-    """Its fields; those that are named tuples by their addresses."""
+    """Its fields; those that are named tuples of several types by their addresses."""
 
     key = Address
 
     def generic_resolve(self, of: Address, name: str) -> Any:
-        """The type of a field."""
+        """The type of a field; None where there is no such field."""
+        if name not in of.whole.fields:
+            return None
         found = of.whole[of.whole.fields.index(name)]
         return Address(found) if isinstance(found, types.NamedTuple) else found
 

@@ -226,7 +226,7 @@ def figures_of(fleet: Recommendation | Simulation, **whole: float) -> dict[Key, 
 
 
 def p99_of(model: ModelAnswer) -> Interval:
-    """What as many draws keep as are asked, where speeds are uncertain, of which no interval is kept; else its mean, with
+    """What as many draws keep as are asked, where speeds are uncertain: no interval of it is kept. Else its mean, with
     the interval."""
     drawn_s = drawn_p99_s(model)
     return model.p99 if drawn_s is None else Interval(drawn_s, nan, nan)

@@ -396,7 +396,7 @@ def first_from(values: Ints | Floats, value: float) -> int:
 @loop
 def serve_one(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -> tuple[float, int, int]:
     """As `_serve`, for Python to call."""
-    return _serve(at(_some(at(queues), 0, len(queues.head))), rule, horizon_s, now, last)
+    return _serve(at(queues), rule, horizon_s, now, last)
 
 
 @inner

@@ -53,6 +53,35 @@ except ZeroDivisionError:
     print(sum(total.stats.cache_hits.values()), sum(total.stats.cache_misses.values()))
 """
 
+ADDRESSED = """
+from collections import namedtuple
+import numpy as np
+from simulator.numba_parts import at, inner, loop
+
+Pair, Turned = namedtuple("Pair", "left right"), namedtuple("Pair", "right left")
+Whole = namedtuple("Whole", "pair factor rule")
+
+@inner
+def weighed(whole, place):
+    return whole.pair.left[place] * whole.factor - whole.pair.right[place] if whole.rule else 0.0
+
+@inner
+def left(pair):
+    return pair.left[0]
+
+@loop
+def total(whole, turned):
+    sum_of = left(at(turned)) + left(at(whole.pair))
+    for place in range(len(whole.pair.left)):
+        sum_of += weighed(at(whole), place)
+    return sum_of
+
+numbers = np.arange(3.0), np.ones(3)
+print(total(Whole(Pair(*numbers), 2.0, True), Turned(*numbers)))
+"""
+
+MISSPELT = ADDRESSED.replace("whole.factor", "whole.factory")
+
 
 def test_code_is_kept_as_long_as_its_source(tmp_path):
     source, kept = tmp_path / "compiled.py", tmp_path / "__pycache__"
@@ -163,10 +192,11 @@ def test_of_processes_that_need_code_at_once_one_makes_it(tmp_path):
 
 def test_a_numba_with_other_insides_makes_parts_as_it_does():
     pytest.importorskip("numba")
-    from simulator.numba_parts import PartCompiler, options_of
+    from simulator.numba_parts import LoopCompiler, PartCompiler, options_of
 
-    assert "pipeline_class" in options_of(PartCompiler, version("numba"))
-    assert "pipeline_class" not in options_of(PartCompiler, "0.61.0")
+    for compiler in (LoopCompiler, PartCompiler):
+        assert options_of(compiler, version("numba"))["pipeline_class"] is compiler
+        assert "pipeline_class" not in options_of(compiler, "0.61.0")
 
 
 def test_parts_are_kept_with_what_calls_them(tmp_path):
@@ -177,3 +207,22 @@ def test_parts_are_kept_with_what_calls_them(tmp_path):
     said = [subprocess.check_output(begin, cwd=tmp_path, env=environment) for _ in range(2)]
     assert said == [b"0 1\n", b"1 0\n"]
     assert {path.name.split("-")[0] for path in (tmp_path / "__pycache__").glob("*.nbi")} == {"sharing.total"}
+
+
+@pytest.mark.parametrize("without_code", ["", "1"])
+def test_parts_read_named_tuples_by_their_addresses(tmp_path, without_code):
+    """1 + 0, and (0 + 1 + 2) x 2 - 3: two tuples of one name and one type, whose fields stand in another order."""
+    pytest.importorskip("numba")
+    (tmp_path / "addressed.py").write_text(ADDRESSED, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": without_code}
+    assert subprocess.check_output([sys.executable, "addressed.py"], cwd=tmp_path, env=environment) == b"4.0\n"
+
+
+def test_a_field_that_a_named_tuple_lacks_is_named(tmp_path):
+    pytest.importorskip("numba")
+    (tmp_path / "misspelt.py").write_text(MISSPELT, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    said = subprocess.run(
+        [sys.executable, "misspelt.py"], cwd=tmp_path, env=environment, capture_output=True, check=False
+    ).stderr
+    assert b"Unknown attribute 'factory'" in said

@@ -1,7 +1,6 @@
 """What `planner.placing.packing.strain` calls of `planner.placing.packing.exchanges`, as machine code."""
 
 from inspect import isfunction
-from pathlib import Path
 from types import ModuleType
 
 from planner.placing import rounds
@@ -17,7 +16,7 @@ def functions_of(module: ModuleType) -> list[object]:
     return [one for one in vars(module).values() if isfunction(one) and one.__module__ == module.__name__]
 
 
-forget_stale(Path(__file__), *(Path(str(module.__file__)) for module in (exchanges, rounds)))
+forget_stale(*exchanges.SOURCES)
 for function in (*functions_of(rounds), *functions_of(exchanges)):
     register(function)
 

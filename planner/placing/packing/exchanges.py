@@ -6,13 +6,17 @@ known while nothing changes on either, and what cannot be better than the best s
 
 from collections.abc import Sequence
 from math import inf
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.placing import rounds
 from planner.placing.rounds import HARD, Cycle, Models, score_of
 
+SOURCES = Path(__file__).with_name("compiled.py"), Path(__file__), Path(rounds.__file__)
+"""Of what is compiled, first what Python calls."""
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from planner.placing import rounds
 from planner.placing.duty import Portion, Rules, asked_of, load_s
 from planner.placing.packing import exchanges
 from planner.placing.packing.exchanges import WAYS, Fill, Gpus, Names, Room
@@ -28,7 +27,6 @@ WORTH_WAYS = 5_000
 """Ways to fill a GPU that are judged one by one in the time that machine code takes to fetch."""
 WORTH_MAKING = 200_000
 """The same for machine code that Numba has yet to make, once for an installation: counted over all runs."""
-SOURCES = Path(__file__).with_name("compiled.py"), *(Path(str(module.__file__)) for module in (exchanges, rounds))
 
 
 def machine_code() -> Any:
@@ -78,7 +76,7 @@ class Strains:
     @cached_property
     def was_made(self) -> bool:
         """Whether machine code lies on disk: this process or another may have made it since the last search."""
-        Strains.was_seen = Strains.was_seen or is_kept(*SOURCES, function="improve")
+        Strains.was_seen = Strains.was_seen or is_kept(*exchanges.SOURCES, function="improve")
         return Strains.was_seen
 
     def scores(self, fills: Sequence[Filled]) -> list[float]:
