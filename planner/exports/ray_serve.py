@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import printable
+from calibrate.published import names
 from planner.exports.fleet import Machine, ServedModel
 from planner.exports.kubernetes import as_yaml
 from planner.exports.names import file_names
@@ -84,7 +85,8 @@ def made_by(model: str, spec: ModelSpec | None) -> tuple[str, list[int] | str]:
         return spec.factory, list(spec.input)
     if spec and spec.model and spec.input and spec.model.startswith("torchvision:"):
         return f"torchvision.models:{spec.model.partition(':')[2]}", list(spec.input)
-    known, pixels = TORCHVISION.get(spec.known_as if spec else model, ("", 0))
+    meant = spec.known_as if spec else model
+    known, pixels = TORCHVISION.get(meant if ":" in meant else names.architecture(meant), ("", 0))
     return (f"torchvision.models:{known}", [3, pixels, pixels]) if known else (FILL_IN, FILL_IN)
 
 

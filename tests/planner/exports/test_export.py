@@ -27,7 +27,7 @@ from planner.exports import triton
 from planner.exports.fleet import ExportError, machines
 from planner.exports.folder import MARK, write_folder
 from planner.exports.names import dns_names, file_names
-from planner.exports.ray_serve import FILL_IN, TORCHVISION, what_differs
+from planner.exports.ray_serve import FILL_IN, TORCHVISION, made_by, what_differs
 from planner.exports.skypilot import CLOUDS
 from planner.exports.targets import files_of
 from planner.io.demand import sources_of
@@ -331,6 +331,11 @@ def test_ray_serve_says_where_replicas_get_larger_batches(plan: Plan) -> None:
     said = f"All replicas of {served.model.name} take batches of up to {served.batch_size}; the plan has 1 and "
     assert any(sentence.startswith(said) for sentence in what_differs(plan, [first, smaller]))
     assert not any(sentence.startswith("All replicas") for sentence in what_differs(plan, [first, first]))
+
+
+def test_a_model_of_torchvision_is_made_whatever_one_calls_it() -> None:
+    by_name = {name: made_by(name, None)[0] for name in ("ResNet-50", "ViT-B/16", "hf:microsoft/resnet-50")}
+    assert list(by_name.values()) == ["torchvision.models:resnet50", "torchvision.models:vit_b_16", FILL_IN]
 
 
 def test_models_of_torchvision_are_those_of_the_zoo() -> None:
