@@ -215,7 +215,7 @@ def add_up(layout: Layout, queues: Queues, asked: WorldRequests, sums: Sums, war
             _settle(queues, queue, _last(layout, queue), asked, first, end_s)
             stage = queue
             while stage >= 0:
-                _add_batches(queues, stage, sums, warmup_s, end_s)
+                _add_batches(queues, stage, layout.front[stage], sums, warmup_s, end_s)
                 stage = layout.following[stage]
         arrival_s, start_s, gone_s = asked.arrival_s[first:end], asked.start_s[first:end], asked.gone_s[first:end]
         counts, values = sums.counts[model], sums.values[model]
@@ -258,12 +258,16 @@ def _settle(queues: Queues, queue: int, last: int, asked: WorldRequests, first: 
 
 
 @inner
-def _add_batches(queues: Queues, queue: int, sums: Sums, warmup_s: float, end_s: float) -> None:
-    """What the batches of one queue took and drew; how many began after the warm-up, with how many requests."""
-    room, begin = sums.room, queues.begin[queue]
+def _add_batches(queues: Queues, queue: int, front: int, sums: Sums, warmup_s: float, end_s: float) -> None:
+    """What the batches of one queue took and drew; how many began after the warm-up, with how many requests. Those that
+    it drew from one that replicas share are among the batches of the first."""
+    log = queue if front < 0 else front
+    room, begin = sums.room, queues.begin[log]
     room.by_size_s[: queues.cap[queue] + 1] = 0.0
     ran = batched = batches = 0
-    for row in range(begin, begin + queues.rows[queue]):
+    for row in range(begin, begin + queues.rows[log]):
+        if front >= 0 and queues.drawer[row] != queue:
+            continue
         begun_s, ended_s, count = queues.log_start_s[row], queues.log_finish_s[row], queues.log_count[row]
         if ended_s == ended_s:
             run_s = (ended_s if ended_s < end_s else end_s) - (begun_s if begun_s < end_s else end_s)

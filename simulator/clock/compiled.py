@@ -19,7 +19,7 @@ from simulator.machine_code import forget_stale
 from simulator.numba_parts import at, inlined, inner, loop
 from simulator.rules.batching import EPSILON_S
 from simulator.rules.noise import FACTORS
-from simulator.rules.queues import DELAYS, Delays, FormedQueue, Queue
+from simulator.rules.queues import DELAYS, Delays, FormedQueue, Queue, SharedQueue
 from simulator.rules.scheduling import RoundRobin
 from simulator.world.deployment import Drop
 
@@ -92,6 +92,8 @@ class Queues(NamedTuple):
     """Of these, as long as `times` where there are any: requests in a batch."""
     since_s: Floats
     """The same: when the oldest of them came."""
+    drawer: NDArray[np.int32]
+    """As long as the log where replicas draw from one queue: the queue of that which did, by row."""
 
 
 class Layout(NamedTuple):
@@ -108,6 +110,10 @@ class Layout(NamedTuple):
     ends."""
     following: Ints
     """By queue: that which gets its batches, on another GPU; -1 where they are answered."""
+    front: Ints
+    """By queue: that which holds what it draws from, the first replica's; -1 where nobody else draws from its own."""
+    routed: NDArray[np.bool_]
+    """By model: a router sends its requests, one by one as they come."""
 
 
 class Coming(NamedTuple):
@@ -214,6 +220,7 @@ def columns(queues: Sequence[Queue], requests: int, delays: int = 0) -> Queues:
         formed=np.array(formed, dtype=np.bool_),
         size=np.empty(handed, dtype=np.int32),
         since_s=np.empty(handed),
+        drawer=np.empty(requests if any(isinstance(queue, SharedQueue) for queue in queues) else 0, dtype=np.int32),
     )
 
 
@@ -265,7 +272,7 @@ def serve_all(layout: Layout, queues: Queues, rule: int, horizon_s: float) -> in
 
 def part(queues: Queues, first: int, end: int) -> Queues:
     """As `_some`, for Python to call."""
-    whole = {"times", "log_start_s", "log_finish_s", "log_count", "waits", "size", "since_s"}
+    whole = {"times", "log_start_s", "log_finish_s", "log_count", "waits", "size", "since_s", "drawer"}
     parts = {name: column[first:end] for name, column in queues._asdict().items() if name not in whole}
     return queues._replace(**parts)
 
@@ -300,6 +307,7 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
         queues.formed[first:end],
         queues.size,
         queues.since_s,
+        queues.drawer,
     )
 
 
@@ -345,11 +353,14 @@ def _film(phases_s: Floats, rate_rps: float, arrival_s: Floats, first: int, end_
 
 @inner
 def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
-    """Send each request to its queue, and let all begin anew."""
+    """Send each request to its queue but those that a router will, and let all begin anew."""
     for model in range(len(asked.begin) - 1):
         arrival_s = asked.arrival_s[asked.begin[model] : asked.begin[model + 1]]
         for queue in layout.replica[layout.replica_begin[model] : layout.replica_begin[model + 1]]:
             begin = layout.room_begin[queue]
+            if layout.routed[model]:
+                _empty(queues, queue, begin)
+                continue
             place = asked.place[begin : layout.room_begin[queue + 1]]
             count = first_from(place, len(arrival_s))
             times = queues.times[begin : begin + count]

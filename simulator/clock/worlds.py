@@ -195,8 +195,8 @@ class Worlds:
 
     @property
     def _plain(self) -> "PlainWorlds | None":
-        """All GPUs in machine code; None where somebody can disturb one of them, or a router decides, or until it pays
-        for models that take turns or are cut into stages."""
+        """All GPUs in machine code; None where somebody can disturb one of them, or until it pays for models that take
+        turns or are cut into stages."""
         if TURNS.pays not in self._made:
             gpus = plain_gpus(self.deployment, self.duration_s)
             self._made[TURNS.pays] = PlainWorlds(self.apart, gpus) if gpus else None

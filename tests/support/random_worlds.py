@@ -15,6 +15,7 @@ from simulator.world.deployment import (
     Drop,
     Eviction,
     Replica,
+    Routing,
     Scheduling,
     Service,
     SwapPolicy,
@@ -123,6 +124,38 @@ def world(seed: int) -> tuple[Deployment, Workload]:
         scheduling=list(Scheduling)[rng.integers(len(Scheduling))],
     )
     return deployment, Workload(tuple(stream(rng, model) for model in models))
+
+
+def routed(seed: int) -> tuple[Deployment, Workload]:
+    """The same of one to six GPUs, where replicas draw from one queue, or get what a router sends; some models are
+    dealt in turn. In every second world all takes a number of ticks, so that much happens at one instant; in every
+    third batches wait to fill, and no router sends."""
+    rng = np.random.default_rng([seed, 6])
+    gpus, models = [f"gpu{i}" for i in range(rng.integers(1, 7))], [f"model{i}" for i in range(rng.integers(1, 6))]
+    services, streams = [service(rng, model, gpus) for model in models], [stream(rng, model) for model in models]
+    if seed % 2:
+        services = [in_ticks(rng, one) for one in services]
+        streams = [Stream(one.model, FixedRate(float(one_of(rng, [8, 32])), 0.0, 0.0), one.count) for one in streams]
+    rules = [Routing.SHARED, Routing.SHARED, Routing.ROUND_ROBIN]
+    if seed % 3:
+        services = [at_once(one) for one in services]
+        rules = [Routing.SHARED, Routing.LEAST_OUTSTANDING, Routing.LEAST_OUTSTANDING, Routing.ROUND_ROBIN]
+    deployment = Deployment(
+        services=tuple(replace(one, routing=one_of(rng, rules)) for one in services),
+        devices=tuple(
+            Device(id=gpu, gpu=KIND, host="host", memory_bytes=KIND.memory_bytes, context_bytes=0) for gpu in gpus
+        ),
+        hosts=(Host(id="host", memory_bytes=None, pcie_root_bytes_per_s=1e10),),
+        scheduling=list(Scheduling)[rng.integers(len(Scheduling))],
+    )
+    return deployment, Workload(tuple(streams))
+
+
+def at_once(one: Service) -> Service:
+    """The same, whose batches never wait to fill."""
+    return replace(
+        one, replicas=tuple(replace(r, batching=replace(r.batching, max_queue_delay_s=0.0)) for r in one.replicas)
+    )
 
 
 def in_turns(seed: int) -> tuple[Deployment, Workload]:

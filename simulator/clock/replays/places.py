@@ -11,7 +11,7 @@ import numpy as np
 from simulator.clock.run import Compiled, World, answers_s
 from simulator.clock.serving import ROUNDING, ServingGpu
 from simulator.rules.latencies import Counts
-from simulator.rules.queues import Queue
+from simulator.rules.queues import Queue, SharedQueue
 from simulator.rules.routing import split
 from simulator.world.deployment import Deployment, Replica, Routing
 from simulator.world.workload import Floats
@@ -22,16 +22,27 @@ SPARE_FACTORS = 1.1
 """Factors that are drawn for a queue over those that any earlier world used: a world that needs more begins anew."""
 SPARE = 1.1
 """Room for requests over those of the first world: arrivals are random."""
+ROUTINGS = Routing.ROUND_ROBIN, Routing.LEAST_OUTSTANDING, Routing.SHARED
+"""Rules of routing that are compiled."""
 
 
 def plain_gpus(deployment: Deployment, duration_s: float) -> "PlainGpus | None":
-    """All GPUs of a deployment; None where somebody can disturb those that are served together, or a router decides."""
-    dealt = all(s.routing is Routing.ROUND_ROBIN or len(s.replicas) == 1 for s in deployment.services)
-    if deployment.failures is not None or deployment.pipelines or not dealt or not _stages_are_as_fast(deployment):
+    """All GPUs of a deployment; None where somebody can disturb those that are served together."""
+    known = all(s.routing in ROUTINGS or len(s.replicas) == 1 for s in deployment.services)
+    if deployment.failures is not None or deployment.pipelines or not known or not _stages_are_as_fast(deployment):
         return None
     template = World(deployment, {}, duration_s, seed=0)
-    plain = all(Compiled.takes(gpus) or not gpus[0].queues for gpus in template.together())
+    plain = all(Compiled.takes(gpus) or not gpus[0].queues or _is_routed(gpus) for gpus in template.together())
     return PlainGpus(deployment, template) if plain else None
+
+
+def _is_routed(gpus: Sequence[ServingGpu]) -> bool:
+    """Whether it is one GPU that others keep waiting by what they draw, or a router by what it sends."""
+    return len(gpus) == 1 and not gpus[0].steady and bool(_routed_code().is_compiled(gpus[0]))
+
+
+def _routed_code() -> Any:
+    return import_module("simulator.clock.replays.routed")
 
 
 def _stages_are_as_fast(deployment: Deployment) -> bool:
@@ -50,6 +61,8 @@ class Place:
     requests: Any
     turns: list[Any]
     """As of `PlainGpus.groups`: the GPUs, what is under way to them, and what they hand on."""
+    routed: Any
+    """Those of `PlainGpus.routed`; None without any."""
     rng: np.random.Generator
     """For factors on batch times, at any state."""
     most_used: Any
@@ -101,9 +114,16 @@ class PlainGpus:
         self.rule = self.code.rule_of(self.gpus[0])
         self.groups = _groups_of(self.gpus, template)
         """Numbers of GPUs that are served together, as their models take turns or are cut into stages."""
-        self.joined = sorted(chain.from_iterable(self.groups))
-        """All of these."""
-        self.turning: Any = import_module("simulator.clock.swapping") if self.joined else None
+        self.routed = [number for number, gpu in enumerate(self.gpus) if gpu.queues and not gpu.steady]
+        """Numbers of GPUs that draw from queues which replicas share, or get what routers send."""
+        self.sharing = {m: own for m, own in self.by_model.items() if isinstance(self.queues[own[0]], SharedQueue)}
+        """As `by_model`, of models whose replicas share one queue."""
+        self.sent = {m: own for m, own in self.by_model.items() if template.entrances[m].router}
+        """The same of those whose requests a router sends."""
+        self.joined = sorted(chain(self.routed, *self.groups))
+        """All GPUs that are not simply served one by one."""
+        self.turning: Any = import_module("simulator.clock.swapping") if self.groups else None
+        self.routing: Any = _routed_code() if self.routed else None
         self.noisy = [number for number, queue in enumerate(self.queues) if queue.stage.cv]
         """Queues whose batches have factors on their times."""
         self.link_bytes_per_s = {host.id: host.pcie_root_bytes_per_s for host in deployment.hosts}
@@ -165,12 +185,12 @@ def _load_s(queue: Queue) -> float:
 
 
 def _groups_of(gpus: Sequence[ServingGpu], template: World) -> list[list[int]]:
-    """Numbers of GPUs, those that are served together; none of those that are simply served one by one."""
+    """Numbers of GPUs, those that are served together; none of those that are simply served one by one, or routed."""
     numbers = {id(gpu): number for number, gpu in enumerate(gpus)}
     return [
         [numbers[id(gpu)] for gpu in together]
         for together in template.together()
-        if any(gpu.queues and (gpu.swaps or not gpu.self_contained) for gpu in together)
+        if any(gpu.steady and (gpu.swaps or not gpu.self_contained) for gpu in together)
     ]
 
 
@@ -180,6 +200,8 @@ class Places:
     def __init__(self, plain: PlainGpus, models: Sequence[str]) -> None:
         self.plain = plain
         self.by_model = [plain.by_model[model] for model in models]
+        self.sharing = [plain.sharing.get(model, []) for model in models]
+        self.sent = [plain.sent.get(model, []) for model in models]
         self.most = np.full(len(models), -1)
         """Requests of each model for which there is room."""
         self.dealt: Counts
@@ -197,8 +219,8 @@ class Places:
         return self._places
 
     def serve_in_turns(self, place: Place, columns: Any, end_s: float) -> tuple[int, dict[int, tuple[float, int, int]]]:
-        """Let GPUs serve one after another what was dealt to their queues, where models of some take turns in memory or
-        are cut into stages.
+        """Let GPUs serve one after another what was dealt to their queues, where models of some take turns in memory,
+        are cut into stages, or have replicas that share a queue or a router.
 
         -1, or a queue that is short of factors; and by number of each such GPU, the time it stood still, how often it
         loaded weights, and the most bytes in use.
@@ -221,14 +243,25 @@ class Places:
             if short >= 0:
                 return int(short), loaded
             loaded |= {number: turning.figures(turns, row, end_s) for row, number in enumerate(together)}
-        return -1, loaded
+        if place.routed:
+            rule = code.rule_of(plain.gpus[plain.routed[0]])
+            short = plain.routing.serve_routed(self.layout, columns, place.requests, place.routed, rule, end_s)
+        else:
+            short = -1
+        return int(short), loaded
 
     def _lay_out(self) -> None:
         """Deal so many requests of each model to its queues."""
         plain = self.plain
         dealt: dict[int, Counts] = {}
+        front = np.full(len(plain.queues), -1)
         for most, own in zip(self.most.tolist(), self.by_model, strict=True):
-            dealt |= zip(own, split(most, [plain.replicas[number].share for number in own]), strict=True)
+            if own in self.sharing:
+                dealt[own[0]], front[own] = np.arange(most), own[0]
+            elif own in self.sent:
+                dealt |= {number: np.arange(most) for number in own}
+            else:
+                dealt |= zip(own, split(most, [plain.replicas[number].share for number in own]), strict=True)
         dealt |= {number: dealt[own[0]] for own in plain.cut for number in own if own[0] in dealt}
         nobody = np.empty(0, dtype=np.int64)
         parts = [dealt.get(number, nobody) for number in range(len(plain.queues))]
@@ -239,6 +272,8 @@ class Places:
             replica_begin=begins(list(map(len, self.by_model))),
             room_begin=begins(list(map(len, parts))),
             following=self._following(),
+            front=front,
+            routed=np.array([own in self.sent for own in self.by_model], dtype=np.bool_),
         )
 
     def _following(self) -> Counts:
@@ -262,11 +297,12 @@ class Places:
                 arrival_s=np.empty(room),
                 begin=np.zeros(len(self.by_model) + 1, dtype=np.int64),
                 slo_s=np.array([plain.queues[own[0]].slo_s for own in self.by_model]),
-                place=self.dealt,
+                place=self.dealt.copy() if plain.sent else self.dealt,
                 start_s=np.empty(room),
                 gone_s=np.empty(room),
             ),
             self._turns(columns),
+            plain.routing and plain.routing.group_of(plain.routed, len(plain.queues), self.sharing, self.sent),
             np.random.default_rng(0),
             np.zeros(len(plain.noisy), dtype=np.int64),
             np.zeros(len(plain.noisy)),
@@ -275,11 +311,11 @@ class Places:
     def _turns(self, columns: Any) -> list[Any]:
         """For GPUs that are served together: these, what is under way to them, and what they hand on."""
         plain, begin = self.plain, self.layout.gpu_begin
-        if not plain.joined:
+        if not plain.groups:
             return []
         code: Any = import_module("simulator.clock.replays.links")
         handing: Any = import_module("simulator.clock.replays.chains")
-        most = np.diff(self.layout.room_begin[begin])[plain.joined].max()
+        most = np.diff(self.layout.room_begin[begin])[list(chain(*plain.groups))].max()
         logs = code.logs_for(max(map(len, plain.groups)), int(most))  # one group after another is served
         found = []
         for together in plain.groups:

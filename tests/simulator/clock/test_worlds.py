@@ -7,7 +7,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from support.random_worlds import alike, doubted, in_stages, in_turns, on_links, world
+from support.random_worlds import alike, doubted, in_stages, in_turns, on_links, routed, world
 
 from simulator.clock import run, stability
 from simulator.clock.metrics import finished_latency_s, summarise
@@ -15,12 +15,12 @@ from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import Arrivals
 from simulator.clock.worlds import Shares, WorldFigures, Worlds
 from simulator.rules.latencies import counts_of
-from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
+from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Routing
 from simulator.world.workload import Cameras, Workload, _frames_of, draw, frames_each
 
 DURATION_S, WARMUP_S = 1.0, 0.2
 ROUNDING = 1e-12
-WORLDS = {world: range(40), in_turns: range(8), on_links: range(8), in_stages: (14, 19)}
+WORLDS = {world: range(40), routed: range(24), in_turns: range(8), on_links: range(8), in_stages: (14, 19)}
 """By kind; of models cut into stages such as SimPy soon sees the backlogs of."""
 SEEDS = (3, 4, 5)
 Kind = Callable[[int], tuple[Deployment, Workload]]
@@ -94,14 +94,23 @@ def test_what_fails_is_replayed_on_the_clock(monkeypatch: pytest.MonkeyPatch) ->
     compare(next(worlds(failing, workload).seen([1])), failing, workload, 1)
 
 
-@pytest.mark.parametrize("routing", [Routing.LEAST_OUTSTANDING, Routing.SHARED, "one that is new"])
-def test_only_requests_that_are_dealt_in_turn_are_dealt_by_machine_code(routing: Routing) -> None:
+def test_machine_code_leaves_other_routing_to_the_clock() -> None:
     pytest.importorskip("numba")
-    deployment, workload = world(next(n for n in range(50) if any(len(s.replicas) > 1 for s in world(n)[0].services)))
-    dealt = replace(deployment, scheduling=Scheduling.ROUND_ROBIN)
-    routed = replace(dealt, services=tuple(replace(one, routing=routing) for one in dealt.services))
-    assert worlds(dealt, workload)._plain is not None
-    assert worlds(routed, workload)._plain is None
+    many, workload = world(next(n for n in range(50) if any(len(s.replicas) > 1 for s in world(n)[0].services)))
+
+    def is_compiled(routing: Routing, delay_s: float) -> bool:
+        policy = BatchingPolicy(max_batch_size=4, max_queue_delay_s=delay_s)
+        services = [
+            replace(one, routing=routing, replicas=tuple(replace(r, batching=policy) for r in one.replicas))
+            for one in many.services
+        ]
+        return worlds(replace(many, services=tuple(services)), workload)._plain is not None
+
+    assert is_compiled(Routing.ROUND_ROBIN, 0.1)
+    assert is_compiled(Routing.SHARED, 0.1)
+    assert is_compiled(Routing.LEAST_OUTSTANDING, 0.0)
+    assert not is_compiled(Routing.LEAST_OUTSTANDING, 0.1)
+    assert not is_compiled("one that is new", 0.0)  # type: ignore[arg-type]
 
 
 def test_arrivals_are_drawn_once_while_they_are_kept() -> None:
