@@ -5,11 +5,13 @@ innermost nine times. Code of a part is made once, within the function that Pyth
 it hands every array of a named tuple on by itself, seven numbers each, at every call: so parts get the tuple's address.
 """
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 from numba import __version__, config, extending, njit, types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.datamodel.models import PrimitiveModel
@@ -92,9 +94,26 @@ def options_of(compiler: type[LoopCompiler], version: str) -> dict[str, Any]:
     return {**known, "pipeline_class": compiler} if version in TRIED else UNCOUNTED
 
 
+class KeptCode(FunctionCache):  # type: ignore[misc]
+    """As Numba's own, which first imports all that it would make code with, for a fifth of a second."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Code on disk; None where there is none."""
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
 PART = options_of(PartCompiler, __version__)
-loop = njit(cache=True, nogil=True, **options_of(LoopCompiler, __version__))
-"""For functions that Python calls. Other threads run meanwhile."""
+
+
+def loop(function: Callable[..., Any]) -> Any:
+    """For functions that Python calls. Other threads run meanwhile."""
+    made = njit(cache=True, nogil=True, **options_of(LoopCompiler, __version__))(function)
+    if __version__ in TRIED and not config.DISABLE_JIT:
+        made._cache = KeptCode(function)
+    return made
+
+
 inner = njit(**PART)
 """For functions that only machine code calls, with which theirs is kept: Python must not call them."""
 inlined = njit(forceinline=True, **PART)
