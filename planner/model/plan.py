@@ -623,6 +623,8 @@ class OfOneKind:
     """Whether that is less than is asked, of replications too few to tell."""
     evidence: Evidence
     predicted: bool
+    speed_evidence: Evidence | None = None
+    """Where speeds come from, by `speed_evidence_of`; None in plans that do not say."""
     precision: str = ""
     """That its models run at, e.g. `amp and fp32`; empty in plans that do not say."""
     runtime: str = ""

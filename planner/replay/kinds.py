@@ -9,7 +9,7 @@ from planner.model.plan import OfOneKind
 from planner.replay.pipelines import each_once
 from planner.replay.trial import Trial, evidence
 from simulator.clock.metrics import Summary
-from simulator.world.profile import weakest
+from simulator.world.profile import speed_evidence_of, weakest
 
 
 def of_each_kind(trials: Sequence[Trial], catalog: Catalog) -> tuple[OfOneKind, ...]:
@@ -38,6 +38,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         undecided=bool(held and draws and draws.mixed == 1 and held.mean < draws.share),
         evidence=weakest(*(evidence(p.portion.sized.profile, p.swapped) for p in placed)),
         predicted=any(profile.predicted for profile in profiles),
+        speed_evidence=speed_evidence_of(profile.speed_evidence for profile in profiles),
         precision=each_once(profile.precision for profile in profiles),
         runtime=each_once(profile.runtime for profile in profiles),
         searched=trial.searched,

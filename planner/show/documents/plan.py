@@ -54,6 +54,7 @@ from planner.units.writing import counted, dollars, gigabytes, names, seconds, s
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import reason, rejection_reason, rejection_remedy
 from simulator.grouping import grouped
+from simulator.world.profile import Evidence
 
 NO_GPU_NEEDED = "No GPU is needed."
 NOT_PRICED = (
@@ -256,6 +257,7 @@ def kind_notes(plan: Plan, prices: Sequence[PriceKind] = tuple(PRICE_TITLES)) ->
     told = [note for note, holds in notes.items() if holds]
     return [
         *told,
+        *weaker_memory(plan),
         *price_dates(plan, prices),
         *on_demand_instead(plan),
         *rented_instead(plan),
@@ -309,10 +311,23 @@ def kind_columns(plan: Plan) -> list[Column]:
         rows.shown("busy", "utilization", share),
         rows.figures("power", lambda one: f"{one.power_w:.0f} W", "power_w"),
         rows.figures("SLOs hold in", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
-        rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence), once="evidence {}"),
+        rows.words("evidence", evidence_of_kind, once="evidence {}"),
         *differing(rows),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
     ]
+
+
+def evidence_of_kind(one: OfOneKind) -> str:
+    """Where its speeds come from; of plans that do not say, the weakest evidence."""
+    return "predicted" if one.predicted else str(one.speed_evidence or one.evidence)
+
+
+def weaker_memory(plan: Plan) -> Iterator[str]:
+    """The kinds of GPU on which memory, or the loading of weights, rests on less than speeds do."""
+    weak = [one for one in plan.by_gpu if one.evidence in (Evidence.PREDICTED, Evidence.ASSUMED)]
+    others = [one for one in weak if evidence_of_kind(one) not in (str(one.evidence), "predicted")]
+    for ground, gpus in grouped((one.evidence, one.gpu) for one in others).items():
+        yield f"Evidence is that of speeds; memory or weight loading is {ground} on {names(gpus)}."
 
 
 def sellers(one: OfOneKind) -> str:

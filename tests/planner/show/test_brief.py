@@ -31,7 +31,7 @@ from planner.search.rejections import NO_FLEET_OF_KIND
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
 from planner.show.documents.brief import brief, lead, limits, next_steps, savings
-from planner.show.documents.plan import on_demand_instead, rented_instead
+from planner.show.documents.plan import evidence_of_kind, on_demand_instead, rented_instead, weaker_memory
 from planner.show.documents.replay import verdict
 from planner.show.documents.uncertain import DOUBTS_SHOWN, one_a_date
 from planner.show.kept import document_of, explained
@@ -607,6 +607,29 @@ def test_a_reserved_plan_says_what_the_cheapest_kind_costs_on_demand():
     dearer = replace(row, usd_per_hour_by_price={"on-demand": 2 * best.cost_usd_per_hour})
     assert "less than" not in " ".join(on_demand_instead(replace(reserved, by_gpu=(dearer,))))
     assert not [*on_demand_instead(replace(PLAN, by_gpu=(row,)))]
+
+
+def test_kinds_of_gpu_name_the_evidence_of_speeds_as_the_headline_does():
+    best = PLAN.recommendation
+    row = OfOneKind(
+        gpu="T4",
+        candidate=best.candidate,
+        gpu_count=1,
+        cost_usd_per_hour=1.0,
+        usd_per_hour_by_price={},
+        utilization=0.5,
+        power_w=70.0,
+        slo_held=None,
+        evidence=Evidence.MEASURED,
+        predicted=False,
+    )
+    published = replace(row, speed_evidence=Evidence.PUBLISHED, evidence=Evidence.PREDICTED)
+    assert evidence_of_kind(published) == "published"  # as the headline has it
+    assert [*weaker_memory(replace(PLAN, by_gpu=(row, published)))] == [
+        "Evidence is that of speeds; memory or weight loading is predicted on T4."
+    ]
+    assert evidence_of_kind(replace(published, predicted=True)) == "predicted"
+    assert not [*weaker_memory(replace(PLAN, by_gpu=(row, replace(published, predicted=True))))]
 
 
 def test_beside_machines_of_ones_own_the_cheapest_fleet_without_them_is_said():
