@@ -360,8 +360,10 @@ class ScenarioReader:
     def check_requests(self, scenario: Scenario, duration_s: float, rate_rps: float) -> None:
         """Notes more requests than one replication can hold."""
         if duration_s * rate_rps > REQUESTS_MAX:
-            much = f"{rate_rps:.3g} requests/s for {written_duration(duration_s)} are more than {REQUESTS_MAX:.0e}"
-            remedy = f"Set a `horizon` below {REQUESTS_MAX / rate_rps:.3g} s, or ask less."
+            much = f"{rate_rps:.3g} requests/s for {written_duration(duration_s)} are more than {REQUESTS_MAX:,.0f}"
+            limit_s = REQUESTS_MAX / rate_rps
+            limit = f"{limit_s // 3600:.0f} h" if limit_s > 7200 else f"{limit_s:.3g} s"
+            remedy = f"Set a `horizon` below {limit}, or ask less."
             path: Steps = ("streams",) if scenario.horizon is None else ("horizon",)
             self.report(path, f"{much} in one replication. {remedy}")
 

@@ -287,13 +287,16 @@ TABLE = {
     ),
     "a horizon of 30 years": (
         GOOD + "horizon: 1e9 s\n",
-        ["s.yaml:12:10: horizon: 40 requests/s for ", " are more than 5e+07 in one replication. Set a `horizon` below"],
+        [
+            "s.yaml:12:10: horizon: 40 requests/s for ",
+            " are more than 50,000,000 in one replication. Set a `horizon` below",
+        ],
     ),
     "a rate without end": (
         changed("poisson: 10 rps", "poisson: 1e9 rps"),
         [
             "s.yaml:8:3: streams: 1e+09 requests/s for ",
-            " are more than 5e+07 in one replication. Set a `horizon` below",
+            " are more than 50,000,000 in one replication. Set a `horizon` below",
         ],
     ),
     "hardly ever asked": (

@@ -240,7 +240,7 @@ def too_few_draws(replayed: Replayed) -> bool:
 
 def asked_for(kept: Interval, asked: float) -> str:
     """`95 % was asked for`, and how low its low end may be where it lies below that."""
-    may_be = f", {exact(least_share(asked))} at the low end" if kept.low < asked <= kept.mean else ""
+    may_be = f", with a low end of at least {exact(least_share(asked))}" if kept.low < asked <= kept.mean else ""
     return f"{exact(asked)} was asked for{may_be}"
 
 

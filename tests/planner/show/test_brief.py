@@ -351,9 +351,9 @@ def test_a_probability_that_is_accepted_says_how_low_its_low_end_may_be():
         found = replace(PLAN, recommendation=replace(PLAN.recommendation, replayed=seen))
         return " ".join((brief(found, Screen(200)) + terminal(document_of(found), Screen(200))).split())
 
-    assert said(0.953, 0.946).count("95 % was asked for, 94.5 % at the low end.") == 2
-    assert "low end." not in said(0.96, 0.952)
-    assert "low end." not in said(0.94, 0.93)
+    assert said(0.953, 0.946).count("95 % was asked for, with a low end of at least 94.5 %.") == 2
+    assert "low end" not in said(0.96, 0.952)
+    assert "low end" not in said(0.94, 0.93)
 
 
 def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
