@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import count, takewhile
-from math import ceil, log, sqrt
+from math import ceil, floor, log, sqrt
 from statistics import NormalDist
 
 from planner.model.scenario import Scenario
@@ -120,12 +120,19 @@ def warmup_s(scenario: Scenario) -> float:
 def horizon_s(scenario: Scenario, workload: Workload) -> float:
     """Length of a replication for the demand alone: as asked, or a minute or more between the warm-up and the last SLO.
 
-    Whole repeats of a recording shorter than that. More where the longest recording is longer, or where it takes longer
-    to prove every SLO at the first look with all requests in time, as far as the budget goes.
+    Whole repeats of the longest recording. More where that is longer, or where it takes longer to prove every SLO at
+    the first look with all requests in time, as far as the budget goes.
     """
     if scenario.horizon is not None:
         return scenario.horizon
-    return float(ceil(judged_s(scenario, workload) + warmup_s(scenario) + longest_slo_s(scenario)))
+    return lasting_s(scenario, workload, judged_s(scenario, workload), warmup_s(scenario))
+
+
+def lasting_s(scenario: Scenario, workload: Workload, judged_s: float, early_s: float) -> float:
+    """Length of a replication that judges so much time after its start: whole seconds, but not of a recording, of which
+    a second more would be judged once more."""
+    wanted_s = judged_s + early_s + longest_slo_s(scenario)
+    return wanted_s if workload.longest_recording_s else float(ceil(wanted_s - 1e-9))
 
 
 def judged_s(scenario: Scenario, workload: Workload) -> float:
@@ -139,12 +146,13 @@ def judged_s(scenario: Scenario, workload: Workload) -> float:
 def _judged_in(scenario: Scenario, workload: Workload, replications: int) -> float:
     confidence = confidence_of(1 if replications == 1 else len(looks_at(scenario, workload)))
     rates_rps = workload.rates_rps()
-    wanted_s = workload.longest_recording_s
+    recorded_s = workload.longest_recording_s
+    wanted_s = max(HORIZON_S, recorded_s)
     for spec in scenario.asked:
         # Arrivals are random: three standard deviations more than needed are rarely too few.
         needed = requests_needed(spec.slo.attainment, confidence)
         wanted_s = max(wanted_s, (needed + 3 * sqrt(needed)) / (replications * rates_rps[spec.name]))
-    if 0 < workload.longest_recording_s < HORIZON_S:  # a part of a repeat would have another rate than the whole
-        wanted_s = ceil(max(wanted_s, HORIZON_S) / workload.longest_recording_s) * workload.longest_recording_s
     budget_s = REQUESTS_MAX / (replications * sum(rates_rps.values()))
+    if 0 < recorded_s <= budget_s:  # a part of a repeat would have another rate than the whole
+        return min(ceil(wanted_s / recorded_s - 1e-9), floor(budget_s / recorded_s)) * recorded_s
     return max(HORIZON_S, min(wanted_s, budget_s))

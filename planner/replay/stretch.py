@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import reduce
 from math import ceil, gcd, inf, lcm
 
-from planner.model.replications import REQUESTS_MAX, judged_s, longest_slo_s, looks_at, warmup_s
+from planner.model.replications import REQUESTS_MAX, judged_s, lasting_s, looks_at, warmup_s
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Need, judged
 from simulator.clock.run import stages
@@ -74,8 +74,8 @@ def stretch(
         lasts_s = doubled(ceil(max(repeat, shown_s) / repeat - 1e-9) * repeat, wanted_s)
     else:
         lasts_s = doubled(judged_s(scenario, workload), wanted_s)
-    horizon = ceil(lasts_s + early_s + longest_slo_s(scenario) - 1e-9)
-    return ReplayLength(horizon_s=float(horizon), warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
+    horizon_s = lasting_s(scenario, workload, lasts_s, early_s)
+    return ReplayLength(horizon_s=horizon_s, warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
 
 
 def clear_stretch(

@@ -8,7 +8,7 @@ from support import worlds
 from support.planning import demand, model, scenario
 
 from planner.model.parts.streams import Phase
-from planner.model.replications import requests_needed
+from planner.model.replications import horizon_s, requests_needed
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Need
 from planner.replay.stretch import (
@@ -98,6 +98,19 @@ def test_cameras_that_draw_no_phases_are_judged_until_they_prove_their_slo(phase
         judged = 20 * (found.horizon_s - found.warmup_s - 0.5)
         assert judged >= requests_needed(attainment, 0.95)
         assert found.repeat_s == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("recorded_s", "rate_rps", "repeats"), [(7.3, 10.0, 9), (59.0, 10.0, 2), (90.0, 0.5, 10), (900.0, 10.0, 1)]
+)
+def test_recordings_are_judged_a_whole_number_of_times(recorded_s: float, rate_rps: float, repeats: int) -> None:
+    """For a minute, or until 381 requests prove an SLO of 99 %, and three standard deviations more: 440."""
+    given = scenario([model("m", 0.03, 0.99)], {"m": (1, 10.0)}, horizon=None, warmup=None)
+    trace = Trace(np.arange(0.0, recorded_s, 1 / rate_rps), recorded_s)
+    workload = Workload((Stream("m", trace),))
+    found = stretch(given, workload, need(trace, 0.0), one_gpu(0.0005, cv=0.1))
+    assert (found.horizon_s - found.warmup_s - 0.03) / recorded_s == pytest.approx(repeats)
+    assert horizon_s(given, workload) <= found.horizon_s
 
 
 def test_cameras_are_judged_over_whole_rounds() -> None:
