@@ -1,10 +1,11 @@
 """One way: the plan of a scenario whose models are settled, but for the precisions and runtimes that it lists."""
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache, cached_property
-from math import inf
+from functools import cache, cached_property, partial
+from math import inf, isfinite, log
 
 from calibrate.library.reading import PRECISIONS
 from planner.catalog.catalog import Catalog
@@ -12,15 +13,25 @@ from planner.catalog.offers import kinds_on_offer, offers, own_left_out
 from planner.io.load import Loaded, workload
 from planner.io.warm import versions
 from planner.model.parts.models import ModelSpec
-from planner.model.plan import NOTHING_TRIED, InterruptedSearch, Plan, PlanWarning, Recommendation
+from planner.model.plan import (
+    NOTHING_TRIED,
+    Bottleneck,
+    InterruptedSearch,
+    ModelAnswer,
+    Plan,
+    PlanWarning,
+    Recommendation,
+)
 from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import cost_usd_per_hour, gpu_count
-from planner.placing.sizing import Kind, Profiles
+from planner.placing.sizing import Kind, Profiles, needs
 from planner.prediction.predict import Predictor
 from planner.replay.answer import policies, recommend
 from planner.replay.kinds import of_each_kind
+from planner.replay.replay import Replay
+from planner.replay.run import replay
 from planner.replay.timeline import histograms
 from planner.replay.trial import Trial
 from planner.replay.warnings import assumptions
@@ -28,10 +39,17 @@ from planner.search.budgets import check_fastest, check_load, designed
 from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.question import Question, ask, predictor_of
 from planner.search.search import BestFound, FleetSearch, goal_of
+from simulator.clock.metrics import Verdict
+from simulator.world.doubt import slow_end
 from simulator.world.sharing import NOTHING_SHARED, Merged
+from simulator.world.workload import scaled
 
 DIGITS = 6
 """Digits to which two fleets cost the same."""
+GROWTH = 1.05
+"""Of the load, from one that replays try to the next."""
+GROWN_REQUESTS_MAX = 3e6
+"""Requests of a replication above which more load is not replayed: a dozen of them take some seconds."""
 
 Goal = tuple[float, ...]
 """What the objective wants little of, and of equal ones the cost."""
@@ -199,6 +217,8 @@ def _answered(
             replace(plan, recommendation=nothing, warnings=(*interruptions, *plan.warnings)) if interruptions else plan
         )
     answer = replace(recommended(questions, shown), feasible=feasible)
+    if feasible and not found.interrupted:
+        answer = replace(answer, models=tuple(as_far_as_replayed(search.question, shown, answer.models)))
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
     alternatives = tuple(recommend(trial, bound) for trial in found.others)
@@ -304,6 +324,35 @@ def recommended(questions: Sequence[Question], shown: Trial) -> Recommendation:
         demand_factor_max=shown.demand_factor_max,
         lower_bound_full_usd_per_hour=lower_bound_usd_per_hour(no_headroom),
     )
+
+
+def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelAnswer]) -> Iterator[ModelAnswer]:
+    """The models, each limited from no more load than replays bear that meet all of it grown alike, uncertain speeds at
+    their slow end. Where these take long the estimates stand: of very many requests, failing machines or pipelines."""
+    scenario, workload = question.scenario, question.workload
+    requests = shown.replay.stretch.horizon_s * sum(workload.rates_rps().values())
+    if scenario.pipelines or scenario.failures or requests > GROWN_REQUESTS_MAX:
+        yield from models
+        return
+    slow = slow_end(shown.deployment)
+
+    @cache
+    def grown(steps: int) -> Replay:
+        more = scaled(workload, GROWTH**steps)
+        return replay(scenario, more, needs(scenario, more), slow, screen=True)
+
+    def misses(model: str, steps: int) -> bool:
+        seen = grown(steps)
+        return seen.margin(model) < 0 or seen.verdicts[model] is not Verdict.STABLE
+
+    for model in models:
+        factor = model.demand_factor_max
+        most = int(log(factor) / log(GROWTH)) if isfinite(factor) and factor > GROWTH else 0
+        if not most or not misses(model.name, most):
+            yield model
+        else:
+            met = bisect_left(range(1, most), True, key=partial(misses, model.name))
+            yield replace(model, demand_factor_max=GROWTH**met, bottleneck=Bottleneck.LATENCY)
 
 
 def lower_bound_usd_per_hour(questions: Sequence[Question]) -> float:

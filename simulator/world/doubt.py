@@ -85,6 +85,11 @@ def middle(deployment: Deployment) -> Deployment:
     return _erring(deployment, lambda _, doubt: -doubt.quantile)
 
 
+def slow_end(deployment: Deployment) -> Deployment:
+    """The world in which each predicted speed is at the end of its band that is planned with."""
+    return _erring(deployment, lambda *_: 0.0)
+
+
 def drawn(deployment: Deployment, seed: int) -> Deployment:
     """One of the worlds that a deployment may find itself in; the deployment itself where all speeds are known."""
     if not deployment.doubted:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from math import comb, inf, isfinite, log
 from statistics import NormalDist
@@ -280,6 +280,19 @@ def test_a_plan_bears_the_load_that_it_says(factor, met):
     load = factor * the_plan().recommendation.demand_factor_max
     (case,) = answer(load=load).cases
     assert (case.models[0].verdict == "stable") is met
+
+
+@pytest.mark.parametrize("stream", [StreamSpec(model="a", poisson=100.0), StreamSpec(model="a", count=4, rate=25.0)])
+def test_slos_are_met_up_to_the_load_from_which_a_model_is_limited(stream):
+    """Random requests leave no room in which rounds of the mean load still seem to fit."""
+    library = shelf(profile("a", T4, 0.009, 0.001))
+    asked = replace(ASKED, models=(model("a", 0.03, 0.99),), streams=(stream,), horizon=None, warmup=None)
+    kept = planned(asked, library)
+    limit = kept.recommendation.models[0].demand_factor_max
+    assert limit > 1.2
+    replayed = partial(whatif, loaded(asked), CATALOG, library, kept, lose=0, overrides=(), created_at="2026-07-25")
+    assert replayed(load=0.97 * limit).feasible
+    assert not replayed(load=1.25 * limit).feasible
 
 
 def test_a_model_on_one_machine_is_not_served_without_it():
