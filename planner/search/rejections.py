@@ -311,7 +311,7 @@ def _overloaded(trial: Trial) -> Rejection:
         why = Statement(code=Code.OVERLOADED, figures=figures)
         decides = _measuring_decides(trial.packing, figures.get("load_at_middle", inf), limit)
         offered = max(load, 1 / trial.demand_factor_max)
-        remedies = (*decides, _less_demand(limit / load), ONE_MORE_GPU, *_less_headroom(offered))
+        remedies = (*decides, _less_demand(limit / load), _as_many_more(trial), *_less_headroom(offered))
     else:
         late = (m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE)
         why = Statement(code=Code.QUEUES_GREW, subjects=tuple(late))
@@ -325,6 +325,13 @@ def _overloaded(trial: Trial) -> Rejection:
         remedies=remedies,
         cost_usd_per_hour=trial.cost_usd_per_hour,
     )
+
+
+def _as_many_more(trial: Trial) -> Statement:
+    """As many more GPUs as bear the load where all are of one kind; else one."""
+    count = len(trial.devices)
+    more = ceil(count * trial.load / trial.limit - 1e-9) - count if len(trial.kinds) == 1 else 1
+    return Statement(code=Code.MORE_GPUS, figures={"gpu_count": max(1, more)})
 
 
 def replayed(rejection: Rejection, trial: Trial) -> Rejection:

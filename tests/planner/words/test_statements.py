@@ -73,7 +73,7 @@ def test_remedies_are_alternatives_and_what_they_leave_open_follows():
     ]
     open_ = [Statement(code=Code.OTHERS_MISS_TOO, subjects=("a", "b", "c"))]
     assert remedies(changes, open_) == (
-        "drop to 28 of 40 cameras of a, or 3 more GPUs; that is for a alone: b, c miss too"
+        "drop to 28 or fewer of 40 cameras of a, or 3 more GPUs; that is for a alone: b, c miss too"
     )
     seen = Statement(code=Code.MISSED_IN_A_REPLAY, subjects=("a", "b", "c"), figures={"undecided": 2})
     assert addition(seen) == "in a replay a misses, b, c are undecided"
@@ -99,7 +99,7 @@ def test_what_is_rejected_alike_has_one_line():
 def test_a_rejection_in_one_line():
     assert rejection_line(ONE_GPU) == (
         "1 x NC6s_v3 (V100), resident: vgg16 would wait 131 ms in the worst case while its GPU serves other models. "
-        "May help: raise vgg16's latency SLO to 131 ms."
+        "May help: raise vgg16's latency SLO to 131 ms or more."
     )
     more = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
     assert rejection_remedy(replace(ONE_GPU, remedies=(more,), cost_usd_per_hour=3.06)) == "one more GPU ($3.06/h more)"
