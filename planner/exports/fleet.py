@@ -1,11 +1,13 @@
 """Fleet: a plan seen machine by machine, which is how it is deployed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.model.parts.merging import Merging
 from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation
+from planner.model.statement import Code
 from simulator.errors import InputError
+from simulator.world.hardware import device_option
 
 
 class ExportError(InputError):
@@ -32,10 +34,17 @@ class Machine:
     instances: Instances
     """Its type."""
     served: tuple[ServedModel, ...]
+    cores: int | None = None
+    """Of each of its processes where it has no GPU, 0 where nobody says how many; None: it has GPUs."""
 
     def replicas_on(self, device: int) -> int:
         """How many replicas, of all models, run on a GPU."""
         return sum(served.devices.count(device) for served in self.served)
+
+    @property
+    def crowd(self) -> int:
+        """Replicas on the GPU that has most of them."""
+        return max(self.replicas_on(device) for served in self.served for device in served.devices)
 
 
 def deployable(plan: Plan, target: str) -> Recommendation:
@@ -62,10 +71,21 @@ def deployable(plan: Plan, target: str) -> Recommendation:
     return best
 
 
-def machines(best: Recommendation) -> list[Machine]:
-    """The machines that serve something, in the order of their GPUs."""
+def processors(plan: Plan) -> dict[str, int]:
+    """Cores of a process by the kind of processor, which is no GPU; 0 where it was measured and is in no catalog."""
+    kinds = {one.gpu for one in plan.recommendation.instances}
+    measured = {kind: 0 for kind in kinds if device_option(kind) == "cpu"}
+    said = [one for one in plan.assumptions if one.code is Code.PROCESSOR]
+    return measured | {kind: round(one.figures["cores"]) for one in said for kind in one.subjects}
+
+
+def machines(best: Recommendation, cores: Mapping[str, int] | None = None) -> list[Machine]:
+    """The machines that serve something, in the order of their GPUs; `cores` as `processors` gives them."""
     types = {gpu.host: best.instances[gpu.machines] for gpu in best.gpus}
-    found = [Machine(name=host, instances=one, served=served_on(best, host)) for host, one in types.items()]
+    found = [
+        Machine(name=host, instances=one, served=served_on(best, host), cores=(cores or {}).get(one.gpu))
+        for host, one in types.items()
+    ]
     served = {one.model.name for machine in found for one in machine.served}
     if lost := [model.name for model in best.models if model.name not in served]:
         raise ExportError(f"models: {lost[0]} is on no GPU of `gpus`. Plan again.")

@@ -1,23 +1,30 @@
 """Ray Serve: an application for each model, with replicas, parts of GPUs and batching, and the code that serves it."""
 
-from collections import Counter
+import json
 from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import printable
 from calibrate.published import names
-from planner.exports.fleet import Machine, ServedModel
+from planner.exports.fleet import ExportError, Machine, ServedModel
+from planner.exports.guide import by_machine, fleet_name, shares_sentence, unequal
 from planner.exports.kubernetes import as_yaml
 from planner.exports.names import file_names
 from planner.io.demand import scenario_of
 from planner.model.parts.models import ModelSpec
 from planner.model.plan import Plan
-from planner.words.candidates import candidate_name
+from simulator.grouping import grouped
+from simulator.world.deployment import Routing
 
 FILL_IN = "FILL_IN"
+RUNS = ("fp32", "pytorch")
+"""Precision and runtime of serve_app.py."""
 PORT = 8000
+JOIN = "--address=FIRST:6379"
+"""Of all machines but the first."""
 TORCHVISION = {
     **{f"resnet{layers}": (f"resnet{layers}", 224) for layers in (18, 34, 50, 101, 152)},
     **{name: (name, 224) for name in ("alexnet", "convnext_tiny", "efficientnet_b0", "mobilenet_v3_large")},
@@ -30,16 +37,18 @@ TORCHVISION = {
 def serve_files(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
     """The configuration, and the application that it names."""
     app = Path(__file__).with_name("templates").joinpath("serve_app.py").read_text(encoding="utf-8")
-    text = "\n".join([*comments(plan), as_yaml(config(plan, fleet))])
+    text = "\n".join([*comments(plan, fleet), as_yaml(config(plan, fleet))])
     return {"serve_app.py": app, "serve_config.yaml": text}
 
 
-def comments(plan: Plan) -> Iterator[str]:
+def comments(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
     """Comments on what its reader must fill in."""
-    yield f"# {printable(plan.scenario)}: {printable(candidate_name(plan.recommendation.candidate))}."
+    yield f"# {printable(plan.scenario)}: {fleet_name(plan)}."
     yield f"# To fill in, where it says {FILL_IN}: `factory`, your function that makes the model as"
     yield "# package.module:function, and `shape` of one sample. torchvision's have random weights: for timing only."
-    yield "# In a folder with serve_app.py and your modules, on a cluster with all GPUs: serve run serve_config.yaml"
+    if any(machine.cores == 0 for machine in fleet):
+        yield "# OMP_NUM_THREADS: `torch_threads` in the device.json that `planner calibrate` wrote of the processor."
+    yield "# Each machine must be started with what it serves, as README.md says: replicas wait for that."
 
 
 def config(plan: Plan, fleet: Sequence[Machine]) -> dict[str, Any]:
@@ -75,7 +84,7 @@ def application(model: str, name: str, spec: ModelSpec | None, fleet: Sequence[M
             "factory": factory,
             "shape": shape,
         },
-        "deployments": [deployment(here)],
+        "deployments": [deployment(here, name)],
     }
 
 
@@ -90,7 +99,7 @@ def made_by(model: str, spec: ModelSpec | None) -> tuple[str, list[int] | str]:
     return (f"torchvision.models:{known}", [3, pixels, pixels]) if known else (FILL_IN, FILL_IN)
 
 
-def deployment(here: Sequence[tuple[Machine, ServedModel]]) -> dict[str, Any]:
+def deployment(here: Sequence[tuple[Machine, ServedModel]], name: str) -> dict[str, Any]:
     """Replicas of one model.
 
     What is not let in waits at the proxy, which asks again at growing intervals: so twice as many are let in as can be
@@ -105,7 +114,7 @@ def deployment(here: Sequence[tuple[Machine, ServedModel]]) -> dict[str, Any]:
         "num_replicas": replicas,
         "max_replicas_per_node": max(len(served.devices) for _, served in here),
         "max_ongoing_requests": max(2 * batch_size, ceil(2 * under_way)),
-        "ray_actor_options": {"num_gpus": part_of_gpu(here)},
+        "ray_actor_options": {**held(here), "resources": {serves(name): 1}},
         "user_config": {
             "max_batch_size": batch_size,
             "batch_wait_timeout_s": model.max_queue_delay_s,
@@ -113,27 +122,85 @@ def deployment(here: Sequence[tuple[Machine, ServedModel]]) -> dict[str, Any]:
     }
 
 
-def part_of_gpu(here: Sequence[tuple[Machine, ServedModel]]) -> float:
-    """Share of a GPU that one replica holds: a GPU of three gives each a third. The least, where GPUs differ.
+def serves(name: str) -> str:
+    """The resource that a machine has as many of as the plan has replicas of a model there."""
+    return f"serves_{name}"
 
-    So the placement of the plan always fits; Ray counts in ten-thousandths.
+
+def held(here: Sequence[tuple[Machine, ServedModel]]) -> dict[str, Any]:
+    """What one replica holds of its GPU, or of its processor's cores: a GPU of three gives each a third.
+
+    The least, where machines differ, and alike on all GPUs of a machine: so whichever Ray takes, the last replica fits.
+    Ray counts in ten-thousandths. On GPUs no cores are held, of which each replica would get one: a machine of four
+    would not take five models.
     """
-    crowd = max(machine.replicas_on(device) for machine, served in here for device in served.devices)
-    return floor(1e4 / crowd) / 1e4
+    crowd = max(machine.crowd for machine, _ in here)
+    cores = {machine.cores for machine, _ in here}
+    if cores == {None}:
+        return {"num_cpus": 0, "num_gpus": floor(1e4 / crowd) / 1e4}
+    if None in cores:
+        raise ExportError(
+            f"{here[0][1].model.name} runs on GPUs and on processors, but to Ray Serve all replicas of a model are "
+            "alike. Plan again with GPUs or processors alone in `buy.gpus`, or export to triton or kubernetes."
+        )
+    threads = min(count or 0 for count in cores)
+    return {
+        "num_cpus": floor(1e4 * threads / crowd) / 1e4,
+        "num_gpus": 0,
+        "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(threads or FILL_IN)}},
+    }
+
+
+def starts(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
+    """How Ray is started on each machine, so that it gets the replicas that the plan has there."""
+    names = file_names(model.name for model in plan.recommendation.models)
+    asked = [json.dumps({serves(names[s.model.name]): len(s.devices) for s in machine.served}) for machine in fleet]
+    ways = [
+        f"ray start {way} --resources='{of}'" for way, of in zip(chain(["--head"], repeat(JOIN)), asked, strict=False)
+    ]
+    alike = grouped((way, printable(machine.name)) for machine, way in zip(fleet, ways, strict=True))
+    for command, places in alike.items():
+        yield f"{', '.join(places)}: `{command}`"
 
 
 def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
     """Rules that Ray Serve keeps in another way than the plan, a sentence each."""
-    crowds = Counter(m.replicas_on(device) for m in fleet for device in {c for s in m.served for c in s.devices})
-    sentences = ["Ray chooses which replica goes on which GPU, and sends a request to the less busy of two replicas."]
-    if any(crowd > 1 for crowd in crowds):
+    sentences = []
+    if any(machine.instances.gpu_count > 1 and len(machine.served) > 1 for machine in fleet):
+        sentences.append("On a machine of several GPUs Ray chooses which replica goes on which of them.")
+    if any(machine.crowd > 1 for machine in fleet):
         sentences.append(
-            "Models that share a GPU run in processes of their own: batches overlap, and each process holds a context, "
-            "where the plan counts one context a GPU and runs one batch at a time."
+            "Models that share a GPU or a processor run in processes of their own: batches overlap, and each process "
+            "holds a context, where the plan counts one context and runs one batch at a time."
         )
+    sentences += _spread(plan, fleet)
     sentences += _larger_batches(fleet)
+    if other := [m for m in plan.recommendation.models if (m.precision or "fp32", m.runtime or "pytorch") != RUNS]:
+        named = ", ".join(f"{printable(m.name)} at {m.precision} in {m.runtime}" for m in other)
+        sentences.append(f"serve_app.py runs models at {RUNS[0]} in {RUNS[1]}, where the plan has {named}: change it.")
     sentences.append(f"Nothing is dropped; the plan's rule is `{plan.policies.drop}`.")
     return sentences
+
+
+def _spread(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
+    """How requests reach replicas, where a model has several."""
+    several = [model for model in plan.recommendation.models if len(model.replicas) > 1]
+    if several:
+        yield (
+            "Ray sends a request to the less busy of two replicas that it draws; the plan's rule is "
+            f"`{plan.policies.routing}`."
+        )
+    for model in several:
+        here = by_machine(fleet, model.name)
+        if unequal(here, by_replica=True):
+            yield f"{shares_sentence(model.name, here)}. Ray knows no shares, so its SLO may be missed. {_remedy(plan)}"
+
+
+def _remedy(plan: Plan) -> str:
+    """What keeps SLOs where shares are not kept to."""
+    if plan.policies.routing is Routing.LEAST_OUTSTANDING:
+        return "The plan was replayed with requests going to the least busy of all: `check_slo.py` measures the rest."
+    return "Plan again with `--set routing=least-outstanding`, which replays nearly that."
 
 
 def _larger_batches(fleet: Sequence[Machine]) -> Iterator[str]:

@@ -6,16 +6,19 @@ from typing import Any
 
 from calibrate.io.files import printable
 from planner.exports.fleet import Machine, ServedModel
+from planner.exports.guide import by_machine, shares_sentence, unequal
 from planner.exports.names import file_names
 from planner.io.demand import scenario_of
-from planner.model.plan import ModelAnswer, Plan, Policies
+from planner.model.plan import Plan, Policies
 from planner.units.writing import percent, seconds
-from simulator.world.deployment import Drop
+from simulator.world.deployment import Drop, Routing
 
 PUT_HERE = "put-the-model-here.txt"
 TURN = "turn"
 """Resource that a batch holds while it runs, one for each GPU: a GPU that several models use runs one batch at a
 time, as in the plan. Without it Triton would run batches of different models beside each other."""
+THREADS = ("intra_op_thread_count", "INTRA_OP_THREAD_COUNT")
+"""Parameters by which ONNX Runtime and PyTorch are told their threads on a processor; others leave them aside."""
 TO_FILL_IN = """\
 # To fill in: the plan knows neither the model's file nor its tensors. Put the file into 1/.
 # model.onnx, model.plan, an OpenVINO model: Triton completes backend, input and output from it (auto-complete).
@@ -71,7 +74,9 @@ def parameters_of(plan: Plan) -> dict[str, dict[str, str]]:
 
 def config(plan: Plan, machine: Machine, served: ServedModel, folder: str, parameters: Mapping[str, str]) -> str:
     """`config.pbtxt` of one model on one machine."""
-    noted = [{"key": key, "value": {"string_value": value}} for key, value in parameters.items()]
+    threads = dict.fromkeys(THREADS, str(machine.cores)) if machine.cores else {}
+    told = {**parameters, **threads}
+    noted = [{"key": key, "value": {"string_value": value}} for key, value in told.items()]
     fields = {
         "name": folder,
         "max_batch_size": served.batch_size,
@@ -110,11 +115,14 @@ def batching(served: ServedModel, policies: Policies) -> dict[str, Any]:
 
 
 def instance_groups(machine: Machine, served: ServedModel) -> list[dict[str, Any]]:
-    """So many copies on which GPUs; those that share a GPU take turns."""
+    """So many copies on which GPUs, or on processors; those that share one take turns."""
     groups = []
     for device in sorted(set(served.devices)):
-        group = {"count": served.devices.count(device), "kind": Word("KIND_GPU"), "gpus": [device]}
-        turns = {"rate_limiter": {"resources": [{"name": TURN, "count": 1}]}}
+        kind = {"kind": Word("KIND_GPU"), "gpus": [device]} if machine.cores is None else {"kind": Word("KIND_CPU")}
+        group = {"count": served.devices.count(device), **kind}
+        # All that runs on processors is one device to Triton, so each share of the cores has a turn of its own.
+        turn = TURN if machine.cores is None else f"{TURN}-{device}"
+        turns = {"rate_limiter": {"resources": [{"name": turn, "count": 1}]}}
         groups.append(group | (turns if machine.replicas_on(device) > 1 else {}))
     return groups
 
@@ -154,9 +162,9 @@ def scalar(value: str | int | Word) -> str:
 def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
     """Rules that Triton keeps in another way than the plan, a sentence each."""
     sentences = []
-    if any(shares_a_gpu(machine) for machine in fleet):
+    if any(machine.crowd > 1 for machine in fleet):
         sentences.append(
-            "GPUs with several models run one batch at a time, by Triton's rate limiter "
+            "GPUs and processors with several models run one batch at a time, by Triton's rate limiter "
             "(`--rate-limit=execution_count`); it lets models take turns, where the plan's rule is "
             f"`{plan.policies.scheduling}`."
         )
@@ -169,20 +177,31 @@ def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
             sentences.append(
                 "The plan drops a frame that would end late; Triton refuses one that has waited for as long as its SLO."
             )
-    if any(unequal(model, fleet) for model in plan.recommendation.models):
-        sentences.append(
-            "Some models have replicas with unequal shares of the requests: `slo.json` has the shares by machine; "
-            "whoever spreads the requests must keep to them."
-        )
+    if any(machine.cores is not None for machine in fleet):
+        sentences.append(on_processors(fleet))
     return sentences
 
 
-def shares_a_gpu(machine: Machine) -> bool:
-    """True where several replicas run on one of its GPUs."""
-    return any(machine.replicas_on(device) > 1 for served in machine.served for device in served.devices)
+def on_processors(fleet: Sequence[Machine]) -> str:
+    """How models run where there is no GPU."""
+    counted = sorted({machine.cores for machine in fleet if machine.cores})
+    threads = f" on {' or '.join(map(str, counted))} cores, a thread on each" if counted else ""
+    return (
+        f"On processors (`KIND_CPU`) the plan's times are those of one process{threads}. `config.pbtxt` says so to "
+        "ONNX Runtime and PyTorch where the cores are known; another backend must be told in its own way."
+    )
 
 
-def unequal(model: ModelAnswer, fleet: Sequence[Machine]) -> bool:
-    """True where some replicas of a model get more requests than others."""
-    here = [served for machine in fleet for served in machine.served if served.model is model]
-    return len({round(served.share / len(served.devices), 6) for served in here}) > 1
+def what_the_sender_does(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
+    """How requests must be spread over machines, which Triton does not do; a sentence each."""
+    spread = {
+        model.name: here for model in plan.recommendation.models if len(here := by_machine(fleet, model.name)) > 1
+    }
+    if spread and plan.policies.routing is not Routing.ROUND_ROBIN:
+        yield (
+            f"The plan's rule for requests to models on several machines is `{plan.policies.routing}`; whoever sends "
+            "them must keep to it, as `check_slo.py` does not."
+        )
+    for name, here in spread.items():
+        if unequal(here, by_replica=True):
+            yield f"{shares_sentence(name, here)}: whoever sends requests must keep to that, as `check_slo.py` does."

@@ -35,7 +35,9 @@ from planner.io.load import load_scenario
 from planner.io.store import write_answer
 from planner.model.choices import PriceKind, Target
 from planner.model.plan import Instances, Plan, ReplicaAnswer
+from planner.model.statement import Code, Statement
 from planner.search.plan import plan as search
+from simulator.world.deployment import Routing
 
 SCENARIO = """
 name: Two doors
@@ -192,10 +194,156 @@ def test_kubernetes_accepts_every_object(plan: Plan, changed) -> None:
         served = [path for path in files if path.startswith(f"models/{folder}/") and path.endswith("config.pbtxt")]
         assert len(served) == sum(label.startswith("serves/") for label in labels)
     services = [made for made in objects if made["kind"] == "Service"]
-    assert len(services) == len({made["metadata"]["name"] for made in services}) == len(plan.recommendation.models)
+    models = len(plan.recommendation.models)
+    parts = sum(len(made["spec"]["rules"][0]["backendRefs"]) for made in routes_in(files))
+    assert len(services) == len({made["metadata"]["name"] for made in services}) == models + parts
     for service in services:
         picked = service["spec"]["selector"].items()
         assert any(picked <= pod["template"]["metadata"]["labels"].items() for pod in pods)
+
+
+def routes_in(files: Mapping[str, str]) -> list[dict]:
+    """What shares.yaml says to a mesh."""
+    return list(yaml.safe_load_all(files.get("shares.yaml", "")))
+
+
+def test_kubernetes_can_keep_to_unequal_shares(plan: Plan) -> None:
+    files = files_of(spread(plan), Target.KUBERNETES)
+    (route,) = routes_in(files)  # the other model is on one machine alone
+    parts = route["spec"]["rules"][0]["backendRefs"]
+    assert [part["weight"] / 1e5 for part in parts] == pytest.approx([0.8, 0.2])
+    objects = list(yaml.safe_load_all(files["kubernetes.yaml"]))
+    picked = {o["metadata"]["name"]: o["spec"]["selector"] for o in objects if o["kind"] == "Service"}
+    folders = {
+        o["metadata"]["name"]: o["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["subPath"]
+        for o in objects
+        if o["kind"] == "Deployment"
+    }
+    assert picked[route["spec"]["parentRefs"][0]["name"]] == {f"serves/{route['metadata']['name']}": "yes"}
+    reached = [folders[picked[part["name"]]["app.kubernetes.io/name"]] for part in parts]
+    assert reached == list(file_names(machine.name for machine in machines(spread(plan).recommendation)).values())
+    sent = json.loads(files["slo.json"])["models"][0]["routes"]
+    assert [(to["endpoint"], to["share"]) for to in sent] == [
+        (part["name"], pytest.approx(part["weight"] / 1e5)) for part in parts
+    ]
+    assert not routes_in(files_of(plan, Target.KUBERNETES))
+
+
+@pytest.mark.parametrize("target", [Target.TRITON, Target.SKYPILOT, Target.KUBERNETES, Target.RAY_SERVE])
+def test_the_guide_says_which_shares_must_be_kept(plan: Plan, target: Target) -> None:
+    guide = files_of(spread(plan), target)["README.md"]
+    assert "Door / 1: the plan sends 80 % to " in guide
+    assert "door_1: the plan sends" not in guide
+    assert "the plan sends" not in files_of(plan, target)["README.md"]
+
+
+def with_spares(plan: Plan) -> Plan:
+    """The plan on two types of machine, one of which has a spare; one machine may be away."""
+    best = plan.recommendation
+    (one,) = best.instances
+    gpus = (*best.gpus, *(replace(gpu, id=f"x{gpu.id}", host=f"x{gpu.host}", machines=1) for gpu in best.gpus))
+    models = tuple(replace(m, replicas=(*m.replicas, *map(beside, m.replicas))) for m in best.models)
+    instances = (replace(one, spares=1), replace(one, instance="NC12s_v3", usd_per_hour=6.12))
+    both = replace(best, instances=instances, gpus=gpus, models=models, cost_usd_per_hour=12.24)
+    return replace(plan, recommendation=both, policies=replace(plan.policies, survive=1))
+
+
+@pytest.mark.parametrize("target", [Target.TRITON, Target.SKYPILOT, Target.KUBERNETES, Target.RAY_SERVE])
+def test_the_guide_says_what_spares_are_for(plan: Plan, target: Target) -> None:
+    guide = files_of(with_spares(plan), target)["README.md"]
+    assert ", and 1 spare NC6s_v3, $12.24 an hour, of which $3.06 for what is spare." in guide
+    assert "- No spare is like what is lost where that is 1 x NC12s_v3:" in guide
+    assert "spare" not in files_of(plan, target)["README.md"]
+
+
+def test_kubernetes_holds_spare_machines_for_pods_whose_node_is_lost(plan: Plan) -> None:
+    objects = list(yaml.safe_load_all(files_of(with_spares(plan), Target.KUBERNETES)["kubernetes.yaml"]))
+    for made in objects:
+        kubernetes_validate.validate(made, kubernetes_validate.latest_version(), strict=True)
+    (priority,) = (made for made in objects if made["kind"] == "PriorityClass")
+    assert priority["value"] < 0  # of pods that name none it is 0
+    pods = {made["metadata"]["name"]: made["spec"] for made in objects if made["kind"] == "Deployment"}
+    (spare,) = (pod for name, pod in pods.items() if name.startswith("spare-"))
+    (served,) = (pod for name, pod in pods.items() if name == "nc6s-v3-1")
+    asleep, awake = spare["template"]["spec"], served["template"]["spec"]
+    assert (spare["replicas"], asleep["priorityClassName"]) == (1, priority["metadata"]["name"])
+    assert asleep["nodeSelector"] == awake["nodeSelector"]
+    assert asleep["containers"][0]["resources"] == awake["containers"][0]["resources"]
+
+
+def test_skypilot_rents_spares_that_can_serve_what_any_machine_of_their_type_does(plan: Plan) -> None:
+    files = files_of(with_spares(plan), Target.SKYPILOT)
+    (rented,) = (line for line in files["README.md"].splitlines() if line.endswith("which is a spare"))
+    task = "azure-eastus-nc6s-v3.sky.yaml"
+    assert f"`sky launch -y -c spare-1-azure-eastus-nc6s-v3 {task}`" in rented
+    assert yaml.safe_load(files[task])["file_mounts"].keys() == {"/models/NC6s_v3-1"}
+
+
+def test_metrics_count_spares(plan: Plan) -> None:
+    text = files_of(with_spares(plan), Target.OPENMETRICS)["plan.prom"]
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    counted = {s.labels["instance"]: s.value for s in families["planner_spare_machines"].samples}
+    assert counted == {"NC6s_v3": 1, "NC12s_v3": 0}
+
+
+def on_processors(plan: Plan, kind: str = "CPU-Ice-Lake-4c") -> Plan:
+    """The plan on machines without GPUs, each with two processes."""
+    best = plan.recommendation
+    (one,) = best.instances
+    gpus = tuple(replace(gpu, kind=kind) for gpu in best.gpus)
+    cores = CATALOG.gpus[kind].cores if kind in CATALOG.gpus else None
+    said = [Statement(code=Code.PROCESSOR, subjects=(kind,), figures={"cores": cores})] if cores else []
+    answer = replace(best, instances=(replace(one, gpu=kind, gpu_count=2),), gpus=gpus)
+    return replace(plan, recommendation=answer, assumptions=(*plan.assumptions, *said))
+
+
+@pytest.mark.parametrize(("kind", "cores"), [("CPU-Ice-Lake-4c", 4), ("cpu-intel-xeon-2.50ghz", 0)])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own
+def test_processors_are_no_gpus(plan: Plan, kind: str, cores: int) -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    without = on_processors(plan, kind)
+    triton_files = files_of(without, Target.TRITON)
+    for config in model_configs(triton_files).values():
+        assert [(group.KIND_CPU, list(group.gpus)) == (group.kind, []) for group in config.instance_group] == [True]
+        threads = {key: value.string_value for key, value in config.parameters.items() if "thread" in key.lower()}
+        assert set(threads.values()) == ({str(cores)} if cores else set())
+    assert "--gpus" not in triton_files["README.md"]
+    (task,) = (t for name, t in files_of(without, Target.SKYPILOT).items() if name.endswith(".sky.yaml"))
+    assert yaml.safe_load(task)["resources"].keys().isdisjoint({"accelerators"})
+    for made in yaml.safe_load_all(files_of(without, Target.KUBERNETES)["kubernetes.yaml"]):
+        kubernetes_validate.validate(made, kubernetes_validate.latest_version(), strict=True)
+        assert "nvidia.com/gpu" not in json.dumps(made)
+        if made["kind"] == "Deployment":
+            container = made["spec"]["template"]["spec"]["containers"][0]
+            asked = {"requests": {"cpu": f"{750 * 2 * cores}m"}} if cores else None
+            assert container.get("resources") == asked
+    config = yaml.safe_load(files_of(without, Target.RAY_SERVE)["serve_config.yaml"])
+    ServeDeploySchema.model_validate(config)
+    for application in config["applications"]:
+        options = application["deployments"][0]["ray_actor_options"]
+        assert options["num_gpus"] == 0
+        assert options["num_cpus"] == pytest.approx(cores / machines(without.recommendation)[0].crowd)
+        assert options["runtime_env"]["env_vars"]["OMP_NUM_THREADS"] == (str(cores) if cores else FILL_IN)
+
+
+def test_of_a_mixed_fleet_only_some_have_gpus(plan: Plan) -> None:
+    two = with_spares(plan).recommendation
+    kind = "CPU-Ice-Lake-4c"
+    gpus = tuple(replace(gpu, kind=kind) if gpu.machines else gpu for gpu in two.gpus)
+    mixed = replace(two, instances=(two.instances[0], replace(two.instances[1], gpu=kind)), gpus=gpus)
+    said = Statement(code=Code.PROCESSOR, subjects=(kind,), figures={"cores": 4})
+    answer = replace(plan, recommendation=mixed, assumptions=(said,))
+    kinds = {
+        path.split("/")[0]: config.instance_group[0].kind
+        for path, config in model_configs(files_of(answer, Target.TRITON)).items()
+    }
+    assert len(kinds) == len(set(kinds.values())) == 2
+    assert f"`, without `--gpus all` on x{two.gpus[0].host}" in files_of(answer, Target.TRITON)["README.md"]
+    tasks = [yaml.safe_load(t) for name, t in files_of(answer, Target.SKYPILOT).items() if name.endswith(".sky.yaml")]
+    assert sorted("accelerators" in task["resources"] for task in tasks) == [False, True]
+    with pytest.raises(ExportError, match="runs on GPUs and on processors"):
+        files_of(answer, Target.RAY_SERVE)
 
 
 def test_kubernetes_puts_equal_machines_together(plan: Plan) -> None:
@@ -212,6 +360,13 @@ def test_kubernetes_puts_equal_machines_together(plan: Plan) -> None:
     deployments = [d for d in yaml.safe_load_all(files["kubernetes.yaml"]) if d["kind"] == "Deployment"]
     assert [d["spec"]["replicas"] for d in deployments] == [3]
     assert len({path.split("/")[1] for path in files if path.startswith("models/")}) == 1
+
+
+def test_kubernetes_asks_for_no_region_where_the_price_is_of_none(plan: Plan) -> None:
+    (pod, *_) = yaml.safe_load_all(
+        files_of(rented_from(plan, "coreweave", "any"), Target.KUBERNETES)["kubernetes.yaml"]
+    )
+    assert pod["spec"]["template"]["spec"]["nodeSelector"].keys() == {"node.kubernetes.io/instance-type"}
 
 
 def test_own_machines_are_found_by_a_label_and_not_rented(plan: Plan) -> None:
@@ -237,13 +392,17 @@ def test_skypilot_rents_what_was_planned(plan: Plan) -> None:
     ((name, text),) = ((name, text) for name, text in files.items() if name.endswith(".sky.yaml"))
     task = yaml.safe_load(text)
     (planned,) = plan.recommendation.instances
-    assert task["num_nodes"] == planned.count
+    assert task["num_nodes"] == 1  # where one of several fails, SkyPilot ends the task on all
     assert task["resources"]["infra"] == f"azure/{planned.region}"
     assert task["resources"]["instance_type"] == f"Standard_{planned.instance}"
     assert task["resources"]["accelerators"] == {"V100": 1}
     assert task["resources"]["use_spot"] is False
     assert all(f"{mounted[2:]}/" in "\n".join(files) for mounted in task["file_mounts"].values())
-    assert f"sky launch -c {name.removesuffix('.sky.yaml')} {name}" in text
+    (launched,) = (line for line in files["README.md"].splitlines() if "sky launch" in line)
+    folders = [mounted.removeprefix("/models/") for mounted in task["file_mounts"]]
+    assert len(folders) == planned.count
+    assert f"for m in {' '.join(folders)}; do sky launch -y -d -c serve-$m {name} --env MACHINE=$m; done" in launched
+    assert task["envs"] == {"MACHINE": ""}
     spot = paid(plan, PriceKind.SPOT)  # as `planner reprice --price spot` leaves it
     assert yaml.safe_load(files_of(spot, Target.SKYPILOT)[name])["resources"]["use_spot"] is True
     before = replace(paid(plan, None), scenario_overrides=())
@@ -317,11 +476,46 @@ def test_ray_serve_accepts_the_configuration(plan: Plan) -> None:
         module, function = application.import_path.split(":")
         assert f"def {function}(" in files[f"{module}.py"]
     assert held <= plan.recommendation.gpu_count
+    pulled = [json.loads(one) for one in re.findall(r"--resources='(.*?)'", files["README.md"])]
+    given = Counter({name: count for one in pulled for name, count in one.items()})
+    asked = {
+        name: count * application["deployments"][0]["num_replicas"]
+        for application in yaml.safe_load(files["serve_config.yaml"])["applications"]
+        for name, count in application["deployments"][0]["ray_actor_options"]["resources"].items()
+    }
+    assert given == asked
     assert by_name["resnet50"].args["factory"] == "torchvision.models:resnet50"
     assert by_name["front.door"].args["factory"] == "torchvision.models:vgg16"  # its profile's
     odd = yaml.safe_load(files_of(spread(plan), Target.RAY_SERVE)["serve_config.yaml"])["applications"]
     assert [a["args"]["factory"] for a in odd] == [FILL_IN, FILL_IN]
     assert len({a["route_prefix"] for a in odd}) == 2
+
+
+def test_ray_serve_can_start_all_replicas_wherever_it_begins(plan: Plan) -> None:
+    """Whichever GPU of a machine Ray takes for each: a whole one for the model that is alone would leave none."""
+    best = spread(plan).recommendation
+    alone, twice = best.gpus[0].id, best.gpus[1].id
+    first, second = best.models
+    models = (
+        replace(first, replicas=(ReplicaAnswer(gpus=(alone,), batch_size=8, share=1.0),)),
+        replace(second, replicas=(ReplicaAnswer(gpus=(twice,), batch_size=1, share=0.5),) * 2),
+    )
+    one = replace(plan, recommendation=replace(best, models=models))
+    for application in yaml.safe_load(files_of(one, Target.RAY_SERVE)["serve_config.yaml"])["applications"]:
+        options = application["deployments"][0]["ray_actor_options"]
+        assert options["num_gpus"] == 0.5
+        assert options["num_cpus"] == 0  # one each, if nothing is said: more than a small machine has
+
+
+def test_ray_serve_says_what_it_does_instead_of_shares_and_precisions(plan: Plan) -> None:
+    guide = files_of(spread(plan), Target.RAY_SERVE)["README.md"]
+    assert "Plan again with `--set routing=least-outstanding`" in guide
+    best = spread(plan).recommendation
+    replayed = replace(plan.policies, routing=Routing.LEAST_OUTSTANDING)
+    half = replace(best, models=tuple(replace(model, precision="fp16") for model in best.models))
+    other = files_of(replace(plan, recommendation=half, policies=replayed), Target.RAY_SERVE)["README.md"]
+    assert "Plan again with" not in other
+    assert "where the plan has Door / 1 at fp16 in pytorch, door_1 at fp16 in pytorch: change it." in other
 
 
 def test_ray_serve_says_where_replicas_get_larger_batches(plan: Plan) -> None:
