@@ -166,8 +166,11 @@ def starts(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
 def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
     """Rules that Ray Serve keeps in another way than the plan, a sentence each."""
     sentences = []
-    if any(machine.instances.gpu_count > 1 and len(machine.served) > 1 for machine in fleet):
-        sentences.append("On a machine of several GPUs Ray chooses which replica goes on which of them.")
+    if any(machine.instances.gpu_count > 1 and machine.crowd > 1 for machine in fleet):
+        sentences.append(
+            "On a machine of several GPUs Ray chooses which replica goes on which of them: models may share one that the "
+            "plan keeps apart."
+        )
     if any(machine.crowd > 1 for machine in fleet):
         sentences.append(
             "Models that share a GPU or a processor run in processes of their own: batches overlap, and each process "

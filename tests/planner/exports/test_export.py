@@ -501,7 +501,9 @@ def test_ray_serve_can_start_all_replicas_wherever_it_begins(plan: Plan) -> None
         replace(second, replicas=(ReplicaAnswer(gpus=(twice,), batch_size=1, share=0.5),) * 2),
     )
     one = replace(plan, recommendation=replace(best, models=models))
-    for application in yaml.safe_load(files_of(one, Target.RAY_SERVE)["serve_config.yaml"])["applications"]:
+    files = files_of(one, Target.RAY_SERVE)
+    assert "models may share one that the plan keeps apart" in files["README.md"]
+    for application in yaml.safe_load(files["serve_config.yaml"])["applications"]:
         options = application["deployments"][0]["ray_actor_options"]
         assert options["num_gpus"] == 0.5
         assert options["num_cpus"] == 0  # one each, if nothing is said: more than a small machine has
