@@ -168,8 +168,8 @@ def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
     sentences = []
     if any(machine.instances.gpu_count > 1 and machine.crowd > 1 for machine in fleet):
         sentences.append(
-            "On a machine of several GPUs Ray chooses which replica goes on which of them: models may share one that the "
-            "plan keeps apart."
+            "On a machine of several GPUs Ray chooses which replica goes on which of them: models may share one that "
+            "the plan keeps apart."
         )
     if any(machine.crowd > 1 for machine in fleet):
         sentences.append(
