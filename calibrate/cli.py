@@ -8,6 +8,7 @@ from typing import NoReturn
 from calibrate.io.guard import guarded
 from calibrate.io.points import OPTIMIZERS, PRECISIONS
 from calibrate.layers.facts import shipped
+from calibrate.layers.naming import options_of
 from calibrate.sweep import request
 from calibrate.sweep.agenda import PROBES
 from calibrate.sweep.request import MODES, Request
@@ -111,6 +112,8 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
 def expand(name: str) -> Sequence[str] | None:
     """The models that a name stands for, as plans know it; InputError where it may be one of several."""
     found = zoo.expand(name) or shipped(name)
+    if not found and (options := options_of(name)):
+        raise InputError(f"--models: {name} is a name of figures. Write {options}, which builds that network.")
     if name not in zoo.GROUPS and len(found) > 1:
         raise InputError(f"--models: {name} may be {' or '.join(found)}. Write one of them.")
     return found or None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrate.io.points import PointOutcome, Settings, Status, What
-from calibrate.library.lookup import profile_name
+from calibrate.layers.naming import profile_name
 from calibrate.zoo.sources import RUNTIMES
 
 

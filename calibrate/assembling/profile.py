@@ -36,8 +36,8 @@ from calibrate.devices.provenance import KINDS
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.io.process import ONE_THREAD
+from calibrate.layers.naming import profile_name
 from calibrate.library import fit
-from calibrate.library.lookup import profile_name
 from calibrate.library.possible import NOISE
 from calibrate.library.reading import SCHEMA, USUAL_RUNTIME
 from simulator.world.curves import THROUGH_POINTS

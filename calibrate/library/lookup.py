@@ -3,7 +3,6 @@
 Needs no torch.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -42,8 +41,6 @@ from simulator.world.profile import Evidence, Profile
 DEVICE_FILE = "device.json"
 """Beside the profiles that were measured on it."""
 SHIPPED = Path(__file__).parent.parent / "profiles"
-NAME_MAX = 64
-"""Characters of a name."""
 ALIKE = ("torchscript", "torch-compile", "onnxruntime", "tensorflow", "mxnet", "paddle", "tensorflow-xla", "tvm")
 """Runtimes that stand in for the usual one, the likest first; engines such as TensorRT are the last resort."""
 Key = tuple[str, str, str]
@@ -52,19 +49,6 @@ Probes = Mapping[str, Mapping[str, float]]
 """Figures by probe and name."""
 K = TypeVar("K")
 T = TypeVar("T")
-
-
-def profile_name(model: str, input_shape: Sequence[int] = (), suffix: str = "") -> str:
-    """The name that the profiles of a model go by, of at most 64 characters: those at the end.
-
-    `input_shape`: one sample of a user's own model; the zoo's have theirs.
-
-    >>> profile_name("my.package:factory", (3, 64, 64))
-    'my.package.factory.3x64x64'
-    """
-    bare = re.sub(r"[^A-Za-z0-9_.-]", ".", model).lstrip("_.-")
-    end = (f".{'x'.join(map(str, input_shape))}" if input_shape else "") + suffix
-    return bare[-NAME_MAX + len(end) :].lstrip("_.-") + end
 
 
 def profile_file(name: str, precision: str) -> str:

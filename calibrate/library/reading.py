@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from calibrate.io.reader import Reader, parse, refuse
+from calibrate.layers.naming import OWN, options_of
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
 from simulator.world.hardware import GPU, device_option
 from simulator.world.precision import WEIGHT_BYTES
@@ -251,7 +252,7 @@ def _of_times(evidence: Evidence, series: Interpolated) -> Evidence:
 def how_to_measure(model: str, gpu: str, runtime: str) -> str:
     """The command that measures a model, or takes in what the tool of a runtime wrote that `calibrate` does not run."""
     if runtime == USUAL_RUNTIME:
-        return f"`planner calibrate --device {device_option(gpu)} --models {model}`"
+        return f"`planner calibrate --device {device_option(gpu)} {options_of(model) or OWN}`"
     return f"`planner profiles import FILE --model {model} --gpu {gpu} --runtime {runtime}`"
 
 

@@ -22,7 +22,8 @@ from calibrate.devices.regime import CASTS, in_regime
 from calibrate.devices.timer import Timer
 from calibrate.io.files import lines_json, one_line, read_json, replacing
 from calibrate.io.points import Settings
-from calibrate.library.lookup import profile_file, profile_name
+from calibrate.layers.naming import profile_name
+from calibrate.library.lookup import profile_file
 from calibrate.serving.resident import Weights
 from calibrate.sweep.loads import Cooler, copying
 from calibrate.sweep.measure import MeasuredModel

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from calibrate.io.points import OPTIMIZERS, PRECISIONS, Settings
+from calibrate.layers.naming import OWN
 from calibrate.zoo.sources import is_sourced
 from simulator.errors import InputError
 from simulator.near import near_names
@@ -146,7 +147,8 @@ def models(
 
 def _unknown(name: str, known: Sequence[str]) -> NoReturn:
     close = near_names(name, known)
-    remedy = f"Did you mean {' or '.join(close)}?" if close else f"Write all, lecture, or some of {', '.join(known)}."
+    listed = f"Write all, lecture, or some of {', '.join(known)}; one of yours with {OWN}."
+    remedy = f"Did you mean {' or '.join(close)}?" if close else listed
     raise InputError(f"--models: {name} is not known. {remedy}")
 
 

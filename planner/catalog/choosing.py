@@ -6,7 +6,8 @@ from pathlib import Path
 
 from calibrate.io.reader import ProfileError
 from calibrate.layers import facts
-from calibrate.library.lookup import Library, profile_name
+from calibrate.layers.naming import options_of, profile_name
+from calibrate.library.lookup import Library
 from calibrate.library.reading import SCHEMA, parsed_json
 from calibrate.published.names import gpu_named
 from planner.catalog.catalog import Catalog
@@ -40,8 +41,8 @@ def how_to_find(library: Library, model: str) -> str:
     if found := folders_near(library, model):
         return found
     own = " Profiles of your own: name their folder with `--profiles DIR`."
-    if model in facts.known():
-        return f" Measure it with `planner calibrate --models {model}`.{own}"
+    if model in facts.known() and (options := options_of(model)):
+        return f" Measure it with `planner calibrate {options}`.{own}"
     meant = perhaps(model, library.models()) or perhaps(model, facts.known())
     return f"{meant} See `profiles list`.{own}"
 

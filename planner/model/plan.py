@@ -165,6 +165,8 @@ class Measurement:
     """What the cheapest machine with that GPU costs for so long; 0 for one's own, NaN where none is on offer."""
     by_own_tool: bool = False
     """Whether it must be timed by a tool of its runtime, of which `command` only takes the file."""
+    by_own_code: bool = False
+    """Whether nothing that can be built is known by the model's name: `command` leaves open what makes it."""
     worth_usd_per_month: float = nan
     """To be saved: 730 hours of what is paid now, less the mean of what will be once it is known; NaN where nobody
     says how far its time may be off."""

@@ -6,8 +6,9 @@ from dataclasses import replace
 from calibrate.io.points import FRAME_SIZES
 from calibrate.layers.facts import facts, has_layers, meant, shipped
 from calibrate.layers.facts import known as models_with_layers
+from calibrate.layers.naming import profile_name
 from calibrate.layers.work import FactsError
-from calibrate.library.lookup import Library, profile_name
+from calibrate.library.lookup import Library
 from calibrate.published import runtimes
 from calibrate.published.names import architecture, gpu_named, runtime
 from calibrate.zoo.sources import OTHERS_GO_BY, how_to_name

@@ -6,7 +6,9 @@ from functools import partial
 from math import inf, isnan, nan
 from typing import NamedTuple
 
+from calibrate.io import points
 from calibrate.layers.facts import full_name, has_layers
+from calibrate.layers.naming import OWN, options_of
 from calibrate.library.reading import PRECISIONS
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import offers
@@ -369,36 +371,53 @@ def _measurement(
 ) -> Measurement:
     profile = sized.profile
     spec = next(model for model in question.scenario.models if model.name == sized.model)
-    command = _calibrate if spec.is_calibrated_in(profile.runtime) else _import
+    ours = spec.is_calibrated_in(profile.runtime) and _is_calibrated_at(spec, profile.precision)
+    options = calibrate_options(spec) if ours else ""
+    command = _calibrate(spec, profile, options or OWN) if ours else _import(spec, profile)
     offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
     cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)
     return Measurement(
         model=sized.model,
         gpu=profile.gpu,
         why=why,
-        command=command(spec, profile, catalog),
+        command=command,
         minutes=MEASURE_MINUTES,
         usd=cheapest * MEASURE_MINUTES / 60,
-        by_own_tool=command is _import and not _is_timed(profile),
+        by_own_tool=not ours and not _is_timed(profile),
+        by_own_code=ours and not options,
         worth_usd_per_month=worth_usd_per_month,
     )
 
 
-def _calibrate(spec: ModelSpec, profile: Profile, catalog: Catalog) -> str:
-    """The command that measures what PyTorch or ONNX Runtime runs."""
+def _is_calibrated_at(spec: ModelSpec, precision: str) -> bool:
+    """Whether `planner calibrate` measures it at that precision; an ONNX file has its own numbers."""
+    return precision in points.PRECISIONS or _is_file(spec)
+
+
+def _is_file(spec: ModelSpec) -> bool:
+    return spec.made_by.startswith("onnx:") and not spec.profile
+
+
+def calibrate_options(spec: ModelSpec) -> str:
+    """The options of `planner calibrate` that name a model; empty where nothing that can be built is known of it."""
+    if spec.profile:
+        return options_of(spec.profile)
     made_by = spec.made_by or spec.name
-    full = full_name(made_by) if not spec.profile and has_layers(made_by) else made_by
-    named = f"--models {profile.model}"
-    if ":" in full and not spec.profile:
-        shape = f" --input {'x'.join(map(str, spec.input))}" if spec.input else ""
-        named = f"--model {full}{shape}"
-    # An ONNX file has its own numbers.
-    as_it_is = profile.precision == PRECISIONS[0] or full.startswith("onnx:")
+    full = full_name(made_by) if has_layers(made_by) else made_by
+    if ":" not in full:
+        return options_of(full)
+    shape = f" --input {'x'.join(map(str, spec.input))}" if spec.input else ""
+    return f"--model {full}{shape}"
+
+
+def _calibrate(spec: ModelSpec, profile: Profile, options: str) -> str:
+    """The command that measures what PyTorch or ONNX Runtime runs."""
+    as_it_is = profile.precision == PRECISIONS[0] or _is_file(spec)
     precision = "" if as_it_is else f" --precision {profile.precision}"
-    return f"planner calibrate --device {device_option(profile.gpu)} {named}{precision}"
+    return f"planner calibrate --device {device_option(profile.gpu)} {options}{precision}"
 
 
-def _import(spec: ModelSpec, profile: Profile, _: Catalog) -> str:
+def _import(spec: ModelSpec, profile: Profile) -> str:
     """The commands that measure with a runtime's own tool, where it is known, and take what that wrote."""
     of = f"--gpu {profile.gpu} --precision {profile.precision} --runtime {profile.runtime}"
     timed = _is_timed(profile)

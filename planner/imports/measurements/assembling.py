@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from calibrate.layers.naming import profile_name
 from calibrate.library.held import held_evidence, held_numbers
-from calibrate.library.lookup import profile_name
 from calibrate.library.memory import room_of
 from calibrate.library.published import LINK_SHARE
 from calibrate.library.reading import SCHEMA, USUAL_RUNTIME

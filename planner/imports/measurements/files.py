@@ -9,8 +9,8 @@ from pathlib import Path
 
 from calibrate.layers.facts import facts as layers_of
 from calibrate.layers.facts import named, shipped
+from calibrate.layers.naming import profile_name
 from calibrate.library.held import counted as counts_of
-from calibrate.library.lookup import profile_name
 from calibrate.published import names
 from planner.imports.measurements.formats import read_measurements
 from planner.imports.measurements.record import Measurements, ToolMeasurement

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from calibrate.layers.facts import facts, has_layers, of_any_input
+from calibrate.layers.naming import profile_name
 from calibrate.layers.work import FactsError
-from calibrate.library.lookup import profile_name
 from calibrate.library.reading import USUAL_RUNTIME
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.model.checked import checked

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from calibrate.layers.facts import facts, timed
 from calibrate.layers.facts import known as models_with_layers
+from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError
-from calibrate.library.lookup import Library, profile_name
+from calibrate.library.lookup import Library
 from calibrate.published import names
 from calibrate.published.accuracy import PublishedAccuracy, accuracies
 from planner.model.plan import Prediction

@@ -5,8 +5,8 @@ from functools import cached_property
 from math import inf
 
 from calibrate.layers.facts import facts, known
+from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError
-from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.rules.roofline import LAUNCH_S
 from planner.prediction.trainings import DEPTHWISE, kind_of

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any
 
 from calibrate.io.points import COPIED_BYTES, OPTIMIZERS, PASSED_BYTES, WORKERS_MAX
+from calibrate.layers.naming import OWN, options_of
 from planner.io.raw import numbers_in, part_of, without_hiccups
 from planner.model.choices import Picture
 from planner.show.charts.kit.axes import ChartAxis, axis_around, plain
@@ -178,7 +179,7 @@ def layers(profile: Profile, measured: Raw) -> list[Graph]:
     """Operations and memory of each layer; one that runs twice has two bars."""
     known = measured.get("layers") or []
     if not known:
-        remedy = f"Measure it: planner calibrate --models {profile.model}"
+        remedy = f"Measure it: planner calibrate {options_of(profile.model) or OWN}"
         raise InputError(f"{profile.model} on {profile.gpu}: its layers are not known. {remedy}.")
     names = [str(layer["name"]) for layer in known]
     operations = [{"operations": layer.get("flops", 0) / 1e6} for layer in known]

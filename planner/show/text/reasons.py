@@ -367,7 +367,13 @@ def untried(one: Measurement) -> str:
 
 
 def run_there(one: Measurement) -> str:
-    """How to measure it: what `planner calibrate` does not run is timed with its own tool."""
+    """How to measure it: what `planner calibrate` does not run is timed with its own tool, and what it cannot build by
+    name is made by a function of the user's."""
+    if one.by_own_code:
+        return (
+            f"`planner calibrate` cannot build {one.model} by name: write a function that makes it "
+            "(docs/calibration.md), name it as the model's `factory`, without a `profile`, and run there"
+        )
     return "Time it there with its own tool, then run" if one.by_own_tool else "Run there"
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from calibrate.io.files import FileError, read_json
 from calibrate.io.reader import ProfileError
+from calibrate.layers.naming import OWN
 from calibrate.library.fit import fit_latency
 from calibrate.library.lookup import SHIPPED, Library, find_kinds, find_profiles, read_profile
 from calibrate.library.possible import beyond_bandwidth, beyond_peak, check
@@ -443,9 +444,9 @@ def test_a_file_may_doubt_its_own_points(tmp_path):
     profile = read_profile(write(tmp_path, raw), GPUS)
     assert profile.latency.y == pytest.approx((0.002, 8 * 8e9 / 8.1e12))
     assert profile.doubts == (
-        "Batch 1: odd; measure it: `planner calibrate --device cuda:0 --models mine`",
+        f"Batch 1: odd; measure it: `planner calibrate --device cuda:0 {OWN}`",
         "Batch 8: not synchronised; 7.9 ms, the least its GPU's peak allows, stands in;"
-        " measure it: `planner calibrate --device cuda:0 --models mine`",
+        f" measure it: `planner calibrate --device cuda:0 {OWN}`",
     )
     assert profile.latency_evidence is Evidence.ASSUMED
 
@@ -454,7 +455,7 @@ def test_a_file_may_doubt_its_own_points(tmp_path):
 def test_what_is_missing_is_measured_on_the_device_it_ran_on(tmp_path, kind, device):
     gpus = {**GPUS, kind: replace(GPUS["T4"], name=kind)}
     missing = read_profile(write(tmp_path, GOOD | {"gpu": kind, "latency_s": {"4": 0.02, "8": 0.03}}), gpus)
-    assert any(f"planner calibrate --device {device} --models mine" in doubt for doubt in missing.doubts)
+    assert any(f"planner calibrate --device {device} {OWN}" in doubt for doubt in missing.doubts)
 
 
 def test_batches_below_the_first_point_are_extrapolated(tmp_path):

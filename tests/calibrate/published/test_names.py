@@ -3,7 +3,7 @@
 import pytest
 
 from calibrate.layers.facts import named
-from calibrate.library.lookup import profile_name
+from calibrate.layers.naming import profile_name
 from calibrate.published import names
 
 
