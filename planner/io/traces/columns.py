@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn, TextIO
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.io.files import quoted
+from planner.io.traces.column_units import SECONDS, ColumnUnit, unit_of
 from planner.io.traces.table import LONGEST_S, RESOLUTION_S, Floats, TraceError, TraceTable, enough
 from planner.units.reading import did_you_mean, duration
 
@@ -28,8 +29,11 @@ LONGEST_LINE = 1_000_000
 DATES_AT_ONCE = 100_000
 LONGEST_DATE, NO_DATE = 45, "none"
 """Characters that a date may have; of longer texts none is one."""
+ZONE = re.compile(r"[T ]\d\d[\d:.,]*\s?(?:[Zz]|[+-]\d\d(?::?\d\d)?)")
+"""A time of a date, with the zone that it ends in."""
 LONGEST_COMMENT = 200
 """That may say from when and how long."""
+IN_SECONDS = "Write times in seconds. Another unit is read where the header names it, e.g. `arrival_ms`."
 COLUMN = re.compile(r"[A-Za-z][\w .()/%-]{0,40}")
 """The form of a column's name."""
 NEARLY = re.compile(r"#\s*(from\b.*\b)?lasts?\s+[\d.+-]", re.IGNORECASE)
@@ -123,6 +127,20 @@ def columns_shown(header: list[str]) -> str:
     return f"none of {', '.join(header)[:200]}" if is_header else "nothing in its first line"
 
 
+def demand_header(header: list[str], column: str | None, path: Path, example: str) -> None:
+    """TraceError where the first line holds figures, which would be taken for names and lost."""
+    if all(map(is_figure, header)) or (column in header and is_figure(str(column))):
+        raise TraceError(
+            f"{path}: has no header: its first line holds figures. Write a line with names of columns above it, "
+            f"e.g. `{example}`."
+        )
+
+
+def is_figure(text: str) -> bool:
+    """True for a number and for a date with time: no name of a column."""
+    return numeric(text.removeprefix("-")) or (text[:1].isdigit() and dated(text))
+
+
 def rows(body: Body) -> Iterator[list[str]]:
     """Rows of a CSV text that are neither empty nor comments."""
     return (row for row in csv.reader(body.open()) if row and not row[0].startswith("#"))
@@ -133,13 +151,20 @@ def numbers(body: Body, index: int) -> Floats:
     return np.loadtxt(body.open(), delimiter=",", quotechar='"', usecols=index, ndmin=1)
 
 
-def dates(body: Body, index: int) -> Floats:
-    """One column of ISO dates with times as seconds since the earliest; NaN where there is none."""
+def dates(body: Body, path: Path, index: int) -> Floats:
+    """One column of ISO dates with times as seconds since the earliest; NaN where there is none.
+
+    TraceError where some have a zone and some have none, which may be any.
+    """
     cells = (row[index].strip() for row in rows(body))
     cells = (cell if len(cell) <= LONGEST_DATE else NO_DATE for cell in cells)
     parts = []
+    zoned = None
     while some := list(islice(cells, DATES_AT_ONCE)):
         parts.append(from_dates(np.array(some)))
+        zoned = zoned if zoned is not None else has_zone(some[0])
+        if any(has_zone(cell) is not zoned for cell in some):
+            refuse_first_bad(body, path, index, has_zone if zoned else has_no_zone)
     return since_first(np.concatenate(parts))
 
 
@@ -160,17 +185,34 @@ def since_first(moments: NDArray[np.datetime64]) -> Floats:
 def numeric(text: str) -> bool:
     """True for a time in seconds: finite and not negative."""
     try:
-        return 0 <= float(text) < math.inf
+        return 0 <= number(text) < math.inf
     except ValueError:
         return False
+
+
+def number(text: str) -> float:
+    """The number that NumPy reads too: Python would take `1_000` as well, and digits of any script."""
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
 
 
 def a_count(text: str) -> bool:
     """True for a whole number of items; `3.0` is one."""
     try:
-        return 0 <= float(text) <= LARGEST_COUNT and float(text).is_integer()
+        return 0 <= number(text) <= LARGEST_COUNT and number(text).is_integer()
     except ValueError:
         return False
+
+
+def has_zone(text: str) -> bool:
+    """True for `2023-11-16 18:17:03Z` and `...+01:00`."""
+    return bool(ZONE.search(text.strip()))
+
+
+def has_no_zone(text: str) -> bool:
+    """The contrary."""
+    return not has_zone(text)
 
 
 def dated(text: str) -> bool:
@@ -182,13 +224,16 @@ def dated(text: str) -> bool:
 
 
 WANTED: dict[Callable[[str], bool], str] = {
-    numeric: "seconds from 0 on",
     a_count: f"a whole number from 0 to {LARGEST_COUNT:,}",
     dated: "a date with time like `2023-11-16 18:17:03.97`",
+    has_zone: "a time with its zone, as the rows before it have",
+    has_no_zone: "a time without a zone, as the rows before it are",
 }
 
 
-def refuse_first_bad(body: Body, path: Path, index: int, good: Callable[[str], bool]) -> NoReturn:
+def refuse_first_bad(
+    body: Body, path: Path, index: int, good: Callable[[str], bool], unit: ColumnUnit = SECONDS
+) -> NoReturn:
     """Raises the error that names the first row which is not `good`."""
     reader = csv.reader(body.open())
     for row in reader:
@@ -197,27 +242,43 @@ def refuse_first_bad(body: Body, path: Path, index: int, good: Callable[[str], b
         cell = row[index].strip() if index < len(row) else ""
         if not good(cell):
             what = quoted(cell, 40) if cell else "nothing"
-            wanted = WANTED.get(good, "a whole number of tokens")
+            wanted = f"{unit.name} from 0 on" if good is numeric else WANTED.get(good, "a whole number of tokens")
             place = f"{path}:{body.skipped + reader.line_num}"
             raise TraceError(f"{place}: must be {wanted}, got {what}. Mend or remove the row.")
     raise TraceError(f"{path}: cannot be read as a CSV of time stamps. Write a column `arrival_s` of seconds.")
 
 
-def read_stamps(body: Body, path: Path, index: int, span: Span | None, seconds: bool | None = None) -> TraceTable:
-    """Arrivals from a column of seconds or of dates; which of them, the first row tells where `seconds` does not."""
+def read_stamps(
+    body: Body,
+    path: Path,
+    index: int,
+    span: Span | None,
+    *,
+    are_numbers: bool | None = None,
+    column: str = "",
+) -> TraceTable:
+    """Arrivals from a column of numbers in the unit that its name says, or of dates; which of them, the first row tells
+    where `are_numbers` does not."""
+    unit = unit_of(column)
     sample = next((row[index] for row in rows(body) if len(row) > index), None)
     if sample is None:
         raise TraceError(f"{path}: has a header but no arrivals.")
-    if seconds is None:
-        seconds = numeric(sample.strip().removeprefix("-"))  # NumPy would take -3 for a year
+    if are_numbers is None:
+        are_numbers = numeric(sample.strip().removeprefix("-"))  # NumPy would take -3 for a year
     try:
-        stamps = numbers(body, index) if seconds else dates(body, index)
+        stamps = numbers(body, index) * unit.seconds if are_numbers else dates(body, path, index)
+    except TraceError:
+        raise
     except (ValueError, IndexError):
         stamps = np.array([np.nan])
-    least = 0 if seconds else -math.inf
+    least = 0 if are_numbers else -math.inf
     if not (np.isfinite(stamps) & (stamps >= least)).all():
-        refuse_first_bad(body, path, index, numeric if seconds else dated)
-    return from_stamps(stamps, path, span)
+        refuse_first_bad(body, path, index, numeric if are_numbers else dated, unit)
+    table = from_stamps(stamps, path, span)
+    if unit is SECONDS or not are_numbers:
+        return table
+    note = f"the column {quoted(column)} was read as {unit.name}, as its name says."
+    return replace(table, notes=(note, *table.notes))
 
 
 def from_stamps(stamps: Floats, path: Path, span: Span | None = None) -> TraceTable:
@@ -229,9 +290,9 @@ def from_stamps(stamps: Floats, path: Path, span: Span | None = None) -> TraceTa
     times = enough(stamps - (span.start_s if span else stamps[0]), str(path))
     spans_s = span.lasts_s if span else float(times[-1])
     if stamps[0] > LONGEST_S:
-        raise TraceError(f"{path}: begins at {stamps[0]:.6g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
+        raise TraceError(f"{path}: begins at {stamps[0]:.6g} s, more than {LONGEST_S:.0e}. {IN_SECONDS}")
     if spans_s > LONGEST_S:
-        raise TraceError(f"{path}: spans {spans_s:.3g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
+        raise TraceError(f"{path}: spans {spans_s:.3g} s, more than {LONGEST_S:.0e}. {IN_SECONDS}")
     if span is None:
         return TraceTable(times, spans_s * times.size / (times.size - 1), str(path), notes)
     if times[0] < -RESOLUTION_S or times[-1] > spans_s + RESOLUTION_S:

@@ -22,7 +22,7 @@ MOONCAKE_KEYS = ("timestamp", "input_length", "output_length")
 
 def read_burst(body: Body, path: Path, header: list[str], span: Span | None) -> TraceTable:
     """Arrivals of BurstGPT: seconds since midnight of the first day. A request that failed has no response tokens."""
-    table = read_stamps(body, path, header.index("Timestamp"), span, seconds=True)
+    table = read_stamps(body, path, header.index("Timestamp"), span, are_numbers=True)
     columns = (header.index(name) for name in ("Request tokens", "Total tokens", "Response tokens"))
     *_, answered = (whole_numbers(body, path, index) for index in columns)
     if not (failed := int(np.count_nonzero(answered == 0))):

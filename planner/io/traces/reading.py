@@ -11,6 +11,7 @@ from planner.io.traces.columns import (
     Body,
     a_count,
     column_named,
+    demand_header,
     read_header,
     read_stamps,
     refuse_first_bad,
@@ -41,10 +42,11 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
             return read_mooncake(Body(raw), path, column)
         if header[:4] == FUNCTIONS_HEADER:
             return read_functions(body, path, function)
+        demand_header(header, column, path, "arrival_s")
         index = time_column(header, column, path)
         if header[index] == "Timestamp" and set(header) >= BURST_COLUMNS:
             return read_burst(body, path, header, span)
-        return read_stamps(body, path, index, span)
+        return read_stamps(body, path, index, span, column=header[index])
 
 
 def read_counts(path: Path, column: str) -> tuple[int, ...]:
@@ -52,6 +54,7 @@ def read_counts(path: Path, column: str) -> tuple[int, ...]:
     raw = whole(path, MOST_COUNTS, "counts")
     with csv_faults(path, "Write a column of counts."):
         header, start, _ = read_header(Body(raw).open(), path)
+        demand_header(header, column, path, "cars")
         index, body = column_named(header, column, path), Body(raw, start)
         cells = [row[index] if index < len(row) else "" for row in rows(body)]
         if not all(map(a_count, cells)):

@@ -34,6 +34,8 @@ class TraceSummary:
     """Busiest minute by the mean minute; of a shorter recording, 1."""
     busiest: tuple[Window, ...]
     """The three busiest seconds, then the three busiest minutes, as far as the recording has such."""
+    notes: tuple[str, ...] = ()
+    """Changes that reading made, in sentences."""
 
 
 def describe(table: TraceTable) -> TraceSummary:
@@ -47,6 +49,7 @@ def describe(table: TraceTable) -> TraceSummary:
         peak_to_mean_1s=peak_to_mean(table, 1.0),
         peak_to_mean_1min=peak_to_mean(table, 60.0),
         busiest=(*busiest(table, 1.0), *busiest(table, 60.0)),
+        notes=table.notes,
     )
 
 

@@ -21,6 +21,7 @@ def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:
         name=name,
         headline=f"{name}: {summary.count:,} arrivals in {summary.duration_s:,.1f} s",
         lead=[
+            *(Text(f"{note[0].upper()}{note[1:]}") for note in summary.notes),
             Text(f"Mean rate {per_second(summary.mean_rate_rps)}; {gaps}."),
             Text(f"Against the mean, {times}." if peaks else ""),
             Text("Busiest windows:" if windows else ""),
