@@ -218,10 +218,13 @@ def _training_doubts(m: Measured, optimizer: str) -> list[str]:
     return [*of_fit, *slow_clocks(steps), *_failures(m, optimizer)]
 
 
-def limits(outcomes: Iterable[PointOutcome]) -> dict[str, dict[str, int]]:
-    """Largest batch that fitted in memory and the smallest that did not, by `inference` and `training.<optimizer>`."""
-    found: dict[str, dict[str, int]] = {}
-    for outcome in outcomes:
+def limits(outcomes: Iterable[PointOutcome]) -> dict[str, dict[str, Any]]:
+    """Largest batch that fitted in memory and the smallest that did not, by `inference` and `training.<optimizer>`.
+
+    Where a batch past the largest ended otherwise, also the smallest such one, and how.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for outcome in sorted(outcomes, key=lambda one: one.point.batch):
         if outcome.point.what is not What.MEMORY:
             continue
         phase = found.setdefault(_phase(outcome.point), {})
@@ -230,6 +233,10 @@ def limits(outcomes: Iterable[PointOutcome]) -> dict[str, dict[str, int]]:
             phase["fits"] = max(batch, phase.get("fits", batch))
         if outcome.status is Status.OUT_OF_MEMORY:
             phase["fails"] = min(batch, phase.get("fails", batch))
+        if outcome.status is Status.OK:
+            phase.pop("ended", None)
+        elif outcome.status is not Status.OUT_OF_MEMORY and "ended" not in phase:
+            phase["ended"] = {"batch": batch, "how": str(outcome.status), "why": one_line(outcome.message, 200)}
     return {phase: found[phase] for phase in sorted(found) if found[phase]}
 
 
@@ -244,8 +251,15 @@ def _failures(m: Measured, optimizer: str = "") -> list[str]:
         is_meant = outcome.point.optimizer == optimizer
         if is_meant and outcome.status not in (Status.OK, Status.OUT_OF_MEMORY):
             reason = one_line(outcome.message, 200) or "no reason given"
-            doubts.append(f"{outcome.point.key}: {outcome.status} ({reason}); measure it again.")
+            doubts.append(f"{outcome.point.key}: {outcome.status} ({reason}); {_remedy(outcome)}.")
     return doubts
+
+
+def _remedy(outcome: PointOutcome) -> str:
+    """What may help: an error of the model's code comes again."""
+    if outcome.status is not Status.FAILED:
+        return "measure it again"
+    return "correct the model, or leave that batch out of --batches" if outcome.point.batch else "correct the model"
 
 
 def _measured(m: Measured, fitted: fit.SeriesFit, work: fit.FitWork) -> dict[str, Any]:

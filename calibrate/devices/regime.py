@@ -18,6 +18,17 @@ AUTOCASTS: Mapping[tuple[str, str], torch.dtype] = {
 }
 """By precision and kind of device."""
 
+LIKE_FP32 = (torch.float32, torch.complex64)
+"""Kinds of weights that every other precision keeps."""
+
+
+def kept_in(module: Any) -> torch.dtype | None:
+    """The kind of number that most bytes of a module's weights are; None where it has none."""
+    held: dict[torch.dtype, int] = {}
+    for weight in module.parameters():
+        held[weight.dtype] = held.get(weight.dtype, 0) + weight.nbytes
+    return max(held, key=lambda kind: held[kind], default=None)
+
 
 @contextmanager
 def in_regime(settings: Settings) -> Iterator[None]:

@@ -9,9 +9,10 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from calibrate.devices import provenance
 from calibrate.devices.device import Cpu, Device, find_device, process_bytes
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from calibrate.zoo.built import Built
 
 Measure = Callable[[Point], Figures]
+IGNORED = (
+    "{}: what its make_input gives is as large for a batch of {} as for one sample, and so is what the model makes of "
+    "it. Let its first size be the batch, or measure --batches 1 alone"
+)
 MEMORY_SHARE = 0.9
 """Share of the memory free at the start that a model on the CPU may take: the rest of the machine must live on."""
 
@@ -82,7 +87,7 @@ def prepare(device: Device, job: Job) -> Measure:
     from calibrate.devices.timer import StopRule
     from calibrate.layers.modules import trace
     from calibrate.sweep.measure import measure
-    from calibrate.zoo.sources import is_sourced
+    from calibrate.zoo.sources import ZooError, is_sourced
     from calibrate.zoo.zoo import build, factory_of
 
     device.open(job.memory_bytes or default_limit_bytes(device))
@@ -93,6 +98,7 @@ def prepare(device: Device, job: Job) -> Measure:
     after = held_bytes(device)
     refuse_unfit(built, job.settings, device)
 
+    following: dict[int, bool] = {}
     fed = {"input_shape": list(job.input_shape)} if job.input_shape else {}
 
     def one(point: Point) -> Figures:
@@ -101,6 +107,10 @@ def prepare(device: Device, job: Job) -> Measure:
             return Figures(values, {}, details | fed)
         # This process measures nothing else: the model stays as it is to be run.
         built.module.to(device=device.label, dtype=CASTS.get(job.settings.precision))
+        if point.batch not in following:
+            following[point.batch] = follows_batch(built, job.settings, device, point.batch)
+        if not following[point.batch]:
+            raise ZooError(IGNORED.format(built.name, point.batch))
         rule = StopRule(seconds=job.soak_s if point.what is What.SOAK else job.seconds_per_point)
         found = measure(built, device, point, rule)
         return found._replace(details=found.details | fed)
@@ -145,6 +155,7 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
     eager = replace(settings, compile=False, cuda_graph=False)
     try:
         with in_regime(eager), on_device(built, device, eager) as model:
+            demand_known_weights(built.name, model.module, settings)
             outputs = floats(model.forward(model.inputs(1)))
     except ZooError:
         raise
@@ -160,6 +171,42 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
         raise ZooError(f"{built.name}: {wrong}: {in_one_line(error)}. {remedy}") from error
     if any(output.isnan().any() for output in outputs):
         raise ValueError(f"{built.name}: its output is not a number (NaN). Correct the model or its weights")
+
+
+def demand_known_weights(name: str, module: Any, settings: Settings) -> None:
+    """ZooError where most weights are kept in other numbers than the precision says, by which plans know them."""
+    from calibrate.devices.regime import CASTS, LIKE_FP32, kept_in
+    from calibrate.zoo.sources import ZooError
+
+    kept = kept_in(module)
+    cast = CASTS.get(settings.precision)
+    if kept is None or kept in ((cast,) if cast else LIKE_FP32):
+        return
+    own, wanted = (str(kind).removeprefix("torch.") for kind in (kept, cast or LIKE_FP32[0]))
+    wrong = f"{name}: its weights are {own}, and the precision {settings.precision} keeps them in {wanted}"
+    if not kept.is_floating_point:
+        tool = "Time it with a tool of your own, and take that in: planner profiles import"
+        raise ZooError(f"{wrong}. {tool}")
+    same = next((precision for precision, dtype in CASTS.items() if dtype is kept), "")
+    remedy = f"Write --precision {same}, or let" if same else "Let"
+    raise ZooError(f"{wrong}. {remedy} the factory return it in float32: model.float()")
+
+
+def follows_batch(built: "Built", settings: Settings, device: Device, batch: int) -> bool:
+    """Whether the input that a factory makes follows the batch, or else what comes out; a failure is the point's."""
+    from calibrate.devices.regime import in_regime
+    from calibrate.sweep.measure import on_device
+    from calibrate.zoo.batches import follows
+
+    if batch <= 1 or not built.hooks.make_input:
+        return True
+    eager = replace(settings, compile=False, cuda_graph=False)
+    with suppress(Exception), in_regime(eager), on_device(built, device, eager) as model:
+        if follows(model.inputs(1), model.inputs(batch), batch):
+            return True
+        alone = model.forward(model.inputs(1))
+        return follows(alone, model.forward(model.inputs(batch)), batch)
+    return True
 
 
 def measured(device: Device, point: Point, measure: Measure) -> PointOutcome:

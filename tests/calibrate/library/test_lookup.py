@@ -861,7 +861,10 @@ def test_show_tells_fit_and_evidence():
     raw = {
         "provenance": {"gpu_name": "NVIDIA H200", "driver": "570.1", "torch": "2.13.0", "date": "2026-07-20"},
         "regime": {"1": "overhead", "2": "overhead", "4": "arithmetic"},
-        "limits": {"inference": {"fits": 64, "fails": 128}},
+        "limits": {
+            "inference": {"fits": 64, "fails": 128},
+            "training.sgd": {"fits": 8, "ended": {"batch": 16, "how": "failed", "why": "Error: no"}},
+        },
         "fits": {"latency": {}, "memory": {"form": "straight-line", "error_mean": 0.01}},
         "points": points,
     }
@@ -875,7 +878,7 @@ def test_show_tells_fit_and_evidence():
         " 90 % of other batches are expected within 6.0 %.",
         "Measured on: NVIDIA H200, driver 570.1, torch 2.13.0, on 2026-07-20.",
         "Bound by: overhead at batches 1 to 2; arithmetic at batch 4.",
-        "Largest batch: inference 64, and 128 did not fit.",
+        "Largest batch: inference 64, and 128 did not fit; training.sgd 8, and 16 was tried and failed (Error: no).",
         "Fit of memory: straight-line; batches left out were predicted within 1.0 % on average.",
     ):
         assert f"  {line}\n" in text + "\n"

@@ -557,3 +557,23 @@ def test_the_runtime_stands_in_the_profile(tmp_path):
     assert (folder / "net.cuda_graph.torch.json").exists()
     found = read(tmp_path, "net.cuda_graph")
     assert (found.precision, found.runtime) == ("torch", "cuda-graphs")
+
+
+def test_a_batch_that_ended_otherwise_is_told_with_the_largest():
+    def ended(batch: int, status: Status, message: str) -> PointOutcome:
+        return PointOutcome(point=point(What.MEMORY, batch), status=status, message=message)
+
+    failed = ended(32, Status.FAILED, "ValueError:\nno")
+    assert limits([failed, memory(16, 1e6)]) == {
+        "inference": {"fits": 16, "ended": {"batch": 32, "how": "failed", "why": "ValueError: no"}}
+    }
+    assert limits([failed, memory(64, 1e6)]) == {"inference": {"fits": 64}}, "a larger one ran"
+
+
+def test_what_the_models_own_code_raised_is_not_to_be_measured_again():
+    failed = PointOutcome(point=point(What.MEMORY, 32), status=Status.FAILED, message="ValueError: no")
+    outcomes = {o.point.key: o for o in [*sweep(), failed]}
+    raw = profile_json(Measured("net", Settings(), PROVENANCE, outcomes, {}))
+    assert raw
+    (doubt,) = [said for said in raw["doubts"] if "ValueError" in said]
+    assert doubt.endswith("failed (ValueError: no); correct the model, or leave that batch out of --batches.")

@@ -6,6 +6,7 @@ from operator import attrgetter
 from statistics import fmean, median, stdev
 from typing import Any
 
+from calibrate.io.files import one_line
 from planner.io.raw import all_runs_s, batch_points, numbers_in, part_of, without_hiccups
 from planner.show.document import Column, Document, Items, Rows, Table
 from planner.show.terminal import listed, terminal
@@ -13,6 +14,9 @@ from planner.units.writing import Screen, counted, gigabytes, per_second, second
 from simulator.grouping import grouped
 from simulator.world.hardware import CONTEXT_BYTES
 from simulator.world.profile import FitQuality, Profile, WeightSource
+
+ENDED = {"failed": "failed", "timed-out": "took too long", "crashed": "ended its process"}
+"""What came of a batch that was tried, as calibration names it."""
 
 
 def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
@@ -335,14 +339,20 @@ def _span(some: Sequence[int], known: Sequence[int]) -> str:
 
 
 def _limits(raw: Mapping[str, Any]) -> list[str]:
-    """`inference 64, and 128 did not fit`; `inference 32, and no larger one was tried`."""
+    """`inference 64, and 128 did not fit`; `inference 32, and no larger one was tried`; `inference 2, and 4 was tried
+    and failed (ValueError: too many)`."""
     ends = {phase: part_of(raw, phase) for phase in raw}
-    return [
-        f"{phase} {end.get('fits', 'none')}, and "
-        + (f"{end['fails']} did not fit" if "fails" in end else "no larger one was tried")
-        for phase, end in ends.items()
-        if end
-    ]
+    return [f"{phase} {end.get('fits', 'none')}, and {_past(end)}" for phase, end in ends.items() if end]
+
+
+def _past(end: Mapping[str, Any]) -> str:
+    """What came of batches past the largest."""
+    ended = part_of(end, "ended")
+    how = ENDED.get(str(ended.get("how")), "failed")
+    why = one_line(str(ended.get("why") or "no reason given"), 200)
+    failed = [f"{ended.get('batch')} was tried and {how} ({why})"] if ended else []
+    too_large = [f"{end['fails']} did not fit"] if "fails" in end else []
+    return " and ".join([*failed, *too_large]) or "no larger one was tried"
 
 
 def _fit(raw: Mapping[str, Any]) -> str:
