@@ -63,6 +63,11 @@ def _misspelt(asked: str, known: Iterable[str]) -> list[str]:
     return sorted(key for key, ratio in zip(near, likeness, strict=True) if ratio == likeness[0])
 
 
+def spaced(name: str) -> str:
+    """` A name has no spaces.` of a name that has; empty of others."""
+    return " A name has no spaces." if re.search(r"\S\s+\S", name) else ""
+
+
 def in_letters(name: str) -> str:
     """A name without what spellings differ by: `resnet50` of `ResNet-50`."""
     return re.sub(r"[\s_.-]", "", name.lower())

@@ -381,8 +381,12 @@ def _wide(samples: Mapping[int, Sequence[float]]) -> str:
     wide = sorted(batch for batch, cv in spreads.items() if cv > CV_MAX)
     if not wide:
         return ""
+    widest = max(spreads.values())
+    up_to = f"{widest:.0%}"
+    if up_to == f"{CV_MAX:.0%}":  # in more digits, upward: what is more must look so
+        up_to = f"{math.ceil(widest * 1000) / 10:g}%"
     return (
-        f"{named_batches(wide)}: run times spread by up to {max(spreads.values()):.0%} of their mean, more than"
+        f"{named_batches(wide)}: run times spread by up to {up_to} of their mean, more than"
         f" {CV_MAX:.0%}; stop other work on the device, lock its clocks and measure again."
     )
 

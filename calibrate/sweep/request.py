@@ -11,7 +11,7 @@ from calibrate.io.points import OPTIMIZERS, PRECISIONS, Settings
 from calibrate.layers.naming import OWN
 from calibrate.zoo.sources import is_sourced
 from simulator.errors import InputError
-from simulator.near import near_names
+from simulator.near import near_names, spaced
 from simulator.world.signature import read_sizes
 
 MODES = ("inference", "training", "device", "swapping")
@@ -130,7 +130,8 @@ def _demand_factories(names: Sequence[str]) -> None:
     """Refuse names that lead to no model of one's own."""
     for name in names:
         if not (is_sourced(name) or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)):
-            _refuse("--model", name, "does not name a factory", "Write package.module:factory, or e.g. timm:resnet50")
+            wrong = "has spaces, as no name has" if spaced(name) else "does not name a factory"
+            _refuse("--model", name, wrong, "Write package.module:factory, or e.g. timm:resnet50")
 
 
 def models(
@@ -149,7 +150,7 @@ def _unknown(name: str, known: Sequence[str]) -> NoReturn:
     close = near_names(name, known)
     listed = f"Write all, lecture, or some of {', '.join(known)}; one of yours with {OWN}."
     remedy = f"Did you mean {' or '.join(close)}?" if close else listed
-    raise InputError(f"--models: {name} is not known. {remedy}")
+    raise InputError(f"--models: {name} is not known.{spaced(name)} {remedy}")
 
 
 def _parts(option: str, text: str, example: str, *, empty: bool = False) -> list[str]:

@@ -19,7 +19,7 @@ from planner.units.writing import (
     names,
     percent,
     rate_decimals,
-    share,
+    signed_share,
 )
 from planner.words.statements import note, warning_line
 from simulator.grouping import grouped
@@ -136,11 +136,6 @@ def difference_text(figure: FigureChange) -> str:
 def relative_text(figure: FigureChange) -> str:
     """`+16.7 %`; a share's difference is given in points alone."""
     return "" if figure.relative is None or figure.unit == "fraction" else signed_share(figure.relative)
-
-
-def signed_share(fraction: float) -> str:
-    """`+16.7 %`."""
-    return f"{'+' if fraction >= 0 else ''}{share(fraction, 1)}"
 
 
 def label(name: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from calibrate.io.files import printable, quoted
 from planner.units.reading import Quantity, did_you_mean, fraction, perhaps_of, rounded
 from planner.units.writing import exact
-from simulator.near import known_ones
+from simulator.near import known_ones, spaced
 
 Steps = tuple[str | int, ...]
 """The way to a value inside a document: keys of mappings, numbers of list items."""
@@ -172,7 +172,7 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
             return f"must have at most {context['max_length']:,} items, got {context['actual_length']:,}."
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
             rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
-            return rule + _as_model(path, str(detail["input"]))
+            return rule + spaced(str(detail["input"])) + _as_model(path, str(detail["input"]))
     return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{_to_write(path, kind, detail['input'], root)}"
 
 

@@ -287,6 +287,12 @@ def share(fraction: float, places: int = 0) -> str:
     return f"{fraction * 100:.{places}f} %" if math.isfinite(fraction) else "-"
 
 
+def signed_share(fraction: float, places: int = 1) -> str:
+    """`+16.7 %`; what rounds to nothing is `+0.0 %` from both sides."""
+    sign = "-" if round(fraction * 100, places) < 0 else "+"
+    return f"{sign}{share(abs(fraction), places)}" if math.isfinite(fraction) else "-"
+
+
 def gigabytes(size_bytes: float) -> str:
     """`14.20 GB`."""
     return f"{size_bytes / 1e9:.2f} GB"

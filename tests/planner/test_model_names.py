@@ -76,6 +76,7 @@ def test_an_ambiguous_name_lists_the_candidates():
         ({"model": "m:f"}, "needs `input`"),
         ({"model": "resnet50", "input": "3x8x8"}, "has `input`, which goes only with"),
         ({"model": "timm:"}, "must be `package.module:function`"),
+        ({"model": "my mod:small"}, "got `my mod:small`. A name has no spaces."),
         ({"model": "timm:resnet50", "input": "3xx8"}, 'must be the shape of one sample, got "3xx8"'),
         ({"factory": "m:f", "input": 64}, r"must be the shape of one sample, got 64\. Write e\.g\. `3x224x224`"),
         ({"factory": "m.f", "input": "3x8x8"}, r"^ModelSpec.factory: must be [^\n]*, got `m\.f`\. Write `m:f`\.$"),

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.units.errors import ItemError, shown
 from planner.units.reading import known_precision
+from simulator.near import spaced
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.signature import read_sizes
 
@@ -71,7 +72,7 @@ def _factory(value: str) -> str:
     hint = perhaps_sourced(value)
     if re.fullmatch(r"[A-Za-z_][\w.]*\.[A-Za-z_]\w*", value):
         hint = f" Write `{':'.join(value.rsplit('.', 1))}`."
-    raise ValueError(f"must be `package.module:function`, got `{value[:40]}`.{hint}")
+    raise ValueError(f"must be `package.module:function`, got `{value[:40]}`.{spaced(value) or hint}")
 
 
 Factory = Annotated[str, AfterValidator(_factory)]

@@ -50,7 +50,7 @@ from planner.show.text.explained.plan import BINDING, bindings, sensitivity
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.merging import ways_section
 from planner.units.reading import HOURS_PER_MONTH
-from planner.units.writing import counted, dollars, gigabytes, names, seconds, share
+from planner.units.writing import counted, dollars, gigabytes, names, seconds, share, signed_share
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import reason, rejection_reason, rejection_remedy
 from simulator.grouping import grouped
@@ -401,7 +401,7 @@ def others(plan: Plan) -> list[Block]:
 
     def more_text(other: Recommendation) -> str:
         part = more(other)
-        return "" if part is None else f"{part * 100:+.0f} %"
+        return "" if part is None else signed_share(part, 0)
 
     columns = [
         Column("", letters, page_only=True),

@@ -32,7 +32,7 @@ from planner.show.documents.uncertain import DOUBTS_SHOWN
 from planner.show.forms import written
 from planner.show.text import training as prose
 from planner.show.text.reasons import warning_texts
-from planner.units.writing import Format, Screen, counted, seconds
+from planner.units.writing import Format, Screen, counted, seconds, signed_share
 
 SHOWN = 24
 """Options in a table; `--format json` has all."""
@@ -235,7 +235,7 @@ def check_document(check: Check) -> Document:
             Column("", ["one step", f"{check.steps} steps, data included"]),
             pairs.figures("predicted", lambda pair: seconds(pair[0])),
             pairs.figures("measured", lambda pair: seconds(pair[1])),
-            pairs.figures("error", lambda pair: f"{100 * (pair[0] / pair[1] - 1):+.1f} %"),
+            pairs.figures("error", lambda pair: signed_share(pair[0] / pair[1] - 1)),
         ]
     )
     return Document(
@@ -251,7 +251,7 @@ def check_lines(check: Check) -> list[str]:
     if check.is_disturbed and check.load_share is not None:
         lines.append(f"Other work took {check.load_share:.0%} of the cores in the minute before. {ONE_THREAD}.")
     if check.busy_error is not None:
-        lines.append(f"In time of the processor, which other processes take none of: {100 * check.busy_error:+.1f} %.")
+        lines.append(f"In time of the processor, which other processes take none of: {signed_share(check.busy_error)}.")
     if check.workers:
         workers = f"{counted(check.workers, 'worker')} made a batch each {seconds(check.load_s)} by themselves"
         began = f"and to begin took {seconds(check.start_s)}"

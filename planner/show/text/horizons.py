@@ -7,7 +7,7 @@ from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
 from planner.questions.horizons.answer import DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
 from planner.show.text.reasons import sentence
-from planner.units.writing import counted, dollars, exact, per_second, percent, share, span
+from planner.units.writing import counted, dollars, exact, per_second, percent, share, signed_share, span
 from simulator.world.hardware import with_article
 from simulator.world.profile import NOT_MEASURED
 
@@ -143,7 +143,7 @@ def checked(check: DayCheck | None) -> list[str]:
         f"on time: {check.slo_attainment * 100:.3f} % replayed, {check.slo_attainment_levels * 100:.3f} % by levels: "
         f"{off:+.3f} points",
         f"GPU-hours in which a batch ran: {check.busy_gpu_hours:,.1f} replayed, {check.busy_gpu_hours_levels:,.1f} by "
-        f"levels: {100 * busy_off:+.2f} %",
+        f"levels: {signed_share(busy_off, 2)}",
     ]
 
 

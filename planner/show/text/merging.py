@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from math import isinf, isnan
@@ -16,8 +16,10 @@ from planner.show.document import PAGE, Column, Document, Items, Rows, Section, 
 from planner.units.writing import begin, counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
 from planner.words.statements import assumption
+from simulator.grouping import grouped
 from simulator.world.profile import NOT_MEASURED
 from simulator.world.sharing import group_document
+from simulator.world.signature import Signature
 
 if TYPE_CHECKING:  # what plans are shown with needs no search
     from planner.questions.merging.breakeven import Breakeven, BreakevenCell, BreakevenRow
@@ -105,12 +107,29 @@ def law(x: HeavyHitters) -> str:
 def group_columns(analysis: Analysis) -> list[Column]:
     """Groups of equal layers."""
     rows = Rows(analysis.groups)
+    layers = told_apart({g.signature for g in analysis.groups})
     return [
         rows.figures("saves", lambda g: megabytes(g.saved_bytes)),
-        rows.words("layer", "signature.short"),
+        rows.words("layer", lambda g: layers[g.signature]),
         rows.figures("copy", lambda g: str(g.copy + 1)),
         rows.words("of", lambda g: names(g.models)),
     ]
+
+
+def told_apart(signatures: Iterable[Signature]) -> dict[Signature, str]:
+    """`Conv2d 512x512x3x3 stride=2x2`: in short, and where that is the same of several, by what they differ in."""
+    alike = grouped((one.short, one) for one in signatures)
+    common = {short: set.intersection(*(set(_facts(one)) for one in those)) for short, those in alike.items()}
+    return {
+        one: " ".join([short, *(fact for fact in _facts(one) if fact not in common[short])])
+        for short, those in alike.items()
+        for one in those
+    }
+
+
+def _facts(signature: Signature) -> list[str]:
+    """`stride=2x2`, `bias=512`: geometry and weights."""
+    return [*(f"{name}={value}" for name, value in signature.geometry), *map(str, signature.weights)]
 
 
 def analysis_document(analysis: Analysis) -> Document:

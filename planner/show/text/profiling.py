@@ -13,7 +13,7 @@ from planner.questions.profiling.whatif import LayerWhatIf, Unanswered
 from planner.questions.profiling.working_set import Knee, working_set_bytes
 from planner.questions.training.memory import CONTEXT_BYTES, Fits
 from planner.show.document import Column, Document, Rows, Section, Table, Text
-from planner.units.writing import counted, seconds, share
+from planner.units.writing import counted, seconds, share, signed_share
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, value_share, weight_share
 from simulator.world.signature import Signature
@@ -222,7 +222,7 @@ def _change(each: LayerWhatIf | Unanswered, what: str, now: float) -> str:
         return "-"
     if not each.is_change:
         return _time(value) if what == "time_s" else _bytes(value) if what == "bytes" else _amount(value)
-    return f"{100 * (value / now - 1):+.1f} %" if now else "-"
+    return signed_share(value / now - 1) if now else "-"
 
 
 def _training(seen: Anatomy) -> Iterator[str]:

@@ -268,6 +268,12 @@ DOUBTS = {
     "few samples": (smooth(), {1: ENOUGH, 2: [0.01] * 3}, FitWork(), "Batch 2: 3 runs show no spread, 10 do; give"),
     "few points": (smooth(batches=(1, 64)), {}, FitWork(), "Latency was measured at 2 batch sizes, too few"),
     "wide": (smooth(), {4: [0.010, 0.020] * 10}, FitWork(), "Batch 4: run times spread by up to 34% of their mean"),
+    "just wide": (
+        smooth(),
+        {4: [0.902, 1.098] * 10},
+        FitWork(),
+        "Batch 4: run times spread by up to 10.1% of their",
+    ),
     "no knee": (smooth(a=0.5), {}, FitWork(), "Up to batch 256 a fixed cost outweighs the work"),
     "flat": (dict.fromkeys(DOUBLINGS, 0.01), {}, FitWork(), "Up to batch 256 a fixed cost outweighs the work"),
     "too fast": (smooth(), {}, FitWork(flops_per_sample=8e9, peak_flops=8e12), "Batch 256: 2 times the arithmetic"),

@@ -217,6 +217,8 @@ def test_models_that_cannot_be_measured_have_one_line_each(place: Path) -> None:
         (["--models", "lenet", "--memory", "lots"], "--memory: lots is not an amount of memory. Write e.g. 8GB."),
         (["--models", "lenet", "--seconds", "0"], "--seconds: 0 is not a number of seconds above 0."),
         (["--model", "mine", "--input", "3x8x8"], "--model: mine does not name a factory."),
+        (["--model", "my mod:small", "--input", "8"], "--model: my mod:small has spaces, as no name has."),
+        (["--models", "lenet alexnet"], "--models: lenet alexnet is not known. A name has no spaces."),
         (["--model", "mine:tiny", "--input", "3*8"], "--input: 3*8 is not the shape of one sample."),
         (["--models", "lenet", "--out", "/proc/here"], "/proc/here: cannot be written ("),
     ],

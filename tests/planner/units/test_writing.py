@@ -4,7 +4,7 @@ from itertools import groupby
 
 import pytest
 
-from planner.units.writing import BAD, GOOD, WARN, Screen, TextColumn, folded, table
+from planner.units.writing import BAD, GOOD, WARN, Screen, TextColumn, folded, signed_share, table
 
 LEVELS = (0, 95, 135, 175, 215, 255)
 """Of red, green and blue in xterm's 256 colours, 16 to 231."""
@@ -92,3 +92,20 @@ def test_a_command_stays_on_one_line_and_a_figure_with_its_unit(width):
 
 def test_a_column_of_blanks_takes_no_room() -> None:
     assert TextColumn("", ["", ""]).least == 0
+
+
+@pytest.mark.parametrize(
+    ("fraction", "places", "text"),
+    [
+        (0.167, 1, "+16.7 %"),
+        (-0.021, 1, "-2.1 %"),
+        (-1e-16, 1, "+0.0 %"),
+        (-0.0004, 1, "+0.0 %"),
+        (-0.0006, 1, "-0.1 %"),
+        (-0.0004, 2, "-0.04 %"),
+        (0.0, 0, "+0 %"),
+        (float("inf"), 1, "-"),
+    ],
+)
+def test_a_change_that_rounds_to_nothing_has_no_minus(fraction, places, text):
+    assert signed_share(fraction, places) == text

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.answers import AZURE, BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, REPLAYED, VGG, YOLO
 
+from planner.api import modelling
 from planner.compare.gate import crossed, parse_condition
 from planner.io.store import StoreError, read_plan, to_json, write_answer, write_text
 from planner.model.candidate import MachineType, OnGpu
@@ -20,6 +21,7 @@ from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Inter
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
 from planner.show.text.explained.plan import evidence as evidence_of
+from planner.show.text.merging import told_apart
 from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest, uncertain
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, refusals, warnings_of
 from planner.units.writing import (
@@ -38,6 +40,7 @@ from planner.units.writing import (
 )
 from simulator.world.deployment import Eviction, Failures
 from simulator.world.profile import Evidence
+from simulator.world.signature import read_signature
 
 OF_ONE_TYPE = replace(AZURE, spares=1)
 TWO_TYPES = (replace(AZURE, count=1), replace(AZURE, instance="NC12s_v3", gpu_count=2, count=1))
@@ -467,3 +470,26 @@ def test_a_plan_of_nothing_tells_scripts_that_it_is_not_feasible(tmp_path):
     assert back.recommendation == NOTHING_TRIED
     assert headline(back) == "No feasible plan: 2 candidates rejected."
     assert crossed(back, [*map(parse_condition, ["cost>1", "gpus<1", "p99>1 ms"])]) == []
+
+
+def test_layers_of_one_short_name_are_told_apart_by_what_they_differ_in():
+    strided, plain, other = map(
+        read_signature,
+        (
+            "Conv2d kernel_size=3x3 stride=2x2 padding=1x1 weight=8x8x3x3",
+            "Conv2d kernel_size=3x3 stride=1x1 padding=1x1 weight=8x8x3x3",
+            "Conv2d kernel_size=1x1 stride=1x1 padding=0x0 weight=8x8x1x1",
+        ),
+    )
+    assert told_apart([strided, plain, other]) == {
+        strided: "Conv2d 8x8x3x3 stride=2x2",
+        plain: "Conv2d 8x8x3x3 stride=1x1",
+        other: "Conv2d 8x8x1x1",
+    }
+
+
+def test_no_two_rows_of_equal_layers_look_the_same():
+    analysis = modelling.merge_analyze("resnet152", "resnet50", "ssd_vgg", "vgg16")
+    shown = told_apart({group.signature for group in analysis.groups})
+    rows = [(shown[group.signature], group.copy) for group in analysis.groups]
+    assert len(set(rows)) == len(rows) > len({(group.signature.short, group.copy) for group in analysis.groups})
