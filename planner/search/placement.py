@@ -240,6 +240,8 @@ class OnFleet:
         even = self._replayed_if_new(self._evenly())
         if even:
             yield even
+        if failures(self.question.scenario) and (twice := self._replayed_if_new(self._twice())):
+            yield twice
         if first is None or first.deployment.doubted:  # any model may be what is slower than predicted
             yield from filter(None, map(self._replayed_if_new, self._spread()))
             if self.missed and (apart := self._apart()):
@@ -308,6 +310,19 @@ class OnFleet:
     def _evenly(self) -> Packing | Misfit:
         """Replicas on all GPUs."""
         return evenly(self._packer({}, None, seed=1, even=True), self.devices)
+
+    def _twice(self) -> Packing | Misfit:
+        """Each model on either half of the machines, each of which bears all of it, so that one may be away."""
+        hosts = list(dict.fromkeys(device.host for device in self.devices))
+        packer, held = self._packer({}, ()), dict[str, Content]()
+        for half in (hosts[::2], hosts[1::2]):
+            devices = [device for device in self.devices if device.host in half]
+            filled = packer.fill(devices) if devices else None
+            if filled is None:
+                return Misfit(Bottleneck.GPU_COUNT, len(hosts), len(hosts) + 1, self.models[0])
+            for device, content in zip(devices, filled, strict=True):
+                held[device.id] = tuple((model, share / 2) for model, share in content)
+        return packer.place(self.devices, [held[device.id] for device in self.devices])
 
     def _spread(self) -> Iterator[Packing]:
         """Packed with more of each GPU kept free: so a fleet is put to use whole, and what is slower than predicted

@@ -302,6 +302,21 @@ def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
     return [profile.layers[a:b] for a, b in pairwise(edges)]
 
 
+def nobody_fails(deployment: Deployment, duration_s: float, seed: int) -> bool:
+    """Whether all hosts are up in a replication, which then is that of a deployment without failures."""
+    _, failing = np.random.SeedSequence([seed, 1]).spawn(2)
+    return not any(outages_of(deployment, duration_s, failing).values())
+
+
+def outages_of(deployment: Deployment, duration_s: float, failing: np.random.SeedSequence) -> dict[str, list[Outage]]:
+    """By host: when it is away."""
+    hosts, failures = deployment.hosts, deployment.failures
+    if failures is None:
+        return {host.id: [] for host in hosts}
+    rngs = map(np.random.default_rng, failing.spawn(len(hosts)))
+    return {host.id: draw_outages(failures, duration_s, rng) for host, rng in zip(hosts, rngs, strict=True)}
+
+
 def draw_outages(failures: Failures, duration_s: float, rng: np.random.Generator) -> list[Outage]:
     """When one host is away: exponential times between a recovery and the next failure, watched from any moment on.
 
@@ -338,7 +353,7 @@ class World:
         self.duration_s = duration_s
         self.env = simpy.Environment()
         noise, failing = np.random.SeedSequence([seed, 1]).spawn(2)
-        self.outages = self._outages(failing)
+        self.outages = outages_of(deployment, duration_s, failing)
         self.host = {device.id: device.host for device in deployment.devices}
         self.flow = Flow(deployment, demand, seed, self.env, self.outages)
         self.queues: dict[str, list[list[Queue]]] = {}
@@ -351,14 +366,6 @@ class World:
         for service in deployment.services:
             self._place(service, self.entrances[service.model])
         self.gpus = self._gpus(noise)
-
-    def _outages(self, failing: np.random.SeedSequence) -> dict[str, list[Outage]]:
-        """By host: when it is away."""
-        hosts, failures = self.deployment.hosts, self.deployment.failures
-        if failures is None:
-            return {host.id: [] for host in hosts}
-        rngs = map(np.random.default_rng, failing.spawn(len(hosts)))
-        return {host.id: draw_outages(failures, self.duration_s, rng) for host, rng in zip(hosts, rngs, strict=True)}
 
     def _entrance(self, service: Service) -> Entrance[Any]:
         """That of a service whose requests are no stage's items."""

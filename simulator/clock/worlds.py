@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from math import nan
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +16,7 @@ from simulator.clock.records import SimulationResult
 from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
 from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
-from simulator.clock.run import ITEMS, TURNS, Compiled, no_search_for_cycles, replicate
+from simulator.clock.run import ITEMS, TURNS, Compiled, no_search_for_cycles, nobody_fails, replicate
 from simulator.clock.stability import compute_load, drain
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
@@ -83,6 +83,19 @@ class Shares(NamedTuple):
         return Shares(in_time, all_growing, load, self.requests + others.requests)
 
 
+def shares_of(seen: Sequence[WorldFigures]) -> Shares:
+    """Of replications with all their figures, what says whether SLOs are met."""
+    return Shares(
+        {
+            model: np.array([one.summary.models[model].slo_attainment for one in seen])
+            for model in seen[0].summary.models
+        },
+        tuple(one.growing for one in seen),
+        np.array([one.load for one in seen]),
+        sum(one.requests for one in seen),
+    )
+
+
 class Worlds:
     """Replications of one deployment, equal to those of `simulator.clock.run.simulate` to the last bit."""
 
@@ -123,7 +136,10 @@ class Worlds:
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
         """Replications by their figures alone, in this order; on the clock one when it is asked for."""
-        if self._pays(len(seeds)) and self._plain:
+        if self.deployment.failures:
+            calm = iter(self._without_failures.seen([seed for seed in seeds if self._is_calm(seed)]))
+            yield from (next(calm) if self._is_calm(seed) else self.figures(self.result(seed)) for seed in seeds)
+        elif self._pays(len(seeds)) and self._plain:
             yield from self._plain.seen(seeds)
         else:
             yield from self._each(seeds, self.figures)
@@ -138,6 +154,8 @@ class Worlds:
 
     def shares(self, seeds: Sequence[int]) -> "Shares":
         """Replications by what says whether SLOs are met."""
+        if self.deployment.failures:
+            return shares_of(list(self.seen(seeds)))
         if self._pays(len(seeds)) and self._plain:
             return self._plain.shares(seeds)
         in_time, growing, load, requests = zip(*self._each(seeds, self._shares), strict=True)
@@ -192,6 +210,16 @@ class Worlds:
         load = compute_load(world, self.rates_rps)
         plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
         return load, () if plain and load < 1 else drain(world, self.rates_rps, self.workload).growing
+
+    @cached_property
+    def _without_failures(self) -> "Worlds":
+        deployment = replace(self.deployment, failures=None)
+        return Worlds(deployment, self.workload, self.duration_s, self.warmup_s, self.rates_rps)
+
+    @cached_property
+    def _is_calm(self) -> Callable[[int], bool]:
+        """Whether all hosts are up in a replication."""
+        return cache(partial(nobody_fails, self.deployment, self.duration_s))
 
     @property
     def _plain(self) -> "PlainWorlds | None":
@@ -264,13 +292,7 @@ class PlainWorlds:
     def shares(self, seeds: Sequence[int]) -> Shares:
         """Replications by what says whether SLOs are met."""
         if self.joined:
-            seen = list(self.seen(seeds))
-            return Shares(
-                {model: np.array([one.summary.models[model].slo_attainment for one in seen]) for model in self.models},
-                tuple(one.growing for one in seen),
-                np.array([one.load for one in seen]),
-                sum(one.requests for one in seen),
-            )
+            return shares_of(list(self.seen(seeds)))
         costs = self._costs(seeds)
         judged, in_time, requests = zip(*self._each(seeds, costs, self._judged), strict=True)
         with np.errstate(invalid="ignore"):

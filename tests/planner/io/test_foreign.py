@@ -422,7 +422,7 @@ def test_no_name_ends_a_comment_of_an_export() -> None:
     (bought, *others) = BEST.instances
     named = replace(bought, instance="x\nsetup: touch PWNED")
     plan = replace(PLAN, recommendation=replace(BEST, instances=(named, *others)))
-    lines = list(comments(plan, named, "x", None))
+    lines = list(comments(plan, named, None))
     assert all(line.startswith("#") and "\n" not in line for line in lines)
 
 

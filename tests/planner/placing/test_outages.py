@@ -59,3 +59,21 @@ def test_what_outages_break_is_not_met_however_lucky_its_replays_are(
     assert alone.observed == pytest.approx(1 - 3599.9 / (601 * 3600))
     assert remedy in {one.code for one in alone.remedies}
     assert planned(asked(0.99, routing, RARE), KNOWN).recommendation.gpu_count == 1
+
+
+def test_models_that_cannot_share_a_gpu_each_get_two_hosts() -> None:
+    """A request of `slow` takes 0.3 s, three SLOs of `a`: on one GPU of its own each is away too often, and replicas of
+    both on all GPUs are late."""
+    known = shelf(profile("a", T4, 0.001, 0.001), profile("slow", T4, 0.3, 0.001))
+    given = scenario(
+        [model("a", 0.1, 0.95), model("slow", 1.0, 0.93)],
+        {"a": (1, 10.0), "slow": (1, 2.0)},
+        routing=Routing.LEAST_OUTSTANDING,
+        failures=OFTEN,
+        buy=BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.5, count=6),)),
+        horizon=120.0,
+    )
+    found = planned(given, known).recommendation
+    assert found.feasible
+    hosts = {gpu.id: gpu.host for gpu in found.gpus}
+    assert all(len({hosts[gpu] for gpu in one.gpus}) == 2 for one in found.models)

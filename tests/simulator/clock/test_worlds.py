@@ -87,11 +87,24 @@ def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is
     assert unstable or not is_doubted
 
 
-def test_what_fails_is_replayed_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("routing", Routing)
+def test_worlds_in_which_nobody_fails_are_those_without_failures(
+    monkeypatch: pytest.MonkeyPatch, routing: Routing
+) -> None:
+    """And all others are replayed on the clock."""
     monkeypatch.setattr(run.Compiled, "worth_requests", -1)
     deployment, workload = world(7)
-    failing = replace(deployment, failures=Failures(mean_time_between_s=2.0, recovery_s=1.0))
-    compare(next(worlds(failing, workload).seen([1])), failing, workload, 1)
+    failing = replace(
+        deployment,
+        services=tuple(replace(one, routing=routing) for one in deployment.services),
+        failures=Failures(mean_time_between_s=2.0, recovery_s=1.0),
+    )
+    many, seeds = worlds(failing, workload), range(12)
+    figures = list(many.seen(seeds))
+    for seed, seen in zip(seeds, figures, strict=True):
+        compare(seen, failing, workload, seed)
+    compare_shares(many.shares(seeds), figures)
+    assert {run.nobody_fails(failing, DURATION_S, seed) for seed in seeds} == {True, False}
 
 
 def test_machine_code_leaves_other_routing_to_the_clock() -> None:
