@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from planner.catalog.mig import SLICE
 from planner.model.parts.merging import Merging
 from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code
@@ -56,6 +57,11 @@ def deployable(plan: Plan, target: str) -> Recommendation:
         raise ExportError(
             f"the plan stores layers once that several models share ({merged[0].merging}), which {target} cannot: "
             "each model would need its own. Plan again with --set merging=none."
+        )
+    if sliced := next((one for one in best.instances if SLICE in one.gpu and one.gpu_count > 1), None):
+        raise ExportError(
+            f"{sliced.instance} has {sliced.gpu_count} slices of a GPU ({sliced.gpu}), of which a process sees one: "
+            f"{target} would leave the others idle. Plan again with whole GPUs, or with a machine for each slice."
         )
     for model in best.models:
         if model.mode == "swapped":

@@ -671,6 +671,18 @@ REFUSED = {
         "stages",
     ),
     "merged": (lambda plan: replace(plan, merging=(MERGED,)), "merging=none"),
+    "slices": (
+        lambda plan: replace(
+            plan,
+            recommendation=replace(
+                plan.recommendation,
+                instances=tuple(
+                    replace(one, gpu="A100-80GB-MIG-1g.10gb", gpu_count=7) for one in plan.recommendation.instances
+                ),
+            ),
+        ),
+        "7 slices of a GPU .*, of which a process sees one",
+    ),
 }
 
 
