@@ -48,3 +48,8 @@ def _slice(gpu: GPU, row: Mapping[str, str]) -> GPU:
 
 def _of(rate: float | None, share: float) -> float | None:
     return rate and rate * share
+
+
+def is_slice(name: str) -> bool:
+    """Whether a kind of GPU of this name is a slice of one."""
+    return SLICE in name

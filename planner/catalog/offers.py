@@ -7,7 +7,7 @@ from calibrate.published.names import gpus_meant
 from planner.catalog.catalog import Catalog, CatalogError, demand_none
 from planner.catalog.files import KINDS_LISTED, SaleStatus, instead
 from planner.catalog.hosts import host_cores, host_network
-from planner.catalog.mig import SLICE
+from planner.catalog.mig import is_slice
 from planner.catalog.sold import Instance, Purchase
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.choices import PriceKind
@@ -333,7 +333,7 @@ def near_gpu(name: str, known: Collection[str]) -> str:
 
 def which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
     """The same, else how another is made known."""
-    known = [kind for kind, gpu in gpus.items() if not gpu.mig_profile or SLICE in name]
+    known = [kind for kind, gpu in gpus.items() if not gpu.mig_profile or is_slice(name)]
     if device_option(name) == "cpu":
         known = [kind for kind in known if device_option(kind) == "cpu"]
         measured = " If `planner calibrate` measured it, name the folder with `--profiles DIR`."

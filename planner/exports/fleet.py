@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.catalog.mig import SLICE
+from planner.catalog.mig import is_slice
 from planner.model.parts.merging import Merging
 from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code
@@ -58,7 +58,7 @@ def deployable(plan: Plan, target: str) -> Recommendation:
             f"the plan stores layers once that several models share ({merged[0].merging}), which {target} cannot: "
             "each model would need its own. Plan again with --set merging=none."
         )
-    if sliced := next((one for one in best.instances if SLICE in one.gpu and one.gpu_count > 1), None):
+    if sliced := next((one for one in best.instances if is_slice(one.gpu) and one.gpu_count > 1), None):
         raise ExportError(
             f"{sliced.instance} has {sliced.gpu_count} slices of a GPU ({sliced.gpu}), of which a process sees one: "
             f"{target} would leave the others idle. Plan again with whole GPUs, or with a machine for each slice."
