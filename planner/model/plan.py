@@ -410,8 +410,9 @@ class ModelAnswer:
     """`stable`, `backlogged` or `overloaded`."""
     bottleneck: Bottleneck
     demand_factor_max: float = nan
-    """Times the demand at which that gives way, by the duty cycle or by how full resources are; not known of a plan's
-    placement that is replayed as it is, nor where much more does not suffice."""
+    """Times the demand at which that gives way, by the duty cycle or by how full resources are, and in a recommendation
+    no more than replays bear; not known of a plan's placement that is replayed as it is, nor where much more does not
+    suffice."""
     evidence: Evidence
     predicted: bool = False
     """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""

@@ -345,14 +345,22 @@ def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelA
         seen = grown(steps)
         return seen.margin(model) < 0 or seen.verdicts[model] is not Verdict.STABLE
 
-    for model in models:
+    def limited(model: ModelAnswer) -> ModelAnswer:
         factor = model.demand_factor_max
         most = int(log(factor) / log(GROWTH)) if isfinite(factor) and factor > GROWTH else 0
         if not most or not misses(model.name, most):
-            yield model
-        else:
-            met = bisect_left(range(1, most), True, key=partial(misses, model.name))
-            yield replace(model, demand_factor_max=GROWTH**met, bottleneck=Bottleneck.LATENCY)
+            return model
+        met = bisect_left(range(1, most), True, key=partial(misses, model.name))
+        keeps_up = grown(met + 1).verdicts[model.name] is Verdict.STABLE
+        bottleneck = Bottleneck.LATENCY if keeps_up else model.bottleneck
+        return replace(model, demand_factor_max=GROWTH**met, bottleneck=bottleneck)
+
+    for place, model in enumerate(models):
+        try:
+            yield limited(model)
+        except KeyboardInterrupt:  # the answer stands without
+            yield from models[place:]
+            return
 
 
 def lower_bound_usd_per_hour(questions: Sequence[Question]) -> float:

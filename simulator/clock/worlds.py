@@ -332,27 +332,33 @@ class PlainWorlds:
         return Costs(*(np.repeat(known, len(seeds), axis=0) for known in self._known_costs))
 
     def _each(self, seeds: Sequence[int], costs: Costs, replayed: "Callable[[Place, _World], Seen]") -> "list[Seen]":
-        """What is seen of each world: worlds are dealt to threads in turn."""
+        """What is seen of each world."""
         workload, duration_s = self.worlds.workload, self.worlds.duration_s
         coming = ARRIVALS.coming(workload, duration_s, seeds)
         noise = NoiseOfWorlds.of([gpu.queues for gpu in self.gpus], seeds) if self.plain.noisy else None
+        worlds = [
+            _World(
+                self.code.Coming(one.rate_rps, one.given_s, one.begin),
+                costs.service_s[number],
+                costs.watts[number],
+                partial(noise.first, number) if noise else None,
+            )
+            for number, one in enumerate(coming)
+        ]
         most = np.array([one.most for one in coming])
-        threads = min(len(seeds), THREADS_MAX, cores()) if most.sum() >= REQUESTS_FOR_THREADS else 1
+        return self.places.with_room(partial(self._side_by_side, worlds, most, replayed))
+
+    def _side_by_side(
+        self, worlds: "Sequence[_World]", most: Counts, replayed: "Callable[[Place, _World], Seen]"
+    ) -> "list[Seen]":
+        """The same of worlds that are dealt to threads in turn, with so many requests of each model at most."""
+        threads = min(len(worlds), THREADS_MAX, cores()) if most.sum() >= REQUESTS_FOR_THREADS else 1
         places = self.places.wide_enough(most.max(axis=0), threads)
         found: dict[int, Seen] = {}
 
         def replay(thread: int) -> None:
-            for number in range(thread, len(seeds), threads):
-                one = coming[number]
-                found[number] = replayed(
-                    places[thread],
-                    _World(
-                        self.code.Coming(one.rate_rps, one.given_s, one.begin),
-                        costs.service_s[number],
-                        costs.watts[number],
-                        partial(noise.first, number) if noise else None,
-                    ),
-                )
+            for number in range(thread, len(worlds), threads):
+                found[number] = replayed(places[thread], worlds[number])
 
         if threads == 1:
             replay(0)
@@ -362,7 +368,7 @@ class PlainWorlds:
                 replay(0)
                 for other in others:
                     other.result()
-        return [found[number] for number in range(len(seeds))]
+        return [found[number] for number in range(len(worlds))]
 
     def _added_up(self, place: Place, world: "_World") -> "_Seen":
         """What one world adds up to."""

@@ -1,11 +1,14 @@
 """A backlog of requests: for how long it is watched, and by machine code what becomes of it where GPUs are plain."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import ceil
+from typing import Any
 
 import numpy as np
 
 from simulator.clock.replays.places import Places, PlainGpus, begins
+from simulator.rules.latencies import Counts
 from simulator.world.workload import Demand, Floats, Workload, draw, scaled
 
 BACKLOG = 8
@@ -92,9 +95,20 @@ class Backlog:
             waiting = dict(zip(self.models, self.waiting.tolist(), strict=True))
             demand = backlogs(traffic, rates_rps, end_s, waiting)
             wanted = np.array([len(demand[model].arrival_s) for model in self.models])
-        place = self.places.wide_enough(wanted, 1)[0]
+        coming = plain.code.NOBODY
+        if demand:
+            given_s = np.concatenate([demand[model].arrival_s for model in self.models])
+            coming = plain.code.Coming(np.zeros(len(self.models)), given_s, begins(wanted.tolist()))
         grows = np.zeros(len(self.models), dtype=np.bool_)
         backlog = plain.adding.BacklogColumns(self.waiting, by_model_rps, self.phases, grows)
+        self.places.with_room(partial(self._watch, wanted, service_s, coming, backlog, end_s))
+        found = {model for model, one in zip(self.models, grows.tolist(), strict=True) if one}
+        return tuple(model for model in demand or self.models if model in found), end_s
+
+    def _watch(self, wanted: Counts, service_s: Floats, coming: Any, backlog: Any, end_s: float) -> None:
+        """Find whose backlog grows: where requests are given, of these."""
+        plain, code = self.plain, self.plain.adding
+        place = self.places.wide_enough(wanted, 1)[0]
         answer_s = plain.answers(service_s)
         calm = place.columns._replace(
             service_s=service_s,
@@ -103,22 +117,15 @@ class Backlog:
             drop=np.zeros(len(plain.queues), dtype=np.int64),
             used=np.full(len(plain.queues), -1),
         )
-        coming = plain.code.NOBODY
-        if demand:
-            given_s = np.concatenate([demand[model].arrival_s for model in self.models])
-            coming = plain.code.Coming(np.zeros(len(self.models)), given_s, begins(wanted.tolist()))
 
         def step(steps: int) -> None:
             layout, sums = self.places.layout, place.sums
-            plain.adding.replay(layout, coming, backlog, place.requests, calm, sums, plain.rule, 0.0, end_s, steps)
+            code.replay(layout, coming, backlog, place.requests, calm, sums, plain.rule, 0.0, end_s, steps)
 
-        code = plain.adding
-        begin = code.COME if demand else code.WAIT
+        begin = code.WAIT if coming is plain.code.NOBODY else code.COME
         if plain.joined:
             step(begin)
             self.places.serve_in_turns(place, calm, end_s)
             step(code.LOOK_BACK)
         else:
             step(begin | code.SERVE | code.LOOK_BACK)
-        found = {model for model, one in zip(self.models, grows.tolist(), strict=True) if one}
-        return tuple(model for model in demand or self.models if model in found), end_s

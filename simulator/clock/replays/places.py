@@ -1,10 +1,10 @@
 """The queues of a deployment whose GPUs nobody disturbs, as machine code has them, and places to replay them in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,14 +16,27 @@ from simulator.rules.routing import split
 from simulator.world.deployment import Deployment, Replica, Routing
 from simulator.world.workload import Floats
 
+Found = TypeVar("Found")
 FACTORS_FIRST = 128
 """Factors on the times of a queue's batches that are drawn at least, until a world needs more."""
 SPARE_FACTORS = 1.1
 """Factors that are drawn for a queue over those that any earlier world used: a world that needs more begins anew."""
 SPARE = 1.1
 """Room for requests over those of the first world: arrivals are random."""
+SENT = 1.5
+"""Room of a replica that a router fills over its share of the requests, until it is sent more."""
+SENT_LEAST = 64
+"""Requests for which it has room beside that."""
 ROUTINGS = Routing.ROUND_ROBIN, Routing.LEAST_OUTSTANDING, Routing.SHARED
 """Rules of routing that are compiled."""
+
+
+class NoRoomError(Exception):
+    """A router sent a replica more than there is room for: see `Places.with_room`."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"queue {number} is full")
+        self.number = number
 
 
 def plain_gpus(deployment: Deployment, duration_s: float) -> "PlainGpus | None":
@@ -204,6 +217,8 @@ class Places:
         self.sent = [plain.sent.get(model, []) for model in models]
         self.most = np.full(len(models), -1)
         """Requests of each model for which there is room."""
+        self.room: dict[int, int] = {}
+        """By queue that a router fills: requests for which it has room."""
         self.dealt: Counts
         """As `simulator.clock.compiled.WorldRequests.place`."""
         self.layout: Any
@@ -218,12 +233,22 @@ class Places:
             self._places.append(self._place())
         return self._places
 
+    def with_room(self, replay: Callable[[], Found]) -> Found:
+        """What a replay gives, begun again where a queue has no room for what a router sends."""
+        while True:
+            try:
+                return replay()
+            except NoRoomError as full:
+                self.room[full.number] *= 2
+                self._places = []
+                self._lay_out()
+
     def serve_in_turns(self, place: Place, columns: Any, end_s: float) -> tuple[int, dict[int, tuple[float, int, int]]]:
         """Let GPUs serve one after another what was dealt to their queues, where models of some take turns in memory,
         are cut into stages, or have replicas that share a queue or a router.
 
         -1, or a queue that is short of factors; and by number of each such GPU, the time it stood still, how often it
-        loaded weights, and the most bytes in use.
+        loaded weights, and the most bytes in use. Raises NoRoomError.
         """
         plain, begin = self.plain, self.layout.gpu_begin.tolist()
         code, turning = plain.code, plain.turning
@@ -246,6 +271,8 @@ class Places:
         if place.routed:
             rule = code.rule_of(plain.gpus[plain.routed[0]])
             short = plain.routing.serve_routed(self.layout, columns, place.requests, place.routed, rule, end_s)
+            if short < -1:
+                raise NoRoomError(-2 - int(short))
         else:
             short = -1
         return int(short), loaded
@@ -259,7 +286,9 @@ class Places:
             if own in self.sharing:
                 dealt[own[0]], front[own] = np.arange(most), own[0]
             elif own in self.sent:
-                dealt |= {number: np.arange(most) for number in own}
+                share = int(SENT * most / len(own)) + SENT_LEAST
+                self.room |= {number: min(max(self.room.get(number, 0), share), most) for number in own}
+                dealt |= {number: np.zeros(self.room[number], dtype=np.int64) for number in own}
             else:
                 dealt |= zip(own, split(most, [plain.replicas[number].share for number in own]), strict=True)
         dealt |= {number: dealt[own[0]] for own in plain.cut for number in own if own[0] in dealt}

@@ -34,6 +34,8 @@ forget_stale(Path(__file__), Path(str(compiled.__file__)))
 
 DOZES, WAKES, DRAWS = range(3)
 """How far the loop of a GPU is: its sleep ends; it goes on; all who may draw before it have done so."""
+GOES_ON = -1
+"""Instead of a queue: nothing is short."""
 URGENT, NORMAL, TURN = range(3)
 """What SimPy does first at one instant; last come replicas that draw, in the order of their list."""
 
@@ -100,7 +102,7 @@ def group_of(
 def serve_routed(
     layout: Layout, queues: Queues, asked: WorldRequests, group: Group, rule: int, horizon_s: float
 ) -> int:
-    """Serve until the horizon: -1, or a queue whose factors are used up."""
+    """Serve until the horizon: -1; a queue whose factors are used up; or -2 less that which has no room for more."""
     return _serve(at(layout), at(queues), at(asked), at(group), rule, horizon_s)
 
 
@@ -116,11 +118,13 @@ def _serve(layout: Layout, queues: Queues, asked: WorldRequests, group: Group, r
             _wait(group, gpu, now, NORMAL, WAKES)
             continue
         short = _go_on(layout, queues, asked, group, rule, gpu, now)
-        if short >= 0:
+        if short != GOES_ON:
             return short
     for queue in range(len(group.model)):
         if group.model[queue] >= 0:
-            _send(layout, queues, asked, group, group.model[queue], horizon_s)
+            full = _send(layout, queues, asked, group, group.model[queue], horizon_s)
+            if full < 0:
+                return int(full)
         if group.turn[queue] > 0:  # what it drew is the first replica's to tell
             _empty_view(layout, queues, queue)
     return -1
@@ -170,7 +174,7 @@ def _first(group: Group) -> int:
 
 @inner
 def _go_on(layout: Layout, queues: Queues, asked: WorldRequests, group: Group, rule: int, gpu: int, now: float) -> int:
-    """Let a GPU run its next batch, or wait: -1, or a queue whose factors are used up."""
+    """Let a GPU run its next batch, or wait: -1, or as `serve_routed`."""
     queue = group.chosen[gpu] if group.point[gpu] == DRAWS else -1
     if queue >= 0 and not _is_due(layout, queues, rule, queue, now):
         queue = -1
@@ -178,31 +182,33 @@ def _go_on(layout: Layout, queues: Queues, asked: WorldRequests, group: Group, r
         if queue < 0:
             queue = _choose(layout, queues, asked, group, rule, gpu, now)
         if queue < 0:
-            return -1
+            return queue
         if queues.used[queue] == queues.stock[queue]:
             return queue
         if _ran(layout, queues, group, rule, gpu, queue, now):
-            return -1
+            return GOES_ON
         queue = -1
 
 
 @inlined
 def _choose(layout: Layout, queues: Queues, asked: WorldRequests, group: Group, rule: int, gpu: int, now: float) -> int:
-    """The queue that runs now; -1 where the GPU waits."""
+    """The queue that runs now; -1 where the GPU waits, or less, as `_send`."""
     first, end = _own(layout, group, gpu)
     while True:
         arrives_s = _route(layout, queues, asked, group, rule, gpu, now)
+        if arrives_s < 0:
+            return int(arrives_s)
         queue, ready_s = _next(queues, rule, first, end, group.last[gpu], now)
         if queue < 0:
             _wait(group, gpu, _later(now, min(ready_s, arrives_s)), NORMAL, DOZES)
-            return -1
+            return GOES_ON
         group.last[gpu] = queue
         if not _is_due(layout, queues, rule, queue, now):
             continue
         if group.turn[queue] >= 0 and _others_go_on(group, gpu, now):
             group.chosen[gpu] = queue
             _wait(group, gpu, now, TURN + group.turn[queue], DRAWS)
-            return -1
+            return GOES_ON
         return queue
 
 
@@ -296,7 +302,8 @@ def _empty_view(layout: Layout, queues: Queues, queue: int) -> None:
 def _route(
     layout: Layout, queues: Queues, asked: WorldRequests, group: Group, rule: int, gpu: int, now: float
 ) -> float:
-    """Let routers send what has arrived, look at the queues of a GPU again, and say when the next request arrives."""
+    """Let routers send what has arrived, look at the queues of a GPU again, and say when the next request arrives, or
+    as `_send`."""
     first, end = _own(layout, group, gpu)
     next_s, routed = inf, False
     for queue in range(first, end):
@@ -313,7 +320,8 @@ def _route(
 
 @inner
 def _send(layout: Layout, queues: Queues, asked: WorldRequests, group: Group, model: int, now: float) -> float:
-    """Send all requests of a model that have arrived to the replica with fewest outstanding; when the next arrives."""
+    """Send all requests of a model that have arrived to the replica with fewest outstanding; when the next arrives, or
+    -2 less the queue that has no room for one."""
     first, end = asked.begin[model], asked.begin[model + 1]
     while first + group.sent[model] < end:
         number = group.sent[model]
@@ -326,6 +334,8 @@ def _send(layout: Layout, queues: Queues, asked: WorldRequests, group: Group, mo
             if best < 0 or outstanding < fewest:
                 best, fewest = queue, outstanding
         place = queues.end[best]
+        if place == layout.room_begin[best + 1]:
+            return -2.0 - best
         queues.times[place], asked.place[place] = come_s, number
         queues.end[best] += 1
         group.sent[model] += 1

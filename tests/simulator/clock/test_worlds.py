@@ -66,6 +66,7 @@ def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is
         monkeypatch.setattr("simulator.clock.worlds.cores", lambda threads=threads: threads)
         monkeypatch.setattr("simulator.clock.worlds.REQUESTS_FOR_THREADS", 0)
         monkeypatch.setattr("simulator.clock.replays.places.FACTORS_FIRST", threads)  # soon all used up
+        monkeypatch.setattr("simulator.clock.replays.places.SENT_LEAST", 1)  # soon full
         monkeypatch.setattr(run.Compiled, "worth_requests", -1)
         monkeypatch.setattr(run.Compiled, "installed", True)
         monkeypatch.setattr(run.TURNS, "worth", 0)
