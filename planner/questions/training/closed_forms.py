@@ -225,20 +225,50 @@ def checkpoint_interval_s(write_s: float, mean_time_between_s: float) -> float:
     return young_s * (1 + root / 3 + write_s / (18 * mean_time_between_s)) - write_s
 
 
+def stretches(work_s: float, mean_time_between_s: float, write_s: float) -> int:
+    """Parts of a run between which checkpoints are written, as many as cost least; 1 if none is worth a write.
+
+    Nothing is written at the end. So the last part may last a write longer, and Daly's law is that of so much less
+    work: 20 h with a failure every 5 h and writes of 1 min have 51 parts, 3 min have 1.
+    """
+    divided_s = work_s - write_s
+    if divided_s <= 0 or math.isinf(mean_time_between_s) or math.isinf(work_s):
+        return 1
+    best_s = max(checkpoint_interval_s(write_s, mean_time_between_s), 1e-3)  # a write of 0 s would make it 0
+    fewer = max(1, math.floor(divided_s / best_s))
+
+    def attempts(count: int) -> float:
+        """What all parts cost, but for a factor that does not depend on their number."""
+        exponent = min(attempt_s(work_s, write_s, count) / mean_time_between_s, HOPELESS)
+        return count * math.expm1(exponent)
+
+    return min((fewer, fewer + 1), key=attempts)
+
+
+def attempt_s(work_s: float, write_s: float, parts: int) -> float:
+    """Each part of a run with its write, all equally long, for the last has none."""
+    return (work_s + (parts - 1) * write_s) / parts
+
+
 def with_interruptions_s(
     work_s: float, mean_time_between_s: float, write_s: float, restart_s: float, interval_s: float | None = None
 ) -> float:
-    """Wall time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) x work/t.
+    """Mean wall time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) a part.
 
-    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h. Infinite where writing and restarting
-    take so many times the time between failures that no checkpoint is ever reached.
+    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h. Without `interval_s` checkpoints are
+    written as `stretches` says. Infinite where writing and restarting take so many times the time between failures that
+    no checkpoint is ever reached.
     """
-    if math.isinf(mean_time_between_s):
+    if math.isinf(mean_time_between_s) or math.isinf(work_s) or not work_s:
         return work_s
-    best_s = max(checkpoint_interval_s(write_s, mean_time_between_s), 1e-3)  # a write of 0 s would make it 0
-    stretch_s = min(interval_s or best_s, work_s)
+    if interval_s:
+        written = math.ceil(work_s / interval_s) - 1
+        attempts = [(written, interval_s + write_s), (1, work_s - written * interval_s)]
+    else:
+        parts = stretches(work_s, mean_time_between_s, write_s)
+        attempts = [(parts, attempt_s(work_s, write_s, parts))]
     restart = restart_s / mean_time_between_s
-    attempt = (stretch_s + write_s) / mean_time_between_s
-    if restart + attempt > HOPELESS:
+    if restart + max(each_s for count, each_s in attempts if count) / mean_time_between_s > HOPELESS:
         return math.inf
-    return mean_time_between_s * math.exp(restart) * math.expm1(attempt) * work_s / stretch_s
+    tried = sum(count * math.expm1(each_s / mean_time_between_s) for count, each_s in attempts)
+    return mean_time_between_s * math.exp(restart) * tried

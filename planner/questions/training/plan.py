@@ -294,7 +294,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         step_range_s=step.time_s,
         time_s=time_s,
         time_parts_s=run.parts_s(),
-        interruptions=interruptions(layout),
+        interruptions=interruptions(layout, run.run_s.mid),
         cost_usd=usd,
         commitment_usd=commitment_usd,
         commitment_used=time_s.mid / term_s if term_s else None,

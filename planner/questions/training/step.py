@@ -11,12 +11,13 @@ from planner.model.ranges import Range, exactly, ranged
 from planner.questions.training.closed_forms import (
     FORWARD_SHARE,
     RUN_OVER_STEPS,
+    attempt_s,
     bubble,
-    checkpoint_interval_s,
     exposed_s,
     loader_s,
     pipeline_s,
     rescaled_step_s,
+    stretches,
     with_interruptions_s,
     workers_enough,
 )
@@ -262,8 +263,8 @@ class RunInterruptions:
 
     between_s: float
     """Mean time between two of them, of all machines together."""
-    checkpoint_s: float
-    """Between two checkpoints: Daly's best interval."""
+    checkpoint_s: float | None
+    """Between two checkpoints, as costs least; None where none is worth a write."""
     write_s: float
     restart_s: float
     assumed: bool
@@ -329,15 +330,16 @@ def over_steps_s(layout: TrainingLayout, speed: PassSpeed, step: Step, work_s: R
     return work_s * RUN_OVER_STEPS
 
 
-def interruptions(layout: TrainingLayout) -> RunInterruptions | None:
-    """What interrupts a run, and what is done against it."""
+def interruptions(layout: TrainingLayout, run_s: float) -> RunInterruptions | None:
+    """What interrupts a run that takes so long without it, and what is done against it."""
     between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
     spot = layout.source.price_kind == PriceKind.SPOT
     if math.isinf(between_s):
         return None
+    parts = stretches(run_s, between_s, spec.write)
     return RunInterruptions(
         between_s=between_s,
-        checkpoint_s=checkpoint_interval_s(spec.write, between_s),
+        checkpoint_s=attempt_s(run_s, spec.write, parts) - spec.write if parts > 1 else None,
         write_s=spec.write,
         restart_s=spec.restart,
         assumed=spot and spec.spot_mean_time_between is None,

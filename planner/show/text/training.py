@@ -415,6 +415,8 @@ def interruption_line(o: TrainingOption, cause: RunInterruptions) -> str:
     assumed = "assumed; write `interruptions.spot_mean_time_between`; " if cause.assumed else ""
     price = f"{length(cause.write_s)} to write, {length(cause.restart_s)} to restart"
     every = f"{who(o)}: interrupted every {length(cause.between_s)} ({assumed}{price})"
+    if cause.checkpoint_s is None:
+        return f"{every}; too short a run for checkpoints to be worth their time."
     return f"{every}; a checkpoint every {length(cause.checkpoint_s)} costs least."
 
 

@@ -14,12 +14,14 @@ from planner.questions.training.closed_forms import (
     BACKWARD_SHARE,
     NetworkLink,
     all_reduce_s,
+    attempt_s,
     bubble,
     checkpoint_interval_s,
     epoch_law,
     exposed_s,
     pipeline_s,
     rescaled_step_s,
+    stretches,
     with_interruptions_s,
     workers_enough,
 )
@@ -39,15 +41,17 @@ HOUR = 3600.0
 
 
 def played_s(work_s: float, between_s: float, write_s: float, restart_s: float, every_s: float, seed: int) -> float:
-    """The same run, interruption by interruption; a restart can be interrupted too."""
+    """The same run, interruption by interruption; a restart can be interrupted too. Nothing is written at the end."""
     random = np.random.default_rng(seed)
     clock_s, left_s, fails_s = 0.0, work_s, random.exponential(between_s)
     restarting = False
-    while left_s > 1e-9:
-        needs_s = (restart_s if restarting else 0.0) + min(every_s, left_s) + write_s
+    while left_s > 1e-6:
+        is_last = left_s <= every_s + write_s + 1e-6
+        part_s = left_s if is_last else every_s
+        needs_s = (restart_s if restarting else 0.0) + part_s + (0.0 if is_last else write_s)
         if clock_s + needs_s <= fails_s:
             clock_s += needs_s
-            left_s -= min(every_s, left_s)
+            left_s -= part_s
             restarting = False
         else:
             clock_s, restarting = fails_s, True
@@ -62,6 +66,35 @@ def test_time_with_interruptions_is_that_of_runs_played_out() -> None:
     error_s = float(np.std(runs)) / 20
     found_s = with_interruptions_s(work_s, between_s, write_s, restart_s, every_s)
     assert found_s == pytest.approx(float(np.mean(runs)), abs=4 * error_s)
+
+
+@pytest.mark.parametrize("intervals", [0.05, 0.5, 0.99, 1.01, 1.3, 1.5, 2.2])
+def test_runs_about_as_long_as_an_interval_take_as_long_as_played_out(intervals: float) -> None:
+    """With as many checkpoints as cost least. Four standard errors."""
+    between_s, write_s, restart_s, count = 2 * HOUR, 60.0, 300.0, 4000
+    work_s = intervals * checkpoint_interval_s(write_s, between_s)
+    every_s = attempt_s(work_s, write_s, stretches(work_s, between_s, write_s)) - write_s
+    runs = [played_s(work_s, between_s, write_s, restart_s, every_s, seed) for seed in range(count)]
+    error_s = float(np.std(runs)) / math.sqrt(count)
+    found_s = with_interruptions_s(work_s, between_s, write_s, restart_s)
+    assert found_s == pytest.approx(float(np.mean(runs)), abs=4 * error_s)
+
+
+@given(st.floats(10, 40_000), st.floats(0, 600), st.floats(0.2, 200))
+def test_no_other_number_of_checkpoints_costs_less(work_s: float, write_s: float, between_hours: float) -> None:
+    """All up to 200, equally far apart; a run without interruptions pays for none."""
+    between_s = between_hours * HOUR
+    best_s = with_interruptions_s(work_s, between_s, write_s, 300.0)
+    others = [with_interruptions_s(work_s, between_s, write_s, 300.0, work_s / parts) for parts in range(1, 200)]
+    assert best_s <= min(others) * (1 + 1e-4)
+    assert best_s >= work_s
+
+
+@given(st.floats(10, 40_000), st.floats(1, 600), st.floats(0.2, 200))
+def test_a_longer_run_takes_longer_and_by_no_whole_write(work_s: float, write_s: float, between_hours: float) -> None:
+    between_s, more_s = between_hours * HOUR, 1e-3
+    first_s, then_s = (with_interruptions_s(s, between_s, write_s, 300.0) for s in (work_s, work_s + more_s))
+    assert first_s <= then_s <= first_s + 0.1 * write_s or math.isinf(then_s)
 
 
 @given(st.floats(1, 600), st.floats(2, 200))
