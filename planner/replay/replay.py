@@ -227,6 +227,12 @@ class Replay:
             return self._share_of(self.wide.draws - self.wide.broken_together, self.wide.draws)
         return self._share(self.kept_together)
 
+    @property
+    def kept_share(self) -> float:
+        """Share of the draws looked at in which every SLO is met; NaN where none are drawn."""
+        kept = self.wide.kept if self.wide else self.kept_together
+        return float(np.mean(kept)) if len(kept) else nan
+
     @cached_property
     def kept_together(self) -> list[bool]:
         """Whether every SLO is met, by draw."""

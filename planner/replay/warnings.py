@@ -43,6 +43,12 @@ from simulator.world.workload import Workload
 RAN_HERE = (Evidence.MEASURED, Evidence.ELSEWHERE, Evidence.FITTED)
 """Evidence of times that somebody took of the very samples."""
 IN_PYTORCH = ("pytorch", "torch-compile", "cuda-graphs")
+DECIDING_SHARE = 0.1
+"""Least share of draws that keep every SLO with which a measurement may speak for a fleet: below it, only a speed past
+the good end of an 80 % band would do."""
+ACCEPTED_SHARE = 0.5
+"""Least share of draws that keep every SLO with which a lower `confidence` is a remedy, and speeds as they stand are:
+below it the fleet more likely fails than not."""
 OUTAGES_MIN = 20
 """Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
 
@@ -490,11 +496,21 @@ def surer(packing: Packing) -> tuple[Statement, ...]:
     return Statement(code=Code.MEASURING_DECIDES), *eased(p.portion.sized.profile for p in packing.placed)
 
 
+def surer_in_draws(trial: Trial) -> tuple[Statement, ...]:
+    """Of these what helps a fleet that misses SLOs in so many draws of speeds; nothing where nearly all draws do."""
+    seen = trial.replay
+    if seen.kept_share < DECIDING_SHARE:
+        return ()
+    decides, *ways = surer(trial.packing)
+    asks_little = seen.draws is not None and seen.draws.share <= ACCEPTED_SHARE
+    return decides, *(ways if asks_little or seen.kept_share >= ACCEPTED_SHARE else ())
+
+
 def remedies_unproven(trial: Trial, model: str) -> tuple[Statement, ...]:
     """More replications, a longer horizon, or a lower SLO; draws of speeds are as many as they may be."""
     seen = trial.replay
     if seen.draws and not seen.draws.surely:
-        return surer(trial.packing)
+        return surer_in_draws(trial) or surer(trial.packing)
     if seen.draws:
         return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * seen.replications}),)
     remedies: list[Statement] = []

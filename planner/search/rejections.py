@@ -20,7 +20,7 @@ from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond
 from planner.replay.answer import larger_than_slo
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial
-from planner.replay.warnings import remedies_unproven, surer
+from planner.replay.warnings import remedies_unproven, surer, surer_in_draws
 from simulator.clock.metrics import Verdict
 from simulator.world.deployment import Routing
 from simulator.world.hardware import CONTEXT_BYTES, GPU
@@ -284,11 +284,12 @@ def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -
     need, seen = trial.replay.needs[model], trial.replay.attainment[model]
     target = need.slo.attainment
     worst_s = max(p.worst_s for p in trial.placed(model))
+    in_draws = surer_in_draws(trial) if trial.deployment.doubted and trial.replay.counted else ()
     changes: list[Statement] = []
     if worst_s > need.slo.latency_s:
         changes.append(_more_time(need, worst_s))
-    if trial.deployment.doubted and trial.replay.counted:
-        changes += surer(trial.packing)
+    if in_draws:
+        changes += in_draws
     elif bottleneck is not Bottleneck.LATENCY:
         changes.append(_less_load(need, min(1.0, seen.mean / target) * 0.95))
     within_reach = not more_gpus or target <= seen.high

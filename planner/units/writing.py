@@ -321,6 +321,11 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
+def gpus(counts: Sequence[int]) -> str:
+    """`1 GPU`, `1, 2, 4 GPUs`."""
+    return f"{', '.join(map(str, counts))} GPU{'' if list(counts) == [1] else 's'}"
+
+
 def begin(text: str) -> str:
     """`text` as a sentence begins: `let it end` becomes `Let it end`."""
     return f"{text[:1].upper()}{text[1:]}"

@@ -74,6 +74,8 @@ class LossCase:
     """Models of which no replica is left."""
     models: tuple[ModelAnswer, ...]
     """Those that are served."""
+    draws_asked: float | None = None
+    """Share of the replications that must meet every SLO, which p99 goes by; None where nothing is drawn."""
     rejection: Rejection | None
     """What stands in the way of those that are served, and what would help; None where nothing does."""
     anew: PlacedAnew | None = None

@@ -150,6 +150,7 @@ def _case(
     if answers and not refusal and missing not in trials:
         trials[missing] = _replayed(left, served, progress, loss)
     trial = trials.get(missing)
+    draws = trial.replay.draws if trial else None
     return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),
@@ -159,6 +160,7 @@ def _case(
         feasible=trial is not None and trial.met and not unserved,
         unserved=unserved,
         models=recommend(trial, nan).models if trial else (),
+        draws_asked=draws.share if draws else None,
         rejection=missed_slo(trial) if trial and not trial.met else refusal,
     )
 

@@ -253,7 +253,7 @@ def attempt_s(work_s: float, write_s: float, parts: int) -> float:
 def with_interruptions_s(
     work_s: float, mean_time_between_s: float, write_s: float, restart_s: float, interval_s: float | None = None
 ) -> float:
-    """Mean wall time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) a part.
+    """Mean time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) a part.
 
     20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h. Without `interval_s` checkpoints are
     written as `stretches` says. Infinite where writing and restarting take so many times the time between failures that

@@ -21,6 +21,7 @@ from planner.units.errors import Steps, Wrong, shown
 from planner.units.reading import (
     did_you_mean,
 )
+from planner.units.writing import gpus
 
 SPEEDS = ("achieved", "rate", "step", "run")
 MIXTURE = 4
@@ -120,7 +121,7 @@ def _wrong_batch(scenario: TrainingScenario, batch: int) -> Iterator[Wrong]:
     if any(batch_of(scenario, count) for count in scenario.gpu_counts):
         return
     parts, passes = scenario.parallel.parts, scenario.train.passes
-    divided = f"{batch} is divided by none of {_counts(scenario)} GPUs"
+    divided = f"{batch} is divided by none of {_counts(scenario)}"
     if parts > 1:
         divided += f" as copies of the model on {parts} each"
     if passes > 1:
@@ -151,7 +152,7 @@ def _wrong_parts(scenario: TrainingScenario) -> Iterator[Wrong]:
     if parallel.parts > 1 and all(count % parallel.parts for count in scenario.gpu_counts):
         divided = f"tensor {parallel.tensor} x pipeline {parallel.pipeline}"
         remedy = "Write other parts, or other `counts`."
-        yield ("parallel",), f"{divided} divide none of {_counts(scenario)} GPUs. {remedy}", "tensor", "pipeline"
+        yield ("parallel",), f"{divided} divide none of {_counts(scenario)}. {remedy}", "tensor", "pipeline"
 
 
 def _wrong_words(train: TrainSpec) -> Iterator[Wrong]:
@@ -172,7 +173,7 @@ def _one_of(path: Steps, spec: Any, keys: Sequence[str], remedy: str = "Keep one
 
 
 def _counts(scenario: TrainingScenario) -> str:
-    return ", ".join(map(str, scenario.gpu_counts[:SHOWN_COUNTS]))
+    return gpus(scenario.gpu_counts[:SHOWN_COUNTS])
 
 
 def odd(scenario: TrainingScenario) -> Iterator[str]:

@@ -26,6 +26,7 @@ from planner.questions.training.memory import STATE_BYTES
 from planner.questions.training.scenario import SpeedSpec
 from planner.questions.training.speed import MEASURED_BAND, PAST_BAND, Limit, PassSpeed, SpeedRule, doubted
 from planner.questions.training.traffic import Traffic
+from planner.units.writing import counted
 from simulator.world.hardware import GPU
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import Evidence
@@ -152,7 +153,7 @@ class StepTimes:
         launching_s = min(launches_s, step_s.mid)
         taken_s = {Limit.NETWORK: time_s.mid - step_s.mid, Limit.OVERHEAD: launching_s}
         step = self._with_limit(doubted(time_s, PAST_BAND), taken_s, step_s.mid - launching_s)
-        source = f"carried from {spec.gpu_count} GPUs that the scenario states"
+        source = f"carried from {counted(spec.gpu_count, 'GPU')} that the scenario states"
         of_run = spec.run is not None
         return replace(step, rule=SpeedRule.STATED, evidence=Evidence.ASSUMED, source=source, sources=(), of_run=of_run)
 

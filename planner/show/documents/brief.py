@@ -33,8 +33,6 @@ RESOURCES_SHOWN, HALF = 2, 0.5
 WAYS_SHOWN = 4
 TILDE = "~: predicted; nobody measured this model on this GPU"
 MORE = "More with -v."
-NOTED_LOSS = 0.01
-"""Share of requests given up from which fewer than 99 % are answered: of all there is no 99th percentile."""
 RESERVED = {PRICE_TITLES[PriceKind.RESERVED_1Y], PRICE_TITLES[PriceKind.RESERVED_3Y]}
 
 
@@ -158,9 +156,7 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     notes = [
         COLUMNS_SAID if best.models else "",
         alike,
-        mean_of_draws(best),
-        draws_kept(best),
-        given_up(best),
+        *notes_of(best.models),
         *tf32_off(assumed),
         *inputs,
         binds,
@@ -171,32 +167,27 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
 
 def predicted_ones(best: Recommendation) -> str:
     """What stands beside figures that rest on predictions, and which p99 is shown; empty where none are drawn."""
-    asked = prose.draws_of_p99(best)
-    p99 = f"p99: not exceeded in {asked} of replications." if asked else ""
+    p99 = prose.not_exceeded(prose.draws_of_p99(best))
     return " ".join(filter(None, (f"{TILDE}." if best.predicted else "", p99)))
 
 
-def draws_kept(best: Recommendation) -> str:
+def notes_of(models: Sequence[ModelAnswer]) -> tuple[str, ...]:
+    """What shares on time, SLOs and p99 beside them do not show; empty ones where there is nothing of it."""
+    return mean_of_draws(models), draws_kept(models), prose.given_up(models)
+
+
+def draws_kept(models: Sequence[ModelAnswer]) -> str:
     """The share of replications that meets each SLO that is not met, where these decide it."""
-    short = [f"{m.name} {percent(kept)} %" for m in best.models if not m.slo_met and (kept := drawn(m)) is not None]
+    short = [f"{m.name} {percent(kept)} %" for m in models if not m.slo_met and (kept := drawn(m)) is not None]
     return f"Replications that meet the SLO: {names(short)}." if short else ""
 
 
-def mean_of_draws(best: Recommendation) -> str:
+def mean_of_draws(models: Sequence[ModelAnswer]) -> str:
     """Why a share on time may lie below an SLO that is met; empty where none does."""
-    below = [m.name for m in best.models if m.slo_met and m.slo_attainment.mean < m.slo_attainment_target]
+    below = [m.name for m in models if m.slo_met and m.slo_attainment.mean < m.slo_attainment_target]
     if not below:
         return ""
     return f"On time: the mean of all replications, with the few that miss the SLO of {names(below)}."
-
-
-def given_up(best: Recommendation) -> str:
-    """Why more are late than the 99th percentile tells: what is given up has no latency."""
-    shares = {m.name: m.dropped_fraction for m in best.models if m.dropped_fraction >= NOTED_LOSS}
-    if not shares:
-        return ""
-    most = max(shares.values())
-    return f"p99: of answered requests. Up to {percent(most, up=True)} % of {names([*shares])} are dropped."
 
 
 def batch(model: ModelAnswer) -> str:

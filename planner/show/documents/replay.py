@@ -92,7 +92,7 @@ def sections(
     decides = Text(DRAWS_DECIDE if draws_decide and any(map(prose.beside_interval, models)) else "", indent=2)
     gpu_note = Text(GPUS_NOTE if gpus else "", Tone.NOTE, views=PAGE)
     return (
-        Section("Models", [bars, table, notes, decides, *more], id="models"),
+        Section("Models", [bars, table, notes, decides, Text(prose.given_up(models), indent=2), *more], id="models"),
         Section("GPUs", [Table(gpu_columns(gpus, at), shown=GPUS_SHOWN, stacked=True), gpu_note], id="gpus"),
     )
 

@@ -3,6 +3,7 @@
 from planner.model.plan import ModelAnswer
 from planner.questions.readiness.answer import LossCase, WhatIf
 from planner.show.document import Column, Document, Items, Rows, Section, Table, Text, Tone
+from planner.show.documents import brief
 from planner.show.documents.replay import SLO_WORDS, beside_target
 from planner.show.text import plan as figures
 from planner.show.text import readiness as prose
@@ -50,18 +51,19 @@ def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
 
 
 def notes(answer: WhatIf, case: LossCase) -> list[Text]:
-    """What its p99 is, and what must be set otherwise than planned."""
-    in_draws = any(model.p99_in_draws_s is not None for model in case.models)
-    of_p99 = "p99: not exceeded in as many replications as must meet every SLO." if in_draws else ""
+    """What its figures do not show, as of a plan, and what must be set otherwise than planned."""
+    of_p99 = figures.not_exceeded(figures.asked_of_p99(case.models, case.draws_asked))
+    predicted = figures.TILDE if any(model.predicted for model in case.models) else ""
+    notes = [*brief.notes_of(case.models), f"{predicted} {of_p99}".strip()]
     smaller = f"In smaller batches than planned, for SLOs allow no larger: {names(answer.smaller_batches)}."
-    return [Text(of_p99, Tone.NOTE), Text(smaller if answer.smaller_batches else "", Tone.NOTE)]
+    return [*(Text(note, Tone.NOTE) for note in notes), Text(smaller if answer.smaller_batches else "", Tone.NOTE)]
 
 
 def models(case: LossCase) -> Table:
     """How far each model's SLO is missed."""
     rows: Rows[ModelAnswer] = Rows(case.models)
     columns: list[Column] = [
-        rows.words("model", "name"),
+        rows.words("model", lambda m: f"{m.name} {figures.tilde(m)}".strip()),
         rows.figures("p99 / SLO", figures.p99),
         rows.figures("on time / SLO", beside_target),
         rows.words("SLO", lambda m: SLO_WORDS[m.slo_met]),

@@ -24,9 +24,12 @@ from planner.model.plan import (
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import OLD_PRICES, days_old, least_price, rejected_in_all, saving, warnings_of
-from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
+from planner.units.writing import counted, dollars, exact, gigabytes, names, percent, seconds, share, span
 from simulator.world.deployment import Failures
 from simulator.world.profile import NOT_MEASURED, Evidence, speed_evidence_of
+
+NOTED_LOSS = 0.01
+"""Share of requests given up from which fewer than 99 % are answered: of all there is no 99th percentile."""
 
 
 def fleet(instances: Sequence[Instances]) -> str:
@@ -298,7 +301,9 @@ def replayed_line(answer: Recommendation | Simulation) -> list[str]:
         line += f"; queues settle within {seconds(seen.settling_s)} after a burst"
     bears = answer.demand_factor_max
     if math.isfinite(bears):
-        line += f". Queues stay stable up to {bears:.2f} times this load (without headroom and SLOs)"
+        speeds = uncertain(answer.models)
+        slow = f", with {speeds} at their slow end" if speeds else ""
+        line += f". Queues stay stable up to {bears:.2f} times this load (without headroom and SLOs{slow})"
     return [f"{line}."]
 
 
@@ -387,17 +392,34 @@ TILDE = (
 
 def predicted_line(answer: Recommendation | Simulation) -> list[str]:
     """What figures are that rest on predictions, and which p99 is shown; nothing where nothing is drawn."""
-    asked = draws_of_p99(answer)
-    p99 = f"p99: not exceeded in {asked} of replications." if asked else ""
+    p99 = not_exceeded(draws_of_p99(answer))
     tilde = TILDE if any(model.predicted for model in answer.models) else ""
     return [text] if (text := " ".join(filter(None, (tilde, p99)))) else []
 
 
 def draws_of_p99(answer: Recommendation | Simulation) -> str:
     """`95 %`: replications in which p99 is no higher than what is shown; empty where that is a mean of all."""
-    asked = answer.replayed.draws_asked if answer.replayed else None
-    drawn = any(model.p99_in_draws_s is not None for model in answer.models)
-    return exact(asked) if drawn and asked is not None else ""
+    return asked_of_p99(answer.models, answer.replayed.draws_asked if answer.replayed else None)
+
+
+def asked_of_p99(models: Sequence[ModelAnswer], draws_asked: float | None) -> str:
+    """The same of models, where so large a share of replications must meet every SLO."""
+    drawn = any(model.p99_in_draws_s is not None for model in models)
+    return exact(draws_asked) if drawn and draws_asked is not None else ""
+
+
+def not_exceeded(asked: str) -> str:
+    """`p99: not exceeded in 95 % of replications.`; empty where it is a mean of all."""
+    return f"p99: not exceeded in {asked} of replications." if asked else ""
+
+
+def given_up(models: Sequence[ModelAnswer]) -> str:
+    """Why more are late than the 99th percentile tells: what is given up has no latency."""
+    shares = {m.name: m.dropped_fraction for m in models if m.dropped_fraction >= NOTED_LOSS}
+    if not shares:
+        return ""
+    most = max(shares.values())
+    return f"p99: of answered requests. Up to {percent(most, up=True)} % of {names([*shares])} are dropped."
 
 
 def certainty(answer: Recommendation, plan: Plan) -> list[str]:

@@ -143,11 +143,19 @@ def if_fed(plan: TrainingPlan) -> Iterator[str]:
 
 def unsure(o: TrainingOption) -> str:
     """An option that may run out of memory, and what to do about that."""
-    decided = "to decide, run `planner calibrate --mode training --models MODEL`"
+    return f"{who(o)}: {length(o.time_s.mid)}, {usd(o.cost_usd.mid)}, {at_most_held(o)}; {settled(o)}."
+
+
+def at_most_held(o: TrainingOption) -> str:
+    """`up to 25.43 GB of 24.00 GB`."""
+    return f"up to {gigabytes(o.memory_range_bytes.high)} of {gigabytes(o.memory_limit_bytes)}"
+
+
+def settled(o: TrainingOption) -> str:
+    """What makes an option fit that may run out of memory, or tells whether it does."""
     if o.accumulation_enough:
-        decided = f"`train.accumulation: {o.accumulation_enough}` surely fits"
-    memory = f"up to {gigabytes(o.memory_range_bytes.high)} of {gigabytes(o.memory_limit_bytes)}"
-    return f"{who(o)}: {length(o.time_s.mid)}, {usd(o.cost_usd.mid)}, {memory}; {decided}."
+        return f"`train.accumulation: {o.accumulation_enough}` surely fits"
+    return "to decide, run `planner calibrate --mode training --models MODEL`"
 
 
 def memory_band(o: TrainingOption) -> str:
@@ -158,7 +166,9 @@ def memory_band(o: TrainingOption) -> str:
 
 def in_short(o: TrainingOption) -> str:
     """An option in one line."""
-    doubt = "" if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is not Fits.LIKELY else "; may run out of memory"
+    doubt = ""
+    if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is Fits.LIKELY:
+        doubt = f"; may run out of memory, {at_most_held(o)}: {settled(o)}"
     figures = f"{between(o.time_s)}{in_time(o)}, {between(o.cost_usd, usd)}{commitment(o)}"
     return f"{who(o)}: {figures}, limited by {o.bottleneck}{in_passes(o)}{doubt}"
 

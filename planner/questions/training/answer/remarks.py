@@ -21,6 +21,7 @@ from planner.questions.training.reading import LoadedTraining
 from planner.questions.training.scenario import SHOWN_COUNTS, ParallelSpec, TrainingScenario, batch_of
 from planner.questions.training.sources import (
     ASSUMED_NETWORK_BYTES_PER_S,
+    OWN,
     MachineSource,
     counts,
     hourly_usd,
@@ -28,7 +29,7 @@ from planner.questions.training.sources import (
     whole_counts,
 )
 from planner.questions.training.speed import steps_optimizer
-from planner.units.writing import counted, dollars, names, ranges
+from planner.units.writing import counted, dollars, gpus, names, ranges
 from planner.words.statements import rejection_line
 from simulator.grouping import grouped
 from simulator.world.hardware import GPU
@@ -54,10 +55,10 @@ def no_option(
             text = f"allows {dollars(most)}/h, and what is on offer costs {dollars(min(hourly))}/h at least."
             remedy = f"Write {dollars(ceil(100 * min(hourly)) / 100)}/h or more."
             return refused(loaded, [(("buy", "max_cost"), f"{text} {remedy}")])
-    tried = ", ".join(map(str, scenario.gpu_counts[:SHOWN_COUNTS]))
+    tried = gpus(scenario.gpu_counts[:SHOWN_COUNTS])
     more = ", a higher `buy.max_cost`" if most is not None else ""
     remedy = f"Name other `counts`, `buy.gpus`{more}, or another precision."
-    first = f"no machine on offer makes up {tried} GPUs at {scenario.train.precision}. {remedy}"
+    first = f"no machine on offer makes up {tried} at {scenario.train.precision}. {remedy}"
     reasons = (*map(rejection_line, rejections), *without_precision(scenario, machines, ()), *too_dear(scenario, able))
     return refusal(loaded.path, [Problem(0, 0, text, "") for text in (first, *reasons)])
 
@@ -132,7 +133,25 @@ def left_out(
     """Numbers of GPUs that the batch cannot be divided among, and GPUs without the precision."""
     if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
         yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
+    yield from not_whole(scenario, machines)
     yield from without_precision(scenario, machines, options)
+
+
+def not_whole(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> Iterator[str]:
+    """Numbers of GPUs that the scenario names and that no whole machines make up: of each of one's own, and of all that
+    are rented or bought."""
+    asked = set(scenario.counts)
+    owned = [one for one in machines if one.price_kind == OWN]
+    for one in owned:
+        if left := sorted(asked - set(whole_counts(scenario, one))):
+            most = "" if one.count_max is None else f", {one.count_max} at most"
+            machines_of = f"whole machines are counted, of {counted(one.gpus_each, 'GPU')} each{most}"
+            yield f"Left out: {gpus(left)} of {one.instance}: {machines_of}."
+    others = [one for one in machines if one not in owned]
+    made = {count for one in others for count in whole_counts(scenario, one)}
+    if others and (left := sorted(asked - made)):
+        beyond = f" within `buy.max_gpus: {scenario.buy.max_gpus}`" if left[-1] > scenario.buy.max_gpus else ""
+        yield f"Left out: {gpus(left)}, which no whole machines on offer make up{beyond}."
 
 
 def too_dear(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> Iterator[str]:
@@ -180,9 +199,9 @@ def measured_doubts(
 def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iterator[str]:
     """Numbers of GPUs that the parts of the model do not divide."""
     if whole := sorted({option.gpu_count for option in options if option.gpu_count % parallel.parts}):
-        gpus = "GPU" if whole == [1] else "GPUs"
+        kind = "GPU" if whole == [1] else "GPUs"
         yield (
-            f"The model is whole on each of {ranges(whole)} {gpus}:"
+            f"The model is whole on each of {ranges(whole)} {kind}:"
             f" tensor {parallel.tensor} x pipeline {parallel.pipeline} do not divide that."
         )
 
