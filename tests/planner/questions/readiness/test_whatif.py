@@ -19,7 +19,10 @@ from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, whatif
 from planner.search.simulation import as_planned
+from planner.show.documents.whatif import document
+from planner.show.terminal import terminal
 from planner.show.text.readiness import about_anew, headline, mend, obstacles, planned_anew, taken_over
+from planner.units.writing import Screen, percent
 from planner.words.statements import rejection_line
 from simulator.errors import InputError
 from simulator.world.curves import Interpolated, LoadTime
@@ -148,6 +151,42 @@ def test_of_predicted_speeds_the_draws_decide_where_a_load_is_too_much_for_some(
     bear = NormalDist().cdf((sd * doubt.quantile - log(1.2)) / sd)
     broken, draws = why.figures["broken"], why.figures["draws"]
     assert 1 - broken / draws == pytest.approx(bear, abs=3.29 * (bear * (1 - bear) / draws) ** 0.5)
+
+
+@cache
+def overloaded(load):
+    """Of two machines' frames or so, where a machine bears the plan's at nine of ten speeds."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.2,)), shared=0.5, quantile=NormalDist().inv_cdf(0.9))
+    shy = shelf(replace(profile("a", T4, 0.0, 0.016), doubt=doubt, predicted=True))
+    asked = scenario([model("a", 1.0)], {"a": (4, 10.0)}, buy=BOXES, confidence=0.9)
+    at, kept = "2026-07-25T00:00:00", planned(asked, shy)
+    return whatif(loaded(asked), CATALOG, shy, kept, lose=0, load=load, overrides=(), created_at=at)
+
+
+@pytest.mark.parametrize(("load", "decides", "lower"), [(1.875, True, True), (2.25, True, False), (4, False, False)])
+def test_a_lower_confidence_is_a_remedy_where_half_of_the_draws_keep_the_slos(load, decides, lower):
+    """Measuring is one where a tenth do, for a speed past the band would have to be measured below that."""
+    (case,) = overloaded(load).cases
+    figures = case.rejection.why.figures
+    kept = 1 - figures["broken"] / figures["draws"]
+    helps = {one.code for one in case.rejection.remedies}
+    assert (Code.MEASURING_DECIDES in helps) is decides is (kept >= 0.1)
+    assert (Code.LOWER_CONFIDENCE in helps) is lower is (kept >= 0.5)
+    assert helps
+
+
+def test_a_case_has_the_notes_of_a_plan():
+    """p99 stands for answered requests and for as many replications as it says."""
+    answered = overloaded(4)
+    (case,) = answered.cases
+    text = " ".join(terminal(document(answered), Screen(width=200)).split())
+    dropped = case.models[0].dropped_fraction
+    assert dropped > 0.01
+    assert f"p99: of answered requests. Up to {percent(dropped, up=True)} % of a are dropped." in text
+    assert f"Replications that meet the SLO: a {percent(case.models[0].draws_kept.mean)} %." in text
+    assert "p99: not exceeded in 90 % of replications." in text
+    assert "as many replications as must" not in text
+    assert "~: predicted" in text
 
 
 def test_draws_that_keep_an_slo_only_as_long_as_they_are_replayed_are_said_to_have_queues_that_grow():

@@ -50,8 +50,8 @@ from planner.show.documents.training import brief, document, in_brief
 from planner.show.kept import render
 from planner.show.terminal import terminal
 from planner.show.text.explained.training import document as explained
-from planner.show.text.training import answers, doubts, in_short, length, nearest, nothing_fits, who
-from planner.units.writing import Format, Screen
+from planner.show.text.training import answers, doubts, in_short, interruption_line, length, nearest, nothing_fits, who
+from planner.units.writing import Format, Screen, gigabytes
 from planner.words.statements import rejection_line
 from simulator.world.profile import Evidence
 
@@ -1125,6 +1125,88 @@ def test_the_good_one_is_good(tmp_path: Path, planner: Callable[..., tuple[Any, 
     assert sorted(option["gpu_count"] for option in json.loads(out)["options"]) == [1, 2, 4]
     assert planner("train", str(path), "--format", "csv")[0] == 2
     assert planner("train", str(path), "--set", "deadline=1 ms")[0] == 3
+
+
+OWN_EIGHT = """\
+model: {zoo: resnet50}
+data: {samples: 50000}
+train: {epochs: 10, global_batch: 48, precision: amp}
+counts: [1, 2, 8]
+buy: {gpus: [A100-80GB], max_gpus: 16, own: [{name: dgx, gpu: A100-80GB, gpu_count: 8, price: $10/h, count: 1}]}
+"""
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ((), {"Left out: 1, 2 GPUs of dgx: whole machines are counted, of 8 GPUs each, 1 at most."}),
+    (("counts=[8]",), set()),
+    (("counts=[8,16]",), {"Left out: 16 GPUs of dgx: whole machines are counted, of 8 GPUs each, 1 at most."}),
+    (("counts=[1,8,48]", "buy.providers=[aws]", "train.global_batch=48"), {
+        "Left out: 1, 48 GPUs of dgx: whole machines are counted, of 8 GPUs each, 1 at most.",
+        "Left out: 1, 48 GPUs, which no whole machines on offer make up within `buy.max_gpus: 16`."}),
+])  # fmt: skip
+def test_counts_that_whole_machines_do_not_make_up_are_said_to_be_left_out(
+    changes: tuple[str, ...], said: set[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(OWN_EIGHT)
+    plan = train(load_training(path, changes), CATALOG, LIBRARY)
+    assert {line for line in plan.warnings if "whole machines" in line} == said
+    assert 8 in {o.gpu_count for o in plan.options}
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "1 GPU"), (2, "2 GPUs")])
+def test_a_speed_is_carried_from_as_many_gpus_as_are_stated(count: int, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"{OWN_EIGHT}speed: [{{gpu: A100-80GB, gpu_count: {count}, global_batch: 48, step: 60 ms}}]\n")
+    plan = train(load_training(path, ("counts=[8]",)), CATALOG, LIBRARY)
+    assert plan.cheapest
+    assert plan.cheapest.source == f"carried from {said} that the scenario states"
+
+
+def test_a_spot_run_shorter_than_a_checkpoint_is_worth_pays_for_none(tmp_path: Path) -> None:
+    """Interrupted every 24 h in the mean, it loses no more than a restart and itself, as often as that happens."""
+    path = tmp_path / "s.yaml"
+    path.write_text(OWN_EIGHT)
+    asked = ("counts=[8]", "buy.own=[]", "buy.providers=[aws]", "buy.gpus=[V100]", "buy.retired=true", "prices=[spot]")
+    epochs = (10, 10_000)
+    plans = [train(load_training(path, (*asked, f"train.epochs={n}")), CATALOG, LIBRARY) for n in epochs]
+    short, long = (min(plan.options, key=lambda o: o.time_s.mid) for plan in plans)
+    assert short.interruptions
+    assert long.interruptions
+    run_s = sum(time_s for part, time_s in short.time_parts_s.items() if part != "interruptions")
+    worst_s = run_s / short.interruptions.between_s * (short.interruptions.restart_s + run_s)
+    assert 0 < short.time_parts_s["interruptions"] < worst_s * math.exp(0.1)
+    assert short.interruptions.checkpoint_s is None
+    assert "too short a run for checkpoints" in interruption_line(short, short.interruptions)
+    assert long.interruptions.checkpoint_s == pytest.approx(3180, rel=0.02)
+    told = interruption_line(long, long.interruptions)
+    assert f"a checkpoint every {length(long.interruptions.checkpoint_s)} costs least" in told
+
+
+def test_where_an_answer_may_run_out_of_memory_the_passes_that_fit_are_told(tmp_path: Path) -> None:
+    """In the answer and its explanation; with them it surely fits."""
+    path = tmp_path / "s.yaml"
+    path.write_text("""\
+model: {zoo: vit_b_16}
+data: {samples: 50000}
+train: {epochs: 10, global_batch: 512, precision: fp32, optimizer: adamw}
+buy: {providers: [aws], gpus: [A10G], max_gpus: 4}
+counts: [4]
+prices: [on-demand]
+""")
+    plan = train(load_training(path), CATALOG, LIBRARY)
+    assert plan.cheapest
+    assert not plan.cheapest.fits
+    passes = plan.cheapest.accumulation_enough
+    assert passes
+    held = gigabytes(plan.cheapest.memory_range_bytes.high)
+    told = f"may run out of memory, up to {held} of 24.00 GB: `train.accumulation: {passes}` surely fits"
+    assert told in answers(plan)[0]
+    assert told in " ".join(terminal(explained(plan), Screen(400)).split())
+    mended = train(load_training(path, (f"train.accumulation={passes}",)), CATALOG, LIBRARY)
+    assert mended.cheapest
+    assert mended.cheapest.fits
+    assert "may run out of memory" not in answers(mended)[0]
 
 
 @pytest.mark.parametrize("words", [["--device", "cpu"], ["--batch", "3"], ["--measure", "--plot", "x.png"]])

@@ -22,7 +22,7 @@ from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
 from planner.show.text.explained.plan import evidence as evidence_of
 from planner.show.text.merging import told_apart
-from planner.show.text.plan import bound_line, fleet, headline, rules_line, slo_line, tightest, uncertain
+from planner.show.text.plan import bound_line, fleet, headline, replayed_line, rules_line, slo_line, tightest, uncertain
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, refusals, warnings_of
 from planner.units.writing import (
     BAD,
@@ -493,3 +493,13 @@ def test_no_two_rows_of_equal_layers_look_the_same():
     shown = told_apart({group.signature for group in analysis.groups})
     rows = [(shown[group.signature], group.copy) for group in analysis.groups]
     assert len(set(rows)) == len(rows) > len({(group.signature.short, group.copy) for group in analysis.groups})
+
+
+@pytest.mark.parametrize(("is_drawn", "said"), [
+    (True, "(without headroom and SLOs, with predicted speeds at their slow end)"),
+    (False, "(without headroom and SLOs)"),
+])  # fmt: skip
+def test_the_load_that_queues_bear_says_at_which_speeds(is_drawn: bool, said: str) -> None:
+    models = [replace(YOLO, uncertain=is_drawn, speed_evidence=Evidence.PREDICTED)]
+    (line,) = replayed_line(replace(BEST, models=models, replayed=REPLAYED, demand_factor_max=1.71))
+    assert line.endswith(f"Queues stay stable up to 1.71 times this load {said}.")
