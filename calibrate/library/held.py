@@ -51,14 +51,14 @@ def held_evidence(architecture: str) -> Evidence:
 
 
 def _by_input(architecture: str) -> Mapping[str, float]:
-    """As traced at each input; empty where it was not."""
-    if traced := _traced().get(architecture):
-        return traced
+    """By its own layers, which plans know it by, else as traced at each input; empty where neither is there."""
     if architecture in models_with_layers():
         return _of_layers(facts(architecture))
     of_package = _of_packages().get(architecture)
     layers = facts(of_package) if of_package else None
-    return _of_layers(layers) if layers and names.has_size_of(layers.params, architecture) else {}
+    if layers and names.has_size_of(layers.params, architecture):
+        return _of_layers(layers)
+    return _traced().get(architecture, {})
 
 
 @cache

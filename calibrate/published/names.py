@@ -158,8 +158,8 @@ def runtime(written: str) -> str:
 
 
 def precision(written: str) -> str:
-    """`fp16` for `half`."""
-    return _spellings("precision").get(_key(written), written)
+    """`fp16` for `half` or `torch.float16`."""
+    return _spellings("precision").get(_key(written.removeprefix("torch.")), written)
 
 
 def canonical_input(written: str) -> str:

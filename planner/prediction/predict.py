@@ -30,12 +30,12 @@ from planner.prediction.learnt import (
     series_of,
 )
 from planner.prediction.ordered import Ordered, chip_of
-from planner.prediction.rules.bands import End, at_least, low_end_at_least, wider
+from planner.prediction.rules.bands import End, low_end_at_least
 from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.layered import BATCHES, Layered
 from planner.prediction.rules.measured import interpolated
-from planner.prediction.rules.pairs import SHARED, PredictedPair, in_proportion, joined_pair, width
+from planner.prediction.rules.pairs import SHARED, PredictedPair, in_proportion, joined_pair, no_faster, width
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.prediction.trainings import Trainings, trainings
 from simulator.world.curves import Erring, Interpolated
@@ -136,8 +136,19 @@ class Predictor:
         key = (model, gpu, precision, runtime)
         if key not in self._pairs:
             first = next(iter(self._told(model, self.gpus[gpu], precision, runtime)), None)
-            self._pairs[key] = first and in_proportion(first)
+            self._pairs[key] = first and in_proportion(self._possible(first))
         return self._pairs[key]
+
+    def _possible(self, pair: PredictedPair) -> PredictedPair:
+        """The same where no batch takes less than its operators need.
+
+        A pair that a profile was carried over to is as it was: models may need less than that where they were measured.
+        """
+        if pair.gpu.cores or pair.known:
+            return pair
+        one = self._case(pair.model, pair.gpu, pair.precision, pair.runtime)
+        layers = self._layers_at(pair.model, one)
+        return no_faster(pair, lambda batch: self.ordered.least_s(replace(one, batch=batch), layers))
 
     def _told(self, model: str, gpu: GPU, precision: str | None, runtime: str | None) -> Iterable[PredictedPair]:
         """What every rule says, the most trusted first; nothing at a precision that GPU or runtime lack."""
@@ -359,7 +370,7 @@ class Predictor:
                 known=None,
                 flops=flops or None,
                 least_s=least_s(one, gpu),
-                past=lambda batch: at_least(wider(time_s(batch), batch / BATCHES[-1]), least_s(one, gpu) * batch),
+                past=time_s,
                 runtime=one.runtime,
                 publications=publications(one, series),
             )

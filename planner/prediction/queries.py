@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import zip_longest
 from math import exp, log
@@ -25,6 +24,7 @@ from calibrate.zoo.sources import is_sourced
 from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
 from planner.model.progress import Progress, silent
+from planner.prediction.columns import COLUMNS, NEEDED, header
 from planner.prediction.effects import PredictedCase, at_size
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
@@ -38,13 +38,10 @@ from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import known_precision, perhaps
 from planner.units.writing import gigabytes
 from simulator.errors import InputError
-from simulator.near import SURE
 from simulator.world.hardware import CONTEXT_BYTES, GPU
-from simulator.world.precision import PUBLISHED_ONLY, WEIGHT_BYTES
+from simulator.world.precision import FACT_BYTES, PUBLISHED_ONLY, WEIGHT_BYTES
 from simulator.world.profile import Evidence, Profile
 
-COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
-NEEDED = ("gpu", "model")
 USUAL_PRECISION = "fp32"
 PRECISIONS = (*WEIGHT_BYTES, *PUBLISHED_ONLY)
 BATCH_MAX = 1_000_000
@@ -405,8 +402,14 @@ def _counts(case: PredictedCase) -> names.Architecture | None:
     if case.counted and (scaled := at_input(case, case.input, None).counted):
         return scaled
     known = names.facts_of(case.architecture, case.input)
-    return known and replace(
-        at_size(known, case.input), input=case.input, held=held_numbers(case.architecture, case.input)
+    if known is None:
+        return None
+    layers = shipped_layers(case.architecture, case.input)
+    return replace(
+        at_size(known, case.input),
+        input=case.input,
+        held=held_numbers(case.architecture, case.input),
+        params=layers.weight_bytes / FACT_BYTES if layers else known.params,
     )
 
 
@@ -427,7 +430,7 @@ def answers(path: Path, gpus: Mapping[str, GPU], progress: Progress = silent) ->
 
 
 def read_queries(path: Path) -> list[dict[str, str]]:
-    """Rows by column. Columns besides those asked for are left aside, but for misspelt ones."""
+    """Rows by column, whatever it is called. Others are left aside, but for misspelt ones."""
     try:
         text = read_text(path)
     except FileError as error:
@@ -435,28 +438,13 @@ def read_queries(path: Path) -> list[dict[str, str]]:
     table = csv.reader(io.StringIO(text, newline=""))
     rows = []
     try:
-        header = _header(path, next(table, []))
+        columns = header(path, next(table, []))
         for cells in table:
             if not any(cell.strip() for cell in cells):
                 continue
-            if len(cells) > len(header):
-                raise InputError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(header)}")
-            rows.append({name: cell.strip() for name, cell in zip_longest(header, cells, fillvalue="")})
+            if len(cells) > len(columns):
+                raise InputError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(columns)}")
+            rows.append({name: cell.strip() for name, cell in zip_longest(columns, cells, fillvalue="")})
     except csv.Error as error:
         raise InputError(f"{path}:{table.line_num}: is no CSV: {error}. Mend the line") from None
     return rows
-
-
-def _header(path: Path, cells: Sequence[str]) -> list[str]:
-    header = [cell.strip().lower() for cell in cells]
-    lacking = [name for name in COLUMNS if name not in header]
-    for name in header:
-        if name not in COLUMNS and (near := get_close_matches(name, lacking, n=1, cutoff=SURE)):
-            raise InputError(f"{path}:1: column `{name}` is not known. Did you mean `{near[0]}`? Mend or remove it.")
-    if twice := [name for name in COLUMNS if header.count(name) > 1]:
-        raise InputError(f"{path}:1: has column `{twice[0]}` {header.count(twice[0])} times. Keep one of them.")
-    if missing := [name for name in NEEDED if name not in header]:
-        raise InputError(
-            f"{path}:1: has no column {' and '.join(missing)}. Write a first line such as {','.join(COLUMNS)}"
-        )
-    return header

@@ -29,6 +29,7 @@ from planner.prediction.learnt import learnt
 from planner.prediction.predict import Predictor
 from planner.prediction.queries import QueryKnowledge
 from planner.prediction.rules.bands import End, at_quantile
+from planner.prediction.rules.floors import floor_of
 from planner.questions.horizons.market import market
 from planner.questions.merging.breakeven import Comparison
 from planner.questions.profiling.anatomy import Anatomy, Wish, look
@@ -161,6 +162,21 @@ def test_tables_are_answered_by_the_profiles_that_plans_go_by() -> None:
         profile = LIBRARY.profiles["resnet50", "H200", precision]
         assert known.answer(row).latency_s == pytest.approx(profile.latency(batch))
         assert replace(known, measured=False).answer(row).rule != "profile"
+
+
+@pytest.mark.parametrize("gpu", ["A10", "A100-80GB"])
+@pytest.mark.parametrize("model", ["mobilenet_v2", "mobilenet_v3_large", "vit_b_32"])
+@pytest.mark.parametrize("batch", [1, 32, 128])
+def test_tables_and_profiles_say_the_same_where_only_published_times_tell(model: str, gpu: str, batch: int) -> None:
+    seen = profiled(model, gpu, "fp32", batch)
+    shown = seen.prediction
+    assert shown is not None
+    assert " and its " not in shown.source
+    told = TABLES.answer({"gpu": gpu, "model": model, "precision": "fp32", "batch": str(batch)})
+    band = told.latency_s, told.latency_low_s, told.latency_high_s
+    assert band == pytest.approx((shown.latency_s.value, shown.latency_s.low, shown.latency_s.high))
+    assert (told.memory_bytes, told.reserved_bytes) == (shown.memory_bytes, shown.reserved_bytes)
+    assert shown.latency_s.low >= floor_of(seen.facts, CATALOG.gpus[gpu], "fp32", "pytorch")(batch) * (1 - 1e-9)
 
 
 OWN = """

@@ -208,6 +208,15 @@ def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
     )
 
 
+def no_faster(pair: PredictedPair, least_s: Callable[[float], float]) -> PredictedPair:
+    """The same where no batch takes less than `least_s` says."""
+    return replace(
+        pair,
+        latency_s={batch: at_least(time_s, least_s(batch)) for batch, time_s in pair.latency_s.items()},
+        past=lambda batch: at_least(pair.past(batch), least_s(batch)),
+    )
+
+
 def in_proportion(pair: PredictedPair) -> PredictedPair:
     """The same where no batch contradicts that of one sample, if that is in the series."""
     one = pair.latency_s.get(1.0)

@@ -8,7 +8,7 @@ import typer
 from calibrate.library.reading import PRECISIONS
 from planner.cli import app
 from planner.compare.gate import METRICS
-from planner.prediction.queries import COLUMNS
+from planner.prediction.columns import COLUMNS
 from planner.questions.profiling.systolic import Dataflow
 from planner.search.simulation import POLICIES
 

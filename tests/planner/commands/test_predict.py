@@ -82,21 +82,57 @@ def test_progress_says_how_many_rows_are_answered(tmp_path):
     assert told == [("0 of 2 rows", 0.0), ("1 of 2 rows", 0.5)]
 
 
-@pytest.mark.parametrize(("written", "meant"), [("precison", "precision"), ("Batchs", "batch"), ("modle", "model")])
+MISSPELT = [
+    ("precison", "precision"),
+    ("Batchs", "batch"),
+    ("modle", "model"),
+    ("bach size", "batch"),
+    ("max_batch_size", "batch"),
+    ("Batch Size (images)", "batch"),
+    ("input_tokens", "input"),
+]
+
+
+@pytest.mark.parametrize(("written", "meant"), MISSPELT)
 def test_a_misspelt_column_is_no_column_left_aside(tmp_path, written, meant):
     table = tmp_path / "asked.csv"
     table.write_text(f"gpu,{written},source\nT4,resnet50,me\n", encoding="utf-8")
     code, _, said = planner("predict", table)
     assert code == 2
-    assert f"{table}:1: column `{written.lower()}` is not known. Did you mean `{meant}`?" in " ".join(said.split())
+    assert f"{table}:1: column `{written}` is not known. Did you mean `{meant}`?" in " ".join(said.split())
 
 
-def test_a_column_that_comes_twice_is_refused(tmp_path):
+@pytest.mark.parametrize(("first", "second", "column"), [("model", "Model", "model"), ("batch", "batch_size", "batch")])
+def test_a_column_that_comes_twice_is_refused(tmp_path, first, second, column):
     table = tmp_path / "asked.csv"
-    table.write_text("gpu,model,Model\nT4,resnet50,vgg16\n", encoding="utf-8")
+    table.write_text(f"gpu,network,{first},{second}\nT4,resnet50,8,16\n".replace("network,model", "model"), "utf-8")
     code, _, said = planner("predict", table)
     assert code == 2
-    assert f"{table}:1: has column `model` 2 times. Keep one of them." in " ".join(said.split())
+    told = f"{table}:1: has column `{column}` 2 times: `{first}` and `{second}`. Keep one of them."
+    assert told in " ".join(said.split())
+
+
+SPELLINGS = [
+    ("Model,GPU,Batch Size,Dtype", "float16"),
+    ("model_name,gpu-type,batch_size,data type", "half"),
+    ("Network,GPU Name,batchSize,torch_dtype", "torch.float16"),
+    (" MODEL , Gpu , bs , Precision ", "FP16"),
+]
+
+
+@pytest.mark.parametrize(("columns", "precision"), SPELLINGS)
+def test_columns_are_known_as_people_write_them(tmp_path, columns, precision):
+    plain, spelled = tmp_path / "plain.csv", tmp_path / "spelled.csv"
+    plain.write_text("model,gpu,batch,precision,price\nresnet50,T4,8,fp16,1\n", encoding="utf-8")
+    spelled.write_text(f"{columns},price\nResNet-50 v1.5,Tesla T4,8,{precision},1\n", encoding="utf-8")
+    assert predict(spelled) == predict(plain) != predict_one_at_fp32(tmp_path)
+
+
+def predict_one_at_fp32(tmp_path):
+    """What was answered where columns were left aside."""
+    table = tmp_path / "usual.csv"
+    table.write_text("model,gpu\nresnet50,T4\n", encoding="utf-8")
+    return predict(table)
 
 
 @pytest.mark.parametrize("batch", ["0", "-1", "1.5", "+8", "٣", "1000001"])

@@ -550,7 +550,7 @@ def test_what_kernels_leave_out_is_left_out_of_the_least(name: str, gpu: str, pr
     assert computed_share(layers, CATALOG.gpus[gpu], precision) == pytest.approx(1 - spared * 5 / 9, rel=1e-3)
 
 
-@pytest.mark.parametrize("gpu", ["A2", "A30", "B200"])
+@pytest.mark.parametrize("gpu", ["RTX3060", "A30", "B200"])
 def test_a_band_of_convolutions_does_not_end_at_the_peak_of_the_gpu(gpu: str) -> None:
     """VGG-16 passed the V100's peak by 2 %: where that is carried over, the fast end may pass the peak."""
     pair = Predictor(SHIPPED, CATALOG.gpus).predicted_pair("vgg16", gpu, "fp32")
