@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.asking import File, choice, kept_plan, now, path_of
+from planner.api.asking import File, choice, kept_plan, now, path_of, word
 
 if TYPE_CHECKING:
     import planner.model.plan
@@ -86,4 +86,4 @@ def export(plan: "planner.model.plan.Plan | File", to: str, out: File, *, force:
     from planner.exports.targets import export as written
 
     named = [str(plan)] if isinstance(plan, File) else []
-    return written(kept_plan(plan), to, path_of("out", out), force, *named)
+    return written(kept_plan(plan), word("to", to), path_of("out", out), force, *named)

@@ -1,10 +1,12 @@
 """What all calls take: scenarios, overrides, words and numbers, checked."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
 from planner.console.shipped import shipped
 from simulator.errors import InputError
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     import planner.model.plan
     import planner.model.scenario
     from planner.io.load import Loaded
+    from planner.units.reading import Quantity
 
 File = str | Path
 Texts = Sequence[str] | None
@@ -22,6 +25,10 @@ Shape = str | tuple[int, ...]
 """One sample's shape: `3x224x224` or `(3, 224, 224)`."""
 Note = Callable[[str], None]
 Choice = TypeVar("Choice", bound=StrEnum)
+DIGITS_MAX = 30
+"""Of a whole number that is written as a text."""
+SHOWN_MAX = 60
+"""Letters of a value in an error."""
 
 
 def unheard(_text: str) -> None:
@@ -69,21 +76,32 @@ def texts(overrides: Texts) -> list[str]:
     """Overrides in a list."""
     if isinstance(overrides, str):
         raise InputError(f'overrides: must be a list of texts. Write ["{overrides}"].')
-    return list(overrides or ())
+    if not isinstance(overrides, Iterable | None):
+        raise InputError(f"overrides: must be a list of texts, got {shown(overrides)}.")
+    return [word("overrides", one) for one in overrides or ()]
 
 
-def seeded(overrides: Texts, seed: int | None) -> list[str]:
+def seeded(overrides: Texts, seed: int | str | None) -> list[str]:
     """Overrides, the seed among them."""
+    number = seed_of(seed)
+    return texts(overrides) + ([] if number is None else [f"seed={number}"])
+
+
+def seed_of(seed: int | str | None) -> int | None:
+    """A seed, if there is one; InputError where no random numbers can start from it."""
     from planner.model.scenario import SEED_MAX
 
-    if seed is not None and not 0 <= seed <= SEED_MAX:
-        raise InputError(f"--seed: must be from 0 to {SEED_MAX}, got {seed}. Write a whole number of these.")
-    return texts(overrides) + ([] if seed is None else [f"seed={seed}"])
+    number = None if seed is None else integer("seed", seed)
+    if number is not None and not 0 <= number <= SEED_MAX:
+        raise InputError(f"--seed: must be from 0 to {SEED_MAX}, got {number}. Write a whole number of these.")
+    return number
 
 
 def shape_text(shape: Shape | None) -> str | None:
     """A sample's shape as people write it."""
-    return "x".join(map(str, shape)) if isinstance(shape, tuple) else shape
+    if isinstance(shape, tuple | list):
+        return "x".join(map(str, shape))
+    return maybe("input_shape", shape)
 
 
 def choice(choices: type[Choice], name: str, text: str) -> Choice:
@@ -93,10 +111,62 @@ def choice(choices: type[Choice], name: str, text: str) -> Choice:
     return choices(text)
 
 
-def within(name: str, number: int, least: int, most: int) -> None:
-    """InputError where a number lies outside of what the command would take."""
-    if not least <= number <= most:
-        raise InputError(f"{name}: must be from {least:,} to {most:,}, got {number}.")
+def word(name: str, text: object) -> str:
+    """A text; InputError where something else is given."""
+    if isinstance(text, str):
+        return text
+    raise InputError(f"{name}: must be a text, got {shown(text)}.")
+
+
+def maybe(name: str, text: object) -> str | None:
+    """The same, or None."""
+    return None if text is None else word(name, text)
+
+
+def integer(name: str, number: object) -> int:
+    """A whole number, also written as a command takes it; InputError where something else is given."""
+    written = number
+    if isinstance(number, str) and re.fullmatch(rf"\s*[-+]?\d{{1,{DIGITS_MAX}}}\s*", number, re.ASCII):
+        written = int(number)
+    if isinstance(written, SupportsIndex) and not isinstance(written, bool):
+        return index(written)
+    raise InputError(f"{name}: must be a whole number, got {shown(number)}. Write e.g. 1.")
+
+
+def whole(name: str, number: object, least: int, most: int) -> int:
+    """The same within what the command would take; InputError outside of that."""
+    found = integer(name, number)
+    if not least <= found <= most:
+        raise InputError(f"{name}: must be from {least:,} to {most:,}, got {found}.")
+    return found
+
+
+def wholes(name: str, numbers: object, least: int, most: int) -> list[int]:
+    """All of a list, or of a text with commas between."""
+    return [whole(name, number, least, most) for number in parts(name, numbers)]
+
+
+def parts(name: str, listed: object) -> list[object]:
+    """Items of a list, or of a text with commas between; InputError where it is neither."""
+    if isinstance(listed, str):
+        return list(filter(None, map(str.strip, listed.split(","))))
+    if isinstance(listed, Iterable):
+        return list(listed)
+    raise InputError(f"{name}: must be a list, got {shown(listed)}.")
+
+
+def quantity(name: str, read: "Quantity", value: object) -> float:
+    """A number, or a text in people's units; InputError where it is neither."""
+    try:
+        return read(value.item() if hasattr(value, "item") else value)  # a number of NumPy
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, in one short line."""
+    written = " ".join(repr(value).split())
+    return written if len(written) <= SHOWN_MAX else f"{written[:SHOWN_MAX]}..."
 
 
 def now() -> str:

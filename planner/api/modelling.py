@@ -1,10 +1,25 @@
 """Calls about models: where time and memory go, times of batches, layers that they could share."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from planner.api.asking import File, Question, Shape, Texts, load, shape_text, within
+from planner.api.asking import (
+    File,
+    Question,
+    Shape,
+    Texts,
+    integer,
+    load,
+    maybe,
+    parts,
+    path_of,
+    quantity,
+    shape_text,
+    whole,
+    word,
+)
 from planner.catalog.knowledge import Files, knowledge, paths
 from planner.console.shipped import shipped
 from planner.model.progress import Progress, silent
@@ -35,11 +50,12 @@ def profile(
     from planner.questions.profiling.anatomy import look
     from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN, wished
 
-    within("batch", batch, 1, BATCH_MAX)
-    if resolution is not None:
-        within("resolution", resolution, SIDE_MIN, SIDE_MAX)
+    size = whole("batch", batch, 1, BATCH_MAX)
+    side = resolution if resolution is None else whole("resolution", resolution, SIDE_MIN, SIDE_MAX)
+    kind = maybe("gpu", gpu)
+    named = word("model", model), word("precision", precision)
     known, library = knowledge(catalog, profiles)
-    wish = wished(known, model, shape_text(input_shape), resolution, batch, precision, gpu, device, dataflow, measure)
+    wish = wished(known, named[0], shape_text(input_shape), side, size, named[1], kind, device, dataflow, measure)
     return look(wish, library, known.gpus, paths(profiles))
 
 
@@ -49,7 +65,7 @@ def predict(file: File, *, catalog: Files = (), progress: Progress = silent) -> 
     from planner.catalog.catalog import load_catalog
     from planner.prediction.queries import answers
 
-    return list(answers(shipped(Path(file)), load_catalog(paths(catalog)).gpus, progress))
+    return list(answers(shipped(path_of("file", file)), load_catalog(paths(catalog)).gpus, progress))
 
 
 def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: Files = ()) -> "Analysis":
@@ -64,7 +80,12 @@ def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: File
     library = knowledge((), profiles)[1] if profiles else None
     text = shape_text(input_shape)
     shape = sizes(text) if text else None
-    return analyze(named(models, lambda model: layers_of(model, library, shape if ":" in model else None)))
+    return analyze(
+        named(
+            [word("models", one) for one in models],
+            lambda model: layers_of(model, library, shape if ":" in model else None),
+        )
+    )
 
 
 def merge_breakeven(
@@ -79,9 +100,13 @@ def merge_breakeven(
 ) -> "Breakeven":
     """Which way of serving costs least, at `loads` times the scenario's and with the first `counts` of its models."""
     from planner.questions.merging.breakeven import breakeven
+    from planner.units.reading import load_factor
 
+    of_load = replace(load_factor, zero=True, most=inf)
+    factors = [quantity("loads", of_load, one) for one in parts("loads", loads)]
+    models = [integer("counts", count) for count in parts("counts", counts)]
     loaded = load(scenario, overrides)
-    return breakeven(loaded, *knowledge(catalog, profiles), loads, counts, progress)
+    return breakeven(loaded, *knowledge(catalog, profiles), factors, models, progress)
 
 
 def merge_train(spec: File, out: File, device: str = "cuda:0", *, resume: bool = False) -> dict[str, Any]:
@@ -95,7 +120,7 @@ def merge_train(spec: File, out: File, device: str = "cuda:0", *, resume: bool =
 
     if code := run_joint(spec, out, device, resume, quiet=True):
         raise InputError(f"{spec}: the training ended with exit code {code}.")
-    return dict(json.loads((Path(out) / CURVE).read_text(encoding="utf-8")))
+    return dict(json.loads((path_of("out", out) / CURVE).read_text(encoding="utf-8")))
 
 
 def run_joint(spec: File, out: File, device: str, resume: bool, quiet: bool) -> int:
@@ -109,4 +134,4 @@ def run_joint(spec: File, out: File, device: str, resume: bool, quiet: bool) -> 
         options.append("--resume")
     if quiet:
         options.append("--quiet")
-    return run(json.dumps(read_joint_spec(Path(spec)).to_json()), options)
+    return run(json.dumps(read_joint_spec(path_of("spec", spec)).to_json()), options)

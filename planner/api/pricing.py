@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.asking import File, choice
+from planner.api.asking import File, choice, maybe, path_of
 from planner.catalog.knowledge import Files, paths
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def prices_import(
     from planner.model.choices import PriceListFormat
 
     named = choice(PriceListFormat, "form", form) if form else None
-    found = files_of([Path(file) for file in files])
+    found = files_of([path_of("files", file) for file in files])
     sources = [read_source(file, named, provider, region, as_of) for file in found]
-    return import_prices(sources, Path(out), load_catalog(paths(catalog)))
+    return import_prices(sources, path_of("out", out), load_catalog(paths(catalog)))
 
 
 def prices_refresh(*names: str, out: File = "catalog", url: str | None = None, catalog: Files = ()) -> "PriceImport":
@@ -41,7 +41,7 @@ def prices_refresh(*names: str, out: File = "catalog", url: str | None = None, c
     from planner.model.choices import PublicList
 
     sources = [fetched(choice(PublicList, "names", name), url) for name in names]
-    return import_prices(sources, Path(out), load_catalog(paths(catalog)))
+    return import_prices(sources, path_of("out", out), load_catalog(paths(catalog)))
 
 
 def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[Instance]":
@@ -49,7 +49,7 @@ def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog:
     from planner.catalog.catalog import load_catalog
     from planner.catalog.choosing import choose_instances
 
-    return list(choose_instances(load_catalog(paths(catalog)), gpu, provider))
+    return list(choose_instances(load_catalog(paths(catalog)), maybe("gpu", gpu), maybe("provider", provider)))
 
 
 def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[SpeedPrice]":
@@ -58,8 +58,8 @@ def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog
     from planner.catalog.choosing import choose_instances, choose_purchases
     from planner.compare.speed_prices import speed_prices
 
-    known = load_catalog(paths(catalog))
-    return speed_prices(known, choose_instances(known, gpu, provider), choose_purchases(known, gpu, provider))
+    known, named = load_catalog(paths(catalog)), (maybe("gpu", gpu), maybe("provider", provider))
+    return speed_prices(known, choose_instances(known, *named), choose_purchases(known, *named))
 
 
 def gpus_show(kind: str | None = None, *, catalog: Files = ()) -> "dict[str, GPU]":
@@ -67,7 +67,7 @@ def gpus_show(kind: str | None = None, *, catalog: Files = ()) -> "dict[str, GPU
     from planner.catalog.catalog import load_catalog
     from planner.imports.gpu_kinds import chosen
 
-    return chosen(load_catalog(paths(catalog)).gpus, kind)
+    return chosen(load_catalog(paths(catalog)).gpus, maybe("kind", kind))
 
 
 def gpus_add(kind: str, out: File = "catalog", *, catalog: Files = (), **figures: Any) -> Path:
@@ -75,4 +75,4 @@ def gpus_add(kind: str, out: File = "catalog", *, catalog: Files = (), **figures
     from planner.catalog.catalog import load_catalog
     from planner.imports.gpu_kinds import add_kind
 
-    return add_kind(kind, figures, Path(out), load_catalog(paths(catalog)).gpus)
+    return add_kind(kind, figures, path_of("out", out), load_catalog(paths(catalog)).gpus)

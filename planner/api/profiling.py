@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.asking import File, choice
+from planner.api.asking import File, choice, maybe, path_of, wholes, word
 from planner.catalog.knowledge import Files, knowledge, paths
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def doctor(device: str = "cuda:0", out: File = "profiles") -> "list[Finding]":
     """Findings about a device: obstacles to measuring it, each with a remedy."""
     from calibrate.devices.doctor import diagnose
 
-    return diagnose(device, Path(out))
+    return diagnose(device, path_of("out", out))
 
 
 def profiles_list(profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
@@ -41,7 +41,7 @@ def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), c
     """All figures of a model; InputError where nothing is known."""
     from planner.catalog.choosing import choose
 
-    return list(choose(knowledge(catalog, profiles)[1], model, gpu))
+    return list(choose(knowledge(catalog, profiles)[1], word("model", model), maybe("gpu", gpu)))
 
 
 def profiles_table(
@@ -55,11 +55,13 @@ def profiles_table(
     """Memory and time to load models and to run them, side by side; on one `gpu` what nobody measured is predicted."""
     from calibrate.zoo.sources import LECTURE
     from planner.questions.profiling.model_costs import model_costs
+    from planner.questions.profiling.wish import BATCH_MAX
 
     known, library = knowledge(catalog, profiles)
     groups = {"all": (), "lecture": LECTURE}
     named = [model for name in models for model in groups.get(name, (name,))]
-    return model_costs(library, known, batches, named, gpu, precision, everything="all" in models)
+    sizes = wholes("batches", batches, 1, BATCH_MAX)
+    return model_costs(library, known, sizes, named, gpu, precision, everything="all" in models)
 
 
 def profiles_device(
@@ -72,7 +74,7 @@ def profiles_device(
     if plot:
         from planner.show.pictures import draw_device
 
-        draw_device(found, Path(plot))
+        draw_device(found, path_of("plot", plot))
     return found
 
 
@@ -80,7 +82,7 @@ def profiles_join(*folders: File, out: File) -> "list[JoinedProfile]":
     """Calibrations joined into profiles under `out`, which say how far sessions, GPUs and hosts differ."""
     from calibrate.sessions.join import join
 
-    return join([Path(folder) for folder in folders], Path(out))
+    return join([path_of("folders", folder) for folder in folders], path_of("out", out))
 
 
 def profiles_import(
@@ -98,7 +100,7 @@ def profiles_import(
 
     known = load_catalog(paths(catalog)).gpus
     named = choice(MeasurementFormat, "form", form) if form else None
-    return import_profile([Path(file) for file in files], Path(out), Added(**added), known, named)
+    return import_profile([path_of("files", file) for file in files], path_of("out", out), Added(**added), known, named)
 
 
 def profiles_export(
@@ -109,7 +111,9 @@ def profiles_export(
     from planner.show.pictures import choose_one
 
     library = knowledge(catalog, profiles)[1]
-    return export_profile(choose_one(library, model, gpu, precision), library)
+    return export_profile(
+        choose_one(library, word("model", model), maybe("gpu", gpu), maybe("precision", precision)), library
+    )
 
 
 def profiles_plot(
@@ -128,4 +132,11 @@ def profiles_plot(
 
     library = knowledge(catalog, profiles)[1]
     kinds = [gpu] if isinstance(gpu, str) else gpu or ()
-    return draw(library, model, kinds, precision, choice(Picture, "what", what), Path(out))
+    return draw(
+        library,
+        word("model", model),
+        kinds,
+        maybe("precision", precision),
+        choice(Picture, "what", what),
+        path_of("out", out),
+    )

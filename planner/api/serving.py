@@ -1,10 +1,23 @@
 """Calls about serving: a plan, a simulation, days of load, what a plan would do."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.asking import File, Question, Texts, choice, kept_plan, load, now, seeded, within
+from planner.api.asking import (
+    File,
+    Question,
+    Texts,
+    choice,
+    integer,
+    kept_plan,
+    load,
+    maybe,
+    now,
+    path_of,
+    quantity,
+    seeded,
+    whole,
+)
 from planner.catalog.knowledge import Files, knowledge, paths
 from planner.model.progress import Progress, silent
 from simulator.errors import InputError
@@ -66,16 +79,16 @@ def simulate(
     named = gpu is not None and count is not None
     if named == (plan is not None) or (gpu is None) != (count is None):
         raise InputError("name either gpu and count, or plan.")
-    if count is not None:
-        within("count", count, 1, COUNT_MAX)
+    kind = maybe("gpu", gpu)
+    number = count if count is None else whole("count", count, 1, COUNT_MAX)
     known, library = knowledge(catalog, profiles)
     loaded = load(scenario, overrides, seed)
     today = datetime.now(UTC).date()
     if plan is not None:
         return Simulation.of(simulate_plan(loaded, known, library, kept_plan(plan), today, progress))
-    assert gpu is not None
-    assert count is not None
-    return Simulation.of(simulate_named(loaded, known, library, gpu, count, today, progress))
+    assert kind is not None
+    assert number is not None
+    return Simulation.of(simulate_named(loaded, known, library, kind, number, today, progress))
 
 
 def horizon(
@@ -107,7 +120,7 @@ def whatif(
     plan: "planner.model.plan.Plan | File",
     *,
     lose: int = 0,
-    load: float = 1.0,
+    load: float | str = 1.0,
     overrides: Texts = (),
     scenario: File | None = None,
     catalog: Files = (),
@@ -117,17 +130,21 @@ def whatif(
 ) -> "WhatIfAnswer":
     """What a plan does as it stands with `lose` machines away, at `load` times the rates, with its scenario changed.
 
+    `load` is a number or a text, `1.3` or `"130 %"`.
+
     `scenario` is where the plan's scenario lay, if it names recordings beside it.
     """
     from planner.answers import WhatIfAnswer
     from planner.io.load import MADE, load_text
     from planner.questions.readiness.whatif import whatif as answered
+    from planner.units.reading import load_factor
 
+    away, factor = integer("lose", lose), quantity("load", load_factor, load)
     kept = kept_plan(plan)
     if not kept.scenario_text:
         raise InputError("plan: does not hold its scenario. Run `planner plan` again.")
     changes = seeded(overrides, seed)
-    path = MADE if scenario is None else Path(scenario)
+    path = MADE if scenario is None else path_of("scenario", scenario)
     loaded = load_text(kept.scenario_text, path, [*kept.scenario_overrides, *changes])
     known, library = knowledge(catalog, profiles)
     return WhatIfAnswer.of(
@@ -136,8 +153,8 @@ def whatif(
             known,
             library,
             kept,
-            lose=lose,
-            load=load,
+            lose=away,
+            load=factor,
             overrides=changes,
             created_at=now(),
             progress=progress,

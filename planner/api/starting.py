@@ -1,10 +1,9 @@
 """Calls that make a scenario, or what one is made of."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.asking import File
+from planner.api.asking import File, path_of, quantity
 from planner.catalog.knowledge import Files, knowledge
 from simulator.errors import InputError
 
@@ -22,14 +21,14 @@ def init(source: File | None = None, *, training: bool = False, profiles: Files 
     from planner.imports.serving.formats import read
     from planner.imports.serving.scenario_text import Import
 
-    return Import(read(Path(source)), knowledge((), profiles)[1]).text()
+    return Import(read(path_of("source", source)), knowledge((), profiles)[1]).text()
 
 
 def from_triton(repository: File, *, rates: Sequence[str] = (), slos: Sequence[str] = (), profiles: Files = ()) -> str:
     """The text of a scenario made of a Triton model repository: `rates=["10 rps", "resnet50=20 rps"]`."""
     from planner.imports.serving.from_triton import read
 
-    return read(Path(repository), rates, slos, knowledge((), profiles)[1]).text()
+    return read(path_of("repository", repository), rates, slos, knowledge((), profiles)[1]).text()
 
 
 def schema(*, training: bool = False) -> dict[str, Any]:
@@ -46,22 +45,26 @@ def trace_describe(file: File, column: str | None = None, function: str | int = 
     from planner.io.traces.reading import read_trace
     from planner.io.traces.summary import describe
 
-    return describe(read_trace(Path(file), column, function))
+    return describe(read_trace(path_of("file", file), column, function))
 
 
 def trace_import(
     file: File,
     out: File,
-    rate_rps: float | None = None,
-    duration_s: float | None = None,
+    rate_rps: float | str | None = None,
+    duration_s: float | str | None = None,
     function: str | int = 1,
     column: str | None = None,
 ) -> "TraceTable":
     """A recording turned into a CSV that a scenario can name."""
     from planner.io.store import demand_place
     from planner.io.traces.writing import import_trace
+    from planner.units.reading import duration, rate
 
-    if Path(out).suffix.lower() != ".csv":
+    path = path_of("out", out)
+    if path.suffix.lower() != ".csv":
         raise InputError(f"out: must end in .csv, got {out}.")
-    demand_place(Path(out))
-    return import_trace(Path(file), Path(out), rate_rps, duration_s, function, column)
+    scaled_rps = None if rate_rps is None else quantity("rate_rps", rate, rate_rps)
+    lasts_s = None if duration_s is None else quantity("duration_s", duration, duration_s)
+    demand_place(path)
+    return import_trace(path_of("file", file), path, scaled_rps, lasts_s, function, column)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.asking import File, Texts, choice, path_of, texts
+from planner.api.asking import File, Texts, choice, integer, path_of, seed_of, texts
 from planner.catalog.knowledge import Files, knowledge
 from planner.console.shipped import shipped
 from simulator.errors import InputError
@@ -34,6 +34,7 @@ def study(
     from planner.answers import StudyResults
     from planner.questions.studies.results import write
 
+    path_of("out", out)
     ran = run_study(file, out, resume, engine, address, workers, overrides, catalog, profiles, seed)
     write(ran.answer, Path(out))
     if ran.lost:
@@ -61,6 +62,7 @@ def run_study(
     from planner.questions.studies.run import run_study as run
 
     name = choice(EngineName, "engine", engine)
-    study = load_study(shipped(path_of("file", file)), texts(overrides), seed)
+    processes = workers if workers is None else integer("workers", workers)
+    study = load_study(shipped(path_of("file", file)), texts(overrides), seed_of(seed))
     context = Context(*knowledge(catalog, profiles))
-    return run(study, context, opened(name, context, workers, address), Path(out), resume=resume, tell=progress)
+    return run(study, context, opened(name, context, processes, address), Path(out), resume=resume, tell=progress)

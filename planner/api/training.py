@@ -3,9 +3,12 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from planner.api.asking import File, Texts, path_of, texts
+from planner.api.asking import File, Texts, path_of, texts, whole, word
 from planner.catalog.knowledge import Files, knowledge
 from planner.console.shipped import shipped
+
+BATCH_MAX, SAMPLES_MAX = 1_000_000, 10**9
+"""Of a short training here."""
 
 if TYPE_CHECKING:
     from planner.answers import TrainingAnswer
@@ -39,4 +42,7 @@ def train_measured(
     from planner.questions.training.check import check
     from planner.questions.training.reading import load_training
 
-    return check(load_training(shipped(path_of("scenario", scenario)), texts(overrides)), device, batch, samples)
+    size = batch if batch is None else whole("batch", batch, 1, BATCH_MAX)
+    number = samples if samples is None else whole("samples", samples, 1, SAMPLES_MAX)
+    loaded = load_training(shipped(path_of("scenario", scenario)), texts(overrides))
+    return check(loaded, word("device", device), size, number)

@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.asking import File, Note, Question, Texts, load, now, unheard
+from planner.api.asking import File, Note, Question, Texts, load, now, path_of, quantity, unheard
 from planner.catalog.knowledge import Files, paths
 from simulator.errors import InputError
 
@@ -18,7 +18,7 @@ def validate(
     *,
     replay: File | None = None,
     device: str = "cuda:0",
-    duration_s: float | None = None,
+    duration_s: float | str | None = None,
     record: File | None = None,
     overrides: Texts = (),
     catalog: Files = (),
@@ -43,7 +43,7 @@ def recorded(
     scenario: "Question | None",
     replay: File | None,
     device: str,
-    duration_s: float | None,
+    duration_s: float | str | None,
     record: File | None,
     overrides: Texts,
     catalog: Files,
@@ -56,16 +56,18 @@ def recorded(
     from planner.questions.validation.bench import DURATION_S, LONGEST_S, ValidationBench
     from planner.questions.validation.bench import record as served
     from planner.questions.validation.recording import check_target, read_recording
+    from planner.units.reading import duration
 
     if (scenario is None) == (replay is None):
         raise InputError("name either scenario or replay.")
     if replay is not None:
-        return read_recording(Path(replay))
+        return read_recording(path_of("replay", replay))
     assert scenario is not None
     if record is not None:
-        check_target(Path(record), Path(scenario) if isinstance(scenario, File) else Path())
+        check_target(path_of("record", record), Path(scenario) if isinstance(scenario, File) else Path())
     loaded = load(scenario, overrides, seed)
-    lasts_s = (loaded.scenario.horizon or DURATION_S) if duration_s is None else duration_s
+    usual_s = loaded.scenario.horizon or DURATION_S
+    lasts_s = usual_s if duration_s is None else quantity("duration_s", duration, duration_s)
     if not 0 < lasts_s <= LONGEST_S:
         raise InputError(f"duration_s: must be above 0, and a day at most, got {lasts_s:g}.")
     bench = ValidationBench(device=device, catalog=load_catalog(paths(catalog)), directories=tuple(paths(profiles)))

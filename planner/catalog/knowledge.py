@@ -1,14 +1,16 @@
 """Knowledge: what is known of GPUs, prices and models, the shipped files and a person's own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from simulator.errors import InputError
 
 if TYPE_CHECKING:
     from calibrate.library.lookup import Library
     from planner.catalog.catalog import Catalog
 
-Files = Sequence[str | Path] | None
+Files = Sequence[str | Path] | str | Path | None
 
 
 def knowledge(catalog: Files, profiles: Files) -> "tuple[Catalog, Library]":
@@ -24,5 +26,8 @@ def knowledge(catalog: Files, profiles: Files) -> "tuple[Catalog, Library]":
 
 
 def paths(folders: Files) -> list[Path]:
-    """Files by name."""
-    return [Path(folder) for folder in folders or ()]
+    """Files by name; InputError where something else is given."""
+    named = [folders] if isinstance(folders, str | Path) else folders or ()
+    if isinstance(named, Iterable) and all(isinstance(name, str | Path) for name in named):
+        return [Path(name) for name in named]
+    raise InputError(f"catalog or profiles: must be a list of folders, got {type(folders).__name__}.")

@@ -10,7 +10,9 @@ from support.paths import SCENARIOS
 
 import planner
 from planner import cli
+from planner.api.asking import quantity
 from planner.model.statement import Code
+from planner.units.reading import load_factor
 from simulator.errors import InputError
 
 STUDY, WEEK = "scenarios/studies/deadline.yaml", "scenarios/horizon/week.yaml"
@@ -64,7 +66,7 @@ WORDS = {
     "dataflow x: write one of": lambda _: planner.profile("lenet", dataflow="x"),
     "batch: must be from 1 to 1,000,000, got 0": lambda _: planner.profile("lenet", batch=0),
     "resolution: must be from 8 to 16,384, got -4": lambda _: planner.profile("resnet50", resolution=-4),
-    "duration_s: must be above 0, and a day at most, got -1": lambda _: planner.validate(WEEK, duration_s=-1),
+    "duration_s: must not be negative, got -1": lambda _: planner.validate(WEEK, duration_s=-1),
 }
 
 
@@ -148,3 +150,51 @@ def test_a_simulation_says_which_machines_of_ones_own_have_no_part_in_it() -> No
 
     assert Code.OWN_NOT_REPLAYED in codes("T4")
     assert Code.OWN_NOT_REPLAYED not in codes("V100")
+
+
+TRACE = "scenarios/trace.yaml"
+NO_SUCH_VALUES = {
+    "count: must be a whole number, got 2.0": lambda _: planner.simulate(TRACE, "V100", 2.0),
+    "count: must be a whole number, got 2.5": lambda _: planner.simulate(TRACE, "V100", 2.5),
+    "count: must be a whole number, got True": lambda _: planner.simulate(TRACE, "V100", True),
+    "count: must be a whole number, got 'x'": lambda _: planner.simulate(TRACE, "V100", "x"),
+    "gpu: must be a text, got 4": lambda _: planner.simulate(TRACE, 4, 2),
+    "seed: must be a whole number, got 'x'": lambda _: planner.plan(TRACE, seed="x"),
+    "seed: must be a whole number, got False": lambda here: planner.study(STUDY, here / "out", seed=False),
+    "lose: must be a whole number, got 1.5": lambda _: planner.whatif(PLAN, lose=1.5),
+    "load: must be a multiple of the load, got none": lambda _: planner.whatif(PLAN, load=None),
+    "load: must be a multiple of the load, got `much`": lambda _: planner.whatif(PLAN, load="much"),
+    "workers: must be a whole number, got 2.0": lambda here: planner.study(STUDY, here / "out", workers=2.0),
+    "out: must be a file, got int": lambda _: planner.study(STUDY, 5),
+    "batch: must be a whole number, got 4.0": lambda _: planner.profile("lenet", batch=4.0),
+    "model: must be a text, got 5": lambda _: planner.profile(5),
+    "input_shape: must be a text, got 5": lambda _: planner.profile("lenet", input_shape=5),
+    "file: must be a file, got list": lambda _: planner.predict(["gpu,model"]),
+    "counts: must be a list, got 3": lambda _: planner.merge_breakeven(TRACE, counts=3),
+    "batches: must be a whole number, got 1.5": lambda _: planner.profiles_table("lenet", batches=[1.5]),
+    "duration_s: must be a duration, got `x`": lambda _: planner.validate(TRACE, duration_s="x"),
+    "overrides: must be a list of texts, got 5": lambda _: planner.plan(TRACE, overrides=5),
+    "catalog or profiles: must be a list of folders": lambda _: planner.plan(TRACE, catalog=5),
+    "to: must be a text, got 5": lambda here: planner.export(PLAN, 5, here),
+    "kind: must be a text, got 5": lambda _: planner.gpus_show(5),
+}
+
+
+@pytest.mark.parametrize(("said", "call"), NO_SUCH_VALUES.items())
+def test_a_value_of_another_kind_is_named_with_its_argument(said, call, tmp_path):
+    with pytest.raises(InputError) as error:
+        call(tmp_path)
+    assert str(error.value).startswith(said)
+    assert "\n" not in str(error.value)
+
+
+def test_values_are_taken_as_a_command_takes_them():
+    replay = planner.simulate(TRACE, "V100", "1", seed="2")
+    assert replay.models == planner.simulate(TRACE, "V100", 1, seed=2).models
+    assert planner.profile("lenet", batch="4").batch == 4
+    assert planner.profiles_table("resnet50", batches="1,2", gpu="V100").batches == (1, 2)
+
+
+@pytest.mark.parametrize(("written", "read"), [("130 %", 1.3), ("1.3", 1.3), (1.3, 1.3), (2, 2.0)])
+def test_a_load_is_taken_as_a_command_takes_it(written, read):
+    assert quantity("load", load_factor, written) == read

@@ -742,3 +742,30 @@ def test_a_model_that_is_measured_in_another_runtime_is_told(model: FoundModel, 
     made = Found(path=tmp_path / "s.yaml", name="s", models=(model,), streams=())
     obstacles = Import(made, Library({("mine", "V100", "fp32"): mine})).obstacles
     assert [told in one for one in obstacles] == [True] * bool(told)
+
+
+TRITON = """name: "resnet50"
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+input [
+  {
+    name: "x"
+    data_type: TYPE_FP32
+    dims: [ 3, 224, 224 ]
+  }
+]
+"""
+
+
+@pytest.mark.parametrize("called", ["config.pbtxt", "model.txt"])
+@pytest.mark.parametrize("text", [TRITON, 'name: "resnet50"\nplatform: "onnxruntime_onnx"\n'])
+def test_a_model_of_triton_names_what_reads_its_repository(called: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "models" / "resnet50" / called
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        read(file)
+    remedy = f"`planner from-triton {tmp_path / 'models'}`"
+    assert (
+        str(error.value) == f"{file}: configures one model of a Triton server. Read the folder of its models: {remedy}."
+    )
