@@ -80,12 +80,8 @@ def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: File
     library = knowledge((), profiles)[1] if profiles else None
     text = shape_text(input_shape)
     shape = sizes(text) if text else None
-    return analyze(
-        named(
-            [word("models", one) for one in models],
-            lambda model: layers_of(model, library, shape if ":" in model else None),
-        )
-    )
+    texts = [word("models", model) for model in models]
+    return analyze(named(texts, lambda model: layers_of(model, library, shape if ":" in model else None)))
 
 
 def merge_breakeven(
