@@ -1,8 +1,9 @@
 """Ordered: what was learnt, told so that no answer contradicts another one or the data sheets.
 
 No batch takes less than its operators need, nor less than one sample or more than as many of them; no larger input
-takes less than a smaller one, but for published figures, which stand as they are. No kind of GPU is slower than one
-that it is as good as in everything: of one chip, and of any where operators run one by one.
+takes less than a smaller one, and narrower numbers take no longer than wider ones, but for published figures, which
+stand as they are. No kind of GPU is slower than one that it is as good as in everything: of one chip, and of any where
+operators run one by one.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -14,11 +15,11 @@ from typing import NamedTuple
 from calibrate.layers.work import Facts
 from planner.model.plan import Estimate
 from planner.prediction.effects import ONE_BY_ONE, PredictedCase, products_share
-from planner.prediction.learnt import Learnt, seen, series_of
-from planner.prediction.rules.bands import SPREAD_80, at_least, beside_one
+from planner.prediction.learnt import Learnt, Regime, seen, series_of
+from planner.prediction.rules.bands import SPREAD_80, at_least, beside_one, no_slower
 from planner.prediction.rules.floors import floor_of, passed_by
 from planner.prediction.rules.inputs import at_input, in_order_of_size, is_usual, layers_at, usual_input
-from planner.prediction.rules.roofline import lacks
+from planner.prediction.rules.roofline import lacks, peak_flops
 from simulator.world.hardware import GPU
 
 RATES = (
@@ -32,6 +33,8 @@ RATES = (
     "tdp_w",
 )
 """Figures of a data sheet by which one kind is better than another."""
+WIDER = {"tf32": ("fp32",), "amp": ("fp32",), "fp16": ("amp", "fp32"), "bf16": ("amp", "fp32")}
+"""Of each precision, those whose operators move and multiply no less."""
 SD_MIN = 1e-3
 """Of a time that is taken as known, so that its weight is finite."""
 SAME = 1e-9
@@ -77,7 +80,22 @@ class Ordered:
         if asked not in self._of_one:
             self._of_one[asked] = self._by_itself(asked[0], layers)
         of_one = self._of_one[asked]
-        return of_one if case.batch == 1 else beside_one(self._by_itself(case, layers), of_one, case.batch)
+        told = of_one if case.batch == 1 else beside_one(self._by_itself(case, layers), of_one, case.batch)
+        return self._beside_wider(told, case, layers)
+
+    def _beside_wider(self, told: Estimate, case: PredictedCase, layers: Facts | None) -> Estimate:
+        """No slower than in wider numbers, where the GPU computes in them no faster; what was published stands."""
+        gpu = self.gpus[case.gpu]
+        for wider in () if seen(series_of(case)) else WIDER.get(case.precision, ()):
+            if is_as_fast(gpu, case.precision, wider) and not self._casts_tell(case, gpu, wider):
+                told = no_slower(told, self._of_input(replace(case, precision=wider), layers))
+        return at_least(told, self.least_s(case, layers))
+
+    def _casts_tell(self, case: PredictedCase, gpu: GPU, wider: str) -> bool:
+        """Whether casts between operators, of `amp` alone and not of engines, make the difference: to small batches."""
+        if wider == "amp":
+            return case.runtime not in ONE_BY_ONE
+        return case.precision == "amp" and self.learnt.log_time(case, gpu).regime is not Regime.WORK
 
     def _as_it_comes(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         """In PyTorch as it comes: products at the time of fp32, convolutions at that of TF32."""
@@ -188,6 +206,11 @@ def is_as_good(one: GPU, other: GPU) -> bool:
     """Whether a kind has all that another one has."""
     pairs = ((getattr(one, name) or 0.0, getattr(other, name) or 0.0) for name in RATES)
     return all(first >= second for first, second in pairs)
+
+
+def is_as_fast(gpu: GPU, precision: str, wider: str) -> bool:
+    """Whether a GPU computes at a precision, and no slower than at a wider one."""
+    return not lacks(gpu, precision) and peak_flops(gpu, precision) >= peak_flops(gpu, wider)
 
 
 def in_order(told: Mapping[str, Estimate], as_good: Mapping[str, Set[str]]) -> dict[str, Estimate]:
