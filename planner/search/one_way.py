@@ -2,10 +2,11 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, cached_property, partial
-from math import inf, isfinite, log
+from math import floor, inf, isfinite, log
 
 from calibrate.library.reading import PRECISIONS
 from planner.catalog.catalog import Catalog
@@ -21,6 +22,7 @@ from planner.model.plan import (
     Plan,
     PlanWarning,
     Recommendation,
+    Rejection,
 )
 from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective, Scenario
@@ -42,12 +44,16 @@ from planner.search.search import BestFound, FleetSearch, goal_of
 from simulator.clock.metrics import Verdict
 from simulator.world.doubt import slow_end
 from simulator.world.sharing import NOTHING_SHARED, Merged
-from simulator.world.workload import scaled
+from simulator.world.workload import Workload, scaled
 
 DIGITS = 6
 """Digits to which two fleets cost the same."""
 GROWTH = 1.05
 """Of the load, from one that replays try to the next."""
+HALVED = 15
+"""Such steps down to half of a load."""
+LESS_LOAD = {Code.LOWER_RATE: ("rate_rps", ""), Code.LESS_DEMAND: ("share", ""), Code.FEWER_CAMERAS: ("left", "count")}
+"""Remedies of less load: their figure, and the one of which it is a whole number."""
 GROWN_REQUESTS_MAX = 3e6
 """Requests of a replication above which more load is not replayed: a dozen of them take some seconds."""
 
@@ -217,6 +223,12 @@ def _answered(
             replace(plan, recommendation=nothing, warnings=(*interruptions, *plan.warnings)) if interruptions else plan
         )
     answer = replace(recommended(questions, shown), feasible=feasible)
+    if not (feasible or found.interrupted):
+        with suppress(KeyboardInterrupt):  # the answer stands without
+            lower = partial(as_low_as_replayed, search.question, shown)
+            plan = replace(
+                plan, rejections=tuple(lower(no) if no.subject == shown.candidate else no for no in plan.rejections)
+            )
     if feasible and not found.interrupted:
         answer = replace(answer, models=tuple(as_far_as_replayed(search.question, shown, answer.models)))
     bound = answer.lower_bound_usd_per_hour
@@ -328,10 +340,9 @@ def recommended(questions: Sequence[Question], shown: Trial) -> Recommendation:
 
 def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelAnswer]) -> Iterator[ModelAnswer]:
     """The models, each limited from no more load than replays bear that meet all of it grown alike, uncertain speeds at
-    their slow end. Where these take long the estimates stand: of very many requests, failing machines or pipelines."""
+    their slow end. Where these take long the estimates stand."""
     scenario, workload = question.scenario, question.workload
-    requests = shown.replay.stretch.horizon_s * sum(workload.rates_rps().values())
-    if scenario.pipelines or scenario.failures or requests > GROWN_REQUESTS_MAX:
+    if _takes_long(question, shown):
         yield from models
         return
     slow = slow_end(shown.deployment)
@@ -361,6 +372,49 @@ def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelA
         except KeyboardInterrupt:  # the answer stands without
             yield from models[place:]
             return
+
+
+def _takes_long(question: Question, trial: Trial) -> bool:
+    """Whether replays at other loads do: of very many requests, failing machines or pipelines."""
+    scenario = question.scenario
+    requests = trial.replay.stretch.horizon_s * sum(question.workload.rates_rps().values())
+    return bool(scenario.pipelines or scenario.failures) or requests > GROWN_REQUESTS_MAX
+
+
+def as_low_as_replayed(question: Question, trial: Trial, rejection: Rejection) -> Rejection:
+    """The rejection of a placement, whose remedies of less load are such that replays then meet every SLO, uncertain
+    speeds at their slow end; without those of which half would still be too much."""
+    if _takes_long(question, trial):
+        return rejection
+    scenario, slow = question.scenario, slow_end(trial.deployment)
+
+    def meets(model: str, factor: float, steps: int) -> bool:
+        streams = (
+            scaled(Workload((one,)), factor / GROWTH**steps).streams[0] if model in ("", one.model) else one
+            for one in question.workload.streams
+        )
+        less = Workload(tuple(streams))
+        seen = replay(scenario, less, needs(scenario, less), slow, screen=True)
+        return seen.stable and not any(seen.margin(name) < 0 for name in seen.needs)
+
+    def lowered(remedy: Statement) -> Statement | None:
+        if remedy.code not in LESS_LOAD:
+            return remedy
+        figure, whole = LESS_LOAD[remedy.code]
+        model = remedy.subjects[0] if remedy.subjects else ""
+        of = trial.replay.needs[model].rate_rps if remedy.code is Code.LOWER_RATE else remedy.figures.get(whole, 1.0)
+        factor = remedy.figures[figure] / of
+        steps = bisect_left(range(HALVED), True, key=partial(meets, model, factor))
+        value = remedy.figures[figure] / GROWTH**steps
+        if remedy.code is not Code.LOWER_RATE:  # whole cameras, whole percent
+            parts = 1 if whole else 100
+            value = floor(parts * value + 1e-9) / parts
+        if steps == HALVED or not value:
+            return None
+        return replace(remedy, figures={**remedy.figures, figure: value})
+
+    remedies = tuple(one for one in map(lowered, rejection.remedies) if one)
+    return replace(rejection, remedies=remedies or rejection.remedies)
 
 
 def lower_bound_usd_per_hour(questions: Sequence[Question]) -> float:

@@ -24,6 +24,7 @@ from planner.questions.readiness.losing import Loss, alike, anew_s, left_of, los
 from planner.replay.answer import recommend
 from planner.replay.spares import of_each_type, together, ways_to_spare
 from planner.replay.trial import Trial
+from planner.search.one_way import as_low_as_replayed
 from planner.search.rejections import missed_slo
 from planner.search.search import ALTERNATIVE, FleetSearch
 from planner.search.simulation import AsPlanned, as_planned
@@ -150,7 +151,9 @@ def _case(
     if answers and not refusal and missing not in trials:
         trials[missing] = _replayed(left, served, progress, loss)
     trial = trials.get(missing)
-    draws = trial.replay.draws if trial else None
+    draws, rejection = trial.replay.draws if trial else None, refusal
+    if trial and not trial.met:
+        rejection = as_low_as_replayed(left.of_models(served).question, trial, missed_slo(trial))
     return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),
@@ -161,7 +164,7 @@ def _case(
         unserved=unserved,
         models=recommend(trial, nan).models if trial else (),
         draws_asked=draws.share if draws else None,
-        rejection=missed_slo(trial) if trial and not trial.met else refusal,
+        rejection=rejection,
     )
 
 

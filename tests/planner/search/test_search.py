@@ -298,14 +298,17 @@ def test_longer_slos_of_all_models_that_need_them_are_asked_together_and_would_d
 
 @pytest.mark.parametrize(("slo_s", "rate"), [(0.03, 10.0), (0.2, 10.0), (0.03, 1.0)])
 def test_no_longer_slo_is_asked_of_a_model_beside_which_another_would_wait_longer(slo_s, rate) -> None:
-    """16 of `b` at once would do, in 26 ms. `a` would wait for them, and `b` for `a`."""
+    """16 of `b` at once would do, in 26 ms. `a` would wait for them, and `b` for `a`; with half of its cameras too, so
+    that fewer are no remedy."""
     known = shelf(profile("a", T4, 0.005, 0.001), profile("b", T4, 0.010, 0.001))
     box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
     asked = scenario([model("a", slo_s, 0.9), model("b", 0.012, 0.9)], {"a": (5, rate), "b": (20, 10.0)}, buy=box)
     short = planned(asked, known)
     assert [one.bottleneck for one in short.recommendation.models if one.name == "b"] == [Bottleneck.SLO_BATCH]
     (busy,) = (no for no in short.rejections if no.why.code is Code.TOO_BUSY)
-    assert {one.code for one in busy.remedies} == {Code.FEWER_CAMERAS, Code.MORE_GPUS}
+    assert {one.code for one in busy.remedies} == {Code.MORE_GPUS}
+    half = replace(asked, streams=tuple(replace(one, count=min(one.count, 7)) for one in asked.streams))
+    assert not planned(half, known).recommendation.feasible
 
 
 @pytest.mark.parametrize("held", [3, 7])

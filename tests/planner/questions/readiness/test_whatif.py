@@ -334,6 +334,21 @@ def test_slos_are_met_up_to_the_load_from_which_a_model_is_limited(stream):
     assert not replayed(load=1.25 * limit).feasible
 
 
+@pytest.mark.parametrize("more", [1.1, 1.3, 2.0])
+def test_less_load_helps_as_far_as_it_is_said_to(more):
+    """Where SLOs are missed a little, by far, and where queues grow."""
+    library = shelf(profile("a", T4, 0.009, 0.001))
+    stream = StreamSpec(model="a", poisson=200.0)
+    asked = replace(ASKED, models=(model("a", 0.03, 0.99),), streams=(stream,), horizon=None, warmup=None)
+    kept = planned(asked, library)
+    load = more * kept.recommendation.models[0].demand_factor_max
+    replayed = partial(whatif, loaded(asked), CATALOG, library, kept, lose=0, overrides=(), created_at="2026-07-25")
+    (case,) = replayed(load=load).cases
+    (remedy,) = (one for one in case.rejection.remedies if one.code in (Code.LOWER_RATE, Code.LESS_DEMAND))
+    share = remedy.figures.get("share") or remedy.figures["rate_rps"] / (200.0 * load)
+    assert replayed(load=share * load).feasible
+
+
 def test_a_model_on_one_machine_is_not_served_without_it():
     asked = scenario([model("a"), model("b")], {"a": (190, 10.0), "b": (1, 1.0)}, buy=BOXES)
     kept = planned(asked, LIBRARY)
