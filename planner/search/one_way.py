@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, cached_property, partial
+from itertools import accumulate, pairwise
 from math import floor, inf, isfinite, log
 
 from calibrate.library.reading import PRECISIONS
@@ -44,7 +45,7 @@ from planner.search.search import BestFound, FleetSearch, goal_of
 from simulator.clock.metrics import Verdict
 from simulator.world.doubt import slow_end
 from simulator.world.sharing import NOTHING_SHARED, Merged
-from simulator.world.workload import Workload, scaled
+from simulator.world.workload import Stream, Workload, scaled
 
 DIGITS = 6
 """Digits to which two fleets cost the same."""
@@ -52,8 +53,8 @@ GROWTH = 1.05
 """Of the load, from one that replays try to the next."""
 HALVED = 15
 """Such steps down to half of a load."""
-LESS_LOAD = {Code.LOWER_RATE: ("rate_rps", ""), Code.LESS_DEMAND: ("share", ""), Code.FEWER_CAMERAS: ("left", "count")}
-"""Remedies of less load: their figure, and the one of which it is a whole number."""
+LESS_LOAD = {Code.LOWER_RATE: "rate_rps", Code.LESS_DEMAND: "share", Code.FEWER_CAMERAS: "left"}
+"""Remedies of less load, and their figures."""
 GROWN_REQUESTS_MAX = 3e6
 """Requests of a replication above which more load is not replayed: a dozen of them take some seconds."""
 
@@ -381,37 +382,51 @@ def _takes_long(question: Question, trial: Trial) -> bool:
     return bool(scenario.pipelines or scenario.failures) or requests > GROWN_REQUESTS_MAX
 
 
+def _lessened(streams: Sequence[Stream], remedy: Statement) -> Iterator[Stream]:
+    """What comes once a remedy of less load is followed: of several streams of cameras, as large a part of each."""
+    models = remedy.subjects or {one.model for one in streams}
+    asked = [one for one in streams if one.model in models]
+    yield from (one for one in streams if one.model not in models)
+    match remedy.code:
+        case Code.FEWER_CAMERAS:
+            left, cameras = round(remedy.figures["left"]), sum(one.count for one in asked)
+            ends = [left * end // cameras for end in accumulate((one.count for one in asked), initial=0)]
+            counts = (end - begin for begin, end in pairwise(ends))
+            yield from (replace(one, count=count) for one, count in zip(asked, counts, strict=True) if count)
+        case Code.LOWER_RATE:
+            yield from scaled(
+                Workload(tuple(asked)), remedy.figures["rate_rps"] / sum(o.rate_rps for o in asked)
+            ).streams
+        case _:
+            yield from scaled(Workload(tuple(asked)), remedy.figures["share"]).streams
+
+
 def as_low_as_replayed(question: Question, trial: Trial, rejection: Rejection) -> Rejection:
     """The rejection of a placement, whose remedies of less load are such that replays then meet every SLO, uncertain
-    speeds at their slow end; without those of which half would still be too much."""
+    speeds at their slow end; without those of which half would still be too much, or of cameras one."""
     if _takes_long(question, trial):
         return rejection
     scenario, slow = question.scenario, slow_end(trial.deployment)
 
-    def meets(model: str, factor: float, steps: int) -> bool:
-        streams = (
-            scaled(Workload((one,)), factor / GROWTH**steps).streams[0] if model in ("", one.model) else one
-            for one in question.workload.streams
-        )
-        less = Workload(tuple(streams))
+    def meets(remedy: Statement, steps: int) -> bool:
+        less = Workload(tuple(_lessened(question.workload.streams, of_steps(remedy, steps))))
         seen = replay(scenario, less, needs(scenario, less), slow, screen=True)
         return seen.stable and not any(seen.margin(name) < 0 for name in seen.needs)
+
+    def of_steps(remedy: Statement, steps: int) -> Statement:
+        figure = LESS_LOAD[remedy.code]
+        value = remedy.figures[figure] / GROWTH**steps
+        if remedy.code is Code.LESS_DEMAND:  # whole percent
+            value = floor(100 * value + 1e-9) / 100
+        if remedy.code is Code.FEWER_CAMERAS:
+            value = max(1.0, remedy.figures[figure] - steps * max(1, remedy.figures[figure] // HALVED))
+        return replace(remedy, figures={**remedy.figures, figure: value})
 
     def lowered(remedy: Statement) -> Statement | None:
         if remedy.code not in LESS_LOAD:
             return remedy
-        figure, whole = LESS_LOAD[remedy.code]
-        model = remedy.subjects[0] if remedy.subjects else ""
-        of = trial.replay.needs[model].rate_rps if remedy.code is Code.LOWER_RATE else remedy.figures.get(whole, 1.0)
-        factor = remedy.figures[figure] / of
-        steps = bisect_left(range(HALVED), True, key=partial(meets, model, factor))
-        value = remedy.figures[figure] / GROWTH**steps
-        if remedy.code is not Code.LOWER_RATE:  # whole cameras, whole percent
-            parts = 1 if whole else 100
-            value = floor(parts * value + 1e-9) / parts
-        if steps == HALVED or not value:
-            return None
-        return replace(remedy, figures={**remedy.figures, figure: value})
+        steps = bisect_left(range(HALVED), True, key=partial(meets, remedy))
+        return None if steps == HALVED else of_steps(remedy, steps)
 
     remedies = tuple(one for one in map(lowered, rejection.remedies) if one)
     return replace(rejection, remedies=remedies or rejection.remedies)

@@ -298,17 +298,37 @@ def test_longer_slos_of_all_models_that_need_them_are_asked_together_and_would_d
 
 @pytest.mark.parametrize(("slo_s", "rate"), [(0.03, 10.0), (0.2, 10.0), (0.03, 1.0)])
 def test_no_longer_slo_is_asked_of_a_model_beside_which_another_would_wait_longer(slo_s, rate) -> None:
-    """16 of `b` at once would do, in 26 ms. `a` would wait for them, and `b` for `a`; with half of its cameras too, so
-    that fewer are no remedy."""
+    """16 of `b` at once would do, in 26 ms. `a` would wait for them, and `b` for `a`. As many cameras of `b` are left
+    as do, which may be none."""
     known = shelf(profile("a", T4, 0.005, 0.001), profile("b", T4, 0.010, 0.001))
     box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
     asked = scenario([model("a", slo_s, 0.9), model("b", 0.012, 0.9)], {"a": (5, rate), "b": (20, 10.0)}, buy=box)
     short = planned(asked, known)
     assert [one.bottleneck for one in short.recommendation.models if one.name == "b"] == [Bottleneck.SLO_BATCH]
     (busy,) = (no for no in short.rejections if no.why.code is Code.TOO_BUSY)
-    assert {one.code for one in busy.remedies} == {Code.MORE_GPUS}
-    half = replace(asked, streams=tuple(replace(one, count=min(one.count, 7)) for one in asked.streams))
-    assert not planned(half, known).recommendation.feasible
+    assert {one.code for one in busy.remedies} - {Code.FEWER_CAMERAS} == {Code.MORE_GPUS}
+    left = sum(round(one.figures["left"]) for one in busy.remedies if one.code is Code.FEWER_CAMERAS)
+
+    def is_met(count: int) -> bool:
+        a, b = asked.streams
+        return planned(replace(asked, streams=(a, replace(b, count=count))), known).recommendation.feasible
+
+    assert not is_met(left + 1)
+    assert not left or is_met(left)
+
+
+@pytest.mark.parametrize(("cameras", "rate"), [(23, 7.6), (60, 10.0)])
+def test_as_many_cameras_as_are_said_to_help_do(cameras: int, rate: float) -> None:
+    """They keep their rate: as many slower ones would meet far more often."""
+    known = shelf(profile("a", T4, 0.020, 0.010))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    asked = scenario([model("a", 0.15, 0.99)], {"a": (cameras, rate)}, buy=box)
+    (busy, *_) = (no for no in planned(asked, known).rejections if no.why.code is Code.TOO_BUSY)
+    (fewer,) = (one for one in busy.remedies if one.code is Code.FEWER_CAMERAS)
+    left = round(fewer.figures["left"])
+    assert 1 < left < cameras
+    followed = replace(asked, streams=(replace(asked.streams[0], count=left),))
+    assert planned(followed, known).recommendation.feasible
 
 
 @pytest.mark.parametrize("held", [3, 7])
