@@ -417,7 +417,7 @@ def as_low_as_replayed(question: Question, trial: Trial, rejection: Rejection) -
         figure = LESS_LOAD[remedy.code]
         value = remedy.figures[figure] / GROWTH**steps
         if remedy.code is Code.LESS_DEMAND:  # whole percent
-            value = floor(100 * value + 1e-9) / 100
+            value = max(0.01, floor(100 * value + 1e-9) / 100)
         if remedy.code is Code.FEWER_CAMERAS:
             value = max(1.0, remedy.figures[figure] - steps * max(1, remedy.figures[figure] // HALVED))
         return replace(remedy, figures={**remedy.figures, figure: value})
