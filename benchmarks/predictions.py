@@ -7,7 +7,7 @@ was used: of probes left out in turn, and of constants that come from the RTX 30
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from math import log
@@ -20,8 +20,10 @@ from calibrate.layers.work import FactsError
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import load_catalog
 from planner.model.plan import Estimate
+from planner.prediction.predict import Predictor
 from planner.prediction.rules.bands import SPREAD_80, around
 from planner.prediction.rules.layered import roofline_s
+from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.transfer import (
     ROOFLINE_SPREAD,
     LayerModel,
@@ -35,6 +37,7 @@ from planner.prediction.rules.transfer import (
     measured_ratio,
     sheet_ratio,
 )
+from simulator.world.curves import Interpolated
 
 FILES = {
     "RTX3090": "benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv",
@@ -131,7 +134,7 @@ def _row(row: Mapping[str, str]) -> Row:
 
 def cases() -> list[Case]:
     """All that the files here allow."""
-    found = [*_by_ratio(), *_by_layers(), *_series(), _roofline()]
+    found = [*_by_ratio(), *_by_layers(), *_series(), *cut_short(), _roofline()]
     return [case for case in found if case.seen]
 
 
@@ -235,6 +238,23 @@ def t4_from_v100(batch: float | None) -> Iterator[tuple[Estimate, float]]:
 def _profile(gpu: str) -> Mapping[float, float]:
     profile = find_profiles((), GPUS).profiles["nvidia_resnet50", gpu, "fp32"]
     return dict(zip(profile.latency.x, profile.latency.y, strict=True))
+
+
+def cut_short() -> Iterator[Case]:
+    """Each shipped series that nothing was learnt from, cut after each of its batches: all that came after."""
+    library = find_profiles((), GPUS)
+    known = Predictor(library, GPUS)
+    told, straight, seen = [], [], []
+    for whole in library.profiles.values():
+        x, y = whole.latency.x, whole.latency.y
+        for cut in range(1, len(x)) if whole.gpu == "H100" or whole.runtime == "tvm" else ():
+            short = replace(whole, latency=Interpolated(x[:cut], y[:cut]), latency_fit=None)
+            told += [known.of_profile(short, batch).latency_s for batch in x[cut:]]
+            straight += [interpolated(short, batch).latency_s for batch in x[cut:]]
+            seen += y[cut:]
+    name = "batches past the last of a series"
+    yield Case(name, tuple(told), tuple(seen))
+    yield Case(f"{name}, on its last line", tuple(straight), tuple(seen))
 
 
 def _roofline() -> Case:

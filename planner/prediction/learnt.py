@@ -47,6 +47,10 @@ MOST = 0.5
 """Share of a time from which work takes most of it."""
 NEAR_SD, OCTAVE_SD = 0.06, 0.10
 """Of a batch between or beside published ones: at them, and for each doubling away from the nearest."""
+FORM_SD = 0.25
+"""Of one published batch beside the form of its series, where that says how much of it is work and overhead."""
+ROUNDS = 4
+"""After which the shares of work and overhead no longer move."""
 OWN_SOFTWARE_SD = 0.34
 """Where a publisher is left out - all rounds of MLPerf are one - and others published of the runtime on the GPU, 80 %
 of the errors lie in the band with it, 68 % without, each series counted by a root of its figures; other widths rest on
@@ -114,6 +118,7 @@ class Regime(StrEnum):
 
 Parts = Mapping[EffectPart, float]
 """A sum of effects for each part."""
+NONE: Parts = dict.fromkeys(EffectPart, 0.0)
 
 
 class Told(NamedTuple):
@@ -121,7 +126,13 @@ class Told(NamedTuple):
 
     mean: float
     sd: float
-    regime: Regime
+    work: float
+    """Share of it that is work, 0 to 1."""
+
+    @property
+    def regime(self) -> Regime:
+        """What takes most of it."""
+        return Regime.WORK if self.work >= MOST else Regime.OVERHEAD
 
 
 class Seen(NamedTuple):
@@ -149,24 +160,26 @@ class Learnt:
     as_of: str = ""
     """ISO date of the newest source."""
 
-    def log_time(self, case: PredictedCase, gpu: GPU) -> Told:
+    def log_time(self, case: PredictedCase, gpu: GPU, off: Parts = NONE) -> Told:
         """Mean and spread of ln(seconds), as the mean of those finds who published the like.
 
-        An effect that nobody has seen is zero, and spreads as its group does.
+        An effect that nobody has seen is zero, and spreads as its group does. `off`: by how much each part is more.
         """
         told = roofline(case, gpu)
-        of_any_batch = replace(case, batch=1.0), gpu
-        if of_any_batch not in self._of_any_batch:
-            no_spread = dict.fromkeys(EffectPart, 0.0)
-            start = self._level(case), no_spread | {EffectPart.WHOLE: self.usual_noise**2}
-            self._of_any_batch[of_any_batch] = self._summed(*start, effects_of_any_batch(case, told, gpu))
-        means, variances = self._summed(*self._of_any_batch[of_any_batch], effects_of_batch(case, told, gpu))
-        whole = case.full
-        mean = told.log_time(means[EffectPart.WORK], means[EffectPart.OVERHEAD], whole) + means[EffectPart.WHOLE]
-        work = told.share(means[EffectPart.WORK], means[EffectPart.OVERHEAD], whole)
-        shared = work**2 * variances[EffectPart.WORK] + (1 - work) ** 2 * variances[EffectPart.OVERHEAD]
-        regime = Regime.WORK if work >= MOST else Regime.OVERHEAD
-        return Told(mean, sqrt(shared + variances[EffectPart.WHOLE]), regime)
+        means, variances = self._summed(*self._of_any(case, gpu), effects_of_batch(case, told, gpu))
+        work, overhead, whole = (means[part] + off[part] for part in EffectPart)
+        share = told.share(work, overhead, case.full)
+        shared = share**2 * variances[EffectPart.WORK] + (1 - share) ** 2 * variances[EffectPart.OVERHEAD]
+        return Told(told.log_time(work, overhead, case.full) + whole, sqrt(shared + variances[EffectPart.WHOLE]), share)
+
+    def _of_any(self, case: PredictedCase, gpu: GPU) -> tuple[Parts, Parts]:
+        """Means and variances of what all batches share."""
+        asked = replace(case, batch=1.0), gpu
+        if asked not in self._of_any_batch:
+            start = self._level(case), {**NONE, EffectPart.WHOLE: self.usual_noise**2}
+            told = roofline(case, gpu)
+            self._of_any_batch[asked] = self._summed(*start, effects_of_any_batch(case, told, gpu))
+        return self._of_any_batch[asked]
 
     def _summed(self, before: Parts, before_variances: Parts, more: Iterable[Effect]) -> tuple[Parts, Parts]:
         """Means and variances with those of more effects."""
@@ -228,29 +241,46 @@ class Learnt:
 
     def beside(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> Told:
         """The same, moved by how far it is off at published batches of the same series."""
-        told = self.log_time(case, gpu)
         if not series:
-            return told
-        octaves, errors = self._errors(replace(case, batch=1.0), gpu, tuple(series))
-        at = log2(case.batch)
-        moved = float(np.interp(at, octaves, errors))
+            return self.log_time(case, gpu)
+        off, octaves, errors = self._errors(replace(case, batch=1.0), gpu, tuple(series))
+        told, at = self.log_time(case, gpu, off), log2(case.batch)
         away = min(abs(at - octave) for octave in octaves)
-        return Told(told.mean + moved, hypot(NEAR_SD, OCTAVE_SD * away), told.regime)
+        return Told(told.mean + float(np.interp(at, octaves, errors)), hypot(NEAR_SD, OCTAVE_SD * away), told.work)
 
-    def _errors(self, one: PredictedCase, gpu: GPU, series: tuple[Seen, ...]) -> tuple[list[float], list[float]]:
-        """Octaves of published batches, and by how much each is off on the mean: the same for every batch asked for."""
+    def _errors(self, one: PredictedCase, gpu: GPU, series: tuple[Seen, ...]) -> tuple[Parts, list[float], list[float]]:
+        """How far work and overhead are off, octaves of published batches, and what each is off besides: the same for
+        every batch asked for."""
         asked = one, gpu, series
         if asked not in self._errors_known:
+            off = self._off(one, gpu, series)
             errors: dict[float, list[float]] = {}
             for batch, log_s in series:
                 there = replace(one, batch=batch)
-                errors.setdefault(log2(batch), []).append(log_s - self.log_time(there, gpu).mean)
+                errors.setdefault(log2(batch), []).append(log_s - self.log_time(there, gpu, off).mean)
             octaves = sorted(errors)
-            self._errors_known[asked] = octaves, [fmean(errors[octave]) for octave in octaves]
+            self._errors_known[asked] = off, octaves, [fmean(errors[octave]) for octave in octaves]
         return self._errors_known[asked]
 
+    def _off(self, one: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> Parts:
+        """By how much published batches say that each part is more: the likeliest, by how well each is known (Gauss
+        and Newton's method). 1 ms of a batch that should take 5, all of them overhead, says that overhead is less."""
+        _, variances = self._of_any(one, gpu)
+        known = np.diag([variances[part] for part in EffectPart])
+        off = np.zeros(len(EffectPart))
+        for _ in range(ROUNDS):
+            parts = dict(zip(EffectPart, map(float, off), strict=True))
+            told = [self.log_time(replace(one, batch=batch), gpu, parts) for batch, _ in series]
+            slopes = np.array([[at.work, 1 - at.work, 1.0] for at in told])
+            apart = np.array([log_s - at.mean for (_, log_s), at in zip(series, told, strict=True)]) + slopes @ off
+            spread = slopes @ known @ slopes.T + FORM_SD**2 * np.eye(len(told))
+            off = known @ slopes.T @ np.linalg.solve(spread, apart)
+        return dict(zip(EffectPart, map(float, off), strict=True))
+
     @cached_property
-    def _errors_known(self) -> dict[tuple[PredictedCase, GPU, tuple[Seen, ...]], tuple[list[float], list[float]]]:
+    def _errors_known(
+        self,
+    ) -> dict[tuple[PredictedCase, GPU, tuple[Seen, ...]], tuple[Parts, list[float], list[float]]]:
         """Errors that were asked for before."""
         return {}
 

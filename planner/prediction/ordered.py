@@ -9,17 +9,18 @@ operators run one by one.
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
-from math import exp, fsum, inf, log
+from math import exp, fsum, hypot, inf, log, log2
 from typing import NamedTuple
 
 from calibrate.layers.work import Facts
 from planner.model.plan import Estimate
 from planner.prediction.effects import ONE_BY_ONE, PredictedCase, products_share
-from planner.prediction.learnt import Learnt, Regime, seen, series_of
-from planner.prediction.rules.bands import SPREAD_80, at_least, beside_one, no_slower
+from planner.prediction.learnt import MOST, OCTAVE_SD, Learnt, Regime, Seen, seen, series_of
+from planner.prediction.rules.bands import SPREAD_80, around, at_least, beside_one, no_slower
 from planner.prediction.rules.floors import floor_of, passed_by
 from planner.prediction.rules.inputs import at_input, in_order_of_size, is_usual, layers_at, usual_input
 from planner.prediction.rules.roofline import lacks, peak_flops
+from simulator.world.curves import Curve
 from simulator.world.hardware import GPU
 
 RATES = (
@@ -72,6 +73,21 @@ class Ordered:
         ordered = in_order_of_size(case.architecture, case.input, told)
         return at_least(ordered, self.least_s(case, layers))
 
+    def past(self, case: PredictedCase, layers: Facts | None, curve: Curve, spread: float) -> Estimate:
+        """A batch past the last that somebody timed: as what was learnt, drawn through its batches, goes on.
+
+        `spread`: of the times of the curve, in natural logarithms.
+        """
+        last = curve.x[-1]
+        of_last = around(curve(last), spread)
+        series = [Seen(batch, log(curve(batch))) for batch in curve.x]
+        away = OCTAVE_SD * log2(case.batch / last)
+        grown = self.learnt.beside(self._of_one_kind(case), self.gpus[case.gpu], series).mean
+        told = around(exp(grown), hypot(spread, away))
+        timed = zip(curve.x, curve.y, strict=True)
+        passed = passed_by(timed, lambda batch: self.least_s(replace(case, batch=batch), layers))
+        return at_least(beside_one(told, of_last, case.batch / last), self.least_s(case, layers) / passed)
+
     def _of_input(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         """The batch at its input, whatever others take."""
         if case.precision == "torch":
@@ -106,6 +122,13 @@ class Ordered:
             for of_products, of_convolutions in zip(astuple(products), astuple(convolutions), strict=True)
         )
         return Estimate(value=value, low=low, high=high)
+
+    def _of_one_kind(self, case: PredictedCase) -> PredictedCase:
+        """In PyTorch as it comes, at the precision of most of its operations."""
+        if case.precision != "torch":
+            return case
+        share = products_share(case.architecture, case.counted)
+        return replace(case, precision="fp32" if share > MOST else "tf32")
 
     def _by_itself(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         return at_least(self._among_kinds(case, layers), self.least_s(case, layers))

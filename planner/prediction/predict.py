@@ -7,7 +7,7 @@ that profile times a ratio of data sheets; a roofline of data sheets alone.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import log1p, sqrt
 
 from calibrate.layers.facts import facts
@@ -19,7 +19,7 @@ from calibrate.published import names, runtimes
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
-from planner.prediction.effects import PredictedCase, at_size, least_s
+from planner.prediction.effects import UNKNOWN, PredictedCase, at_size, least_s, roofline
 from planner.prediction.learnt import (
     NEAREST,
     OWN_SOFTWARE_SD,
@@ -221,11 +221,15 @@ class Predictor:
         """What a profile says of a batch; its band has the doubt of `doubt_of`."""
         gpu, held_numbers = self.gpus.get(profile.gpu), self.grounds.held_numbers(profile.model)
         doubt = doubt_of(profile)
-        known = interpolated(replace(profile, doubt=doubt), batch, gpu, held_numbers)
-        if gpu is None or doubt is None:
+        if gpu is None or gpu.cores:
+            return interpolated(replace(profile, doubt=doubt), batch, None, held_numbers)
+        case = replace(self._case_of(profile, gpu), batch=batch)
+        layers = self._layers_at(profile.model, case)
+        past = partial(self.ordered.past, case, layers, profile.latency)
+        known = interpolated(replace(profile, doubt=doubt), batch, past, held_numbers)
+        if doubt is None:
             return known
-        case = replace(self._case(profile.model, gpu, profile.precision, profile.runtime), batch=batch)
-        least_s = self.ordered.least_s(case, self._layers_at(profile.model, case))
+        least_s = self.ordered.least_s(case, layers)
         return replace(known, latency_s=low_end_at_least(known.latency_s, least_s))
 
     def _is_resized(self, model: str) -> bool:
@@ -343,6 +347,13 @@ class Predictor:
             batch=1.0,
             counted=counts,
         )
+
+    def _case_of(self, profile: Profile, gpu: GPU) -> PredictedCase:
+        """One sample of a profile's model, with the operations that it tells where nobody else does."""
+        one = self._case(profile.model, gpu, profile.precision, profile.runtime)
+        if roofline(one, gpu).known or profile.flops_per_sample is None:
+            return one
+        return replace(one, counted=replace(UNKNOWN, macs=profile.flops_per_sample / 2))
 
     def _by_effects(self, model: str, gpu: GPU, precision: str | None, one: PredictedCase) -> list[PredictedPair]:
         known = one.counted or names.facts_of(one.architecture, one.input)

@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from math import exp, log
 from pathlib import Path
@@ -33,7 +33,7 @@ from planner.prediction.rules.bands import around, low_end_at_least
 from planner.prediction.rules.floors import shipped_layers
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.inputs import at_input, is_usual, layers_at, usual_input
-from planner.prediction.rules.measured import interpolated
+from planner.prediction.rules.measured import Past, interpolated
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.units.reading import known_precision, perhaps
 from planner.units.writing import gigabytes
@@ -240,13 +240,19 @@ class QueryKnowledge:
     ) -> QueryAnswer:
         """As the profile has it, which plans and `planner profile` go by, with what another publication would differ by
         in the band; `published`: who tells of it, where known."""
-        known = interpolated(replace(profile, doubt=doubt_of(profile)), case.batch, self.gpus[case.gpu])
+        known = interpolated(replace(profile, doubt=doubt_of(profile)), case.batch, self._past(case, profile))
         of_batch = [point for point in published if point.batch == case.batch]
         mine, apart = known.latency_s, around(known.latency_s.value, max(OWN_SOFTWARE_SD, _apart(of_batch)))
         told = replace(mine, low=min(mine.low, apart.low), high=max(mine.high, apart.high))
         told = self._no_faster(case, told)
         named = publications(case, published) if published else ("profile",)
         return answered(told, memory_of(case, profile), rule, str(known.evidence), named)
+
+    def _past(self, case: PredictedCase, profile: Profile) -> Past | None:
+        """How a profile goes on past its last batch; None where nothing was learnt of such devices."""
+        if self.gpus[case.gpu].cores:
+            return None
+        return partial(self.ordered.past, case, shipped_layers(case.architecture, case.input), profile.latency)
 
     def _no_faster(self, case: PredictedCase, known: Estimate) -> Estimate:
         """What somebody timed, with a band that begins no lower than what operators need."""

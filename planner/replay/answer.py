@@ -30,7 +30,6 @@ from planner.placing.duty import Shortage
 from planner.placing.fleets import gpu_count
 from planner.placing.packing.packed import Placed, portions_of, workspace_room_bytes
 from planner.placing.sizing import Need
-from planner.prediction.rules.measured import interpolated
 from planner.replay.deploying import failures
 from planner.replay.pipelines import each_once, mode_of, replicas_of, resources_of, stages_of
 from planner.replay.replay import Replay
@@ -291,11 +290,11 @@ def _larger_would_do(placed: Placed, among: Sequence[Placed]) -> bool:
 
     4 in 10 ms and 8 in 16 ms carry a quarter more. Waiting for such a batch and running it must be within the SLO.
     """
-    sized, profile, kind = placed.portion.sized, placed.portion.sized.profile, placed.devices[0].kind
+    sized, profile = placed.portion.sized, placed.portion.sized.profile
     largest = profile.largest_batch
     if placed.batch_size_max < largest or len(profile.latency.x) < 2:
         return False
-    run_s = interpolated(profile, 2 * largest, kind.gpu).latency_s.value
+    run_s = profile.latency(2 * largest)
     fits = profile.workspace(2 * largest) <= workspace_room_bytes(placed, among)
     carries_more = 2 * profile.latency(largest) >= (1 + WORTH_MEASURING) * run_s
     return carries_more and fits and 2 * run_s <= sized.need.slo.latency_s

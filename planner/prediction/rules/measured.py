@@ -1,27 +1,30 @@
 """Measured: what a profile says of batches between its points and past the last."""
 
+from collections.abc import Callable
+from functools import partial
 from math import hypot, log1p
 
 from calibrate.library.fit import band_log
 from calibrate.library.memory import room_in
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.rules.bands import around, at_least, past_spread, raised, wider
-from planner.prediction.rules.carrying import REACHED
-from planner.prediction.rules.transfer import Transferred, floor_and_slope
-from simulator.world.hardware import GPU
+from planner.prediction.rules.bands import around, past_spread
 from simulator.world.profile import Evidence, Profile, weakest
 
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
+Past = Callable[[float], Estimate]
+"""Seconds of a batch past the last, of a profile whose times are known with such a spread (of natural logarithms)."""
 
 
 def interpolated(
-    profile: Profile, batch: float, gpu: GPU | None = None, held_numbers: float | None = None
+    profile: Profile, batch: float, past: Past | None = None, held_numbers: float | None = None
 ) -> Prediction:
-    """What a profile says of a batch between its points, and past the last with a wide band.
+    """What a profile says of a batch between its points, and past the last with a wider band.
 
-    `held_numbers`: what the model's layers hold at once for a sample.
+    `past`: how it goes on there, where anything like it was learnt; on its last line else. `held_numbers`: what the
+    model's layers hold at once for a sample.
     """
+    past = past or partial(_straight, profile, batch)
     fit = profile.latency_fit
     half_90 = log1p(fit.band) if fit and fit.band is not None else band_log([])
     inside = profile.latency.covers(batch)
@@ -39,7 +42,7 @@ def interpolated(
         probes=(),
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
         batch_size=int(batch),
-        latency_s=around(profile.latency(batch), spread) if inside else _past(profile, batch, gpu, of_sources),
+        latency_s=around(profile.latency(batch), spread) if inside else past(of_sources),
         memory_bytes=round(profile.weight_bytes + room.allocated),
         reserved_bytes=round(profile.weight_bytes + room.reserved),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
@@ -48,19 +51,8 @@ def interpolated(
     )
 
 
-def _past(profile: Profile, batch: float, gpu: GPU | None, of_sources: float) -> Estimate:
-    """The time of a batch past the last measured one; of a series under its knee it follows a roofline's slope.
-
-    The middle lies no lower than a GPU's usual share of its peak, or the share that the series reached.
-    """
-    beyond = batch / profile.latency.x[-1]
-    usual = around(profile.latency(batch), hypot(of_sources, past_spread(beyond)))
-    if gpu is None or profile.flops_per_sample is None:
-        return usual
-    peak = gpu.peak_flops(profile.precision)
+def _straight(profile: Profile, batch: float, spread: float) -> Estimate:
+    """On its last line; of one point, in proportion."""
     x, y = profile.latency.x, profile.latency.y
-    reached = max(profile.flops_per_sample * b / t / peak for b, t in zip(x, y, strict=True))
-    form, spread = floor_and_slope(x, y, profile.flops_per_sample / (REACHED * peak))
-    time_s = wider(Transferred(form, 1.0, spread)(batch), beyond) if spread else usual
-    work_s = profile.flops_per_sample * batch / peak
-    return raised(at_least(time_s, work_s / max(1.0, reached)), work_s / max(REACHED, reached))
+    time_s = profile.latency(batch) if len(x) > 1 else y[0] * batch / x[0]
+    return around(time_s, hypot(spread, past_spread(batch / x[-1])))
