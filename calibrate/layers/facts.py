@@ -60,6 +60,12 @@ def named() -> tuple[str, ...]:
     return tuple(sorted(f"{path.parts[0]}:{path.relative_to(path.parts[0])}".removesuffix(PACKED) for path in paths))
 
 
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(named())
+
+
+@cache
 def full_name(model: str) -> str:
     """The name of a shipped model that a plain one stands for; FactsError where that is none, or several."""
     if ":" in model or model in known():
@@ -126,9 +132,10 @@ def _short(full: str) -> set[str]:
     return {name, last, last.partition(".")[0]} if source == "timm" else {name, last}
 
 
+@cache
 def has_layers(model: str) -> bool:
-    """True where a plain name stands for one model whose layers are shipped."""
-    return model in known() or len(shipped(model)) == 1
+    """True where a name stands for one model whose layers are shipped."""
+    return model in known() or model in _names() or len(shipped(model)) == 1
 
 
 def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
@@ -148,10 +155,11 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
             unnamed = f"{model}: the shape of its input is not known."
             raise FactsError(f"{unnamed}{perhaps_sourced(full)} Name it, e.g. 3x224x224.")
         return traced(full, input_shape)
-    path = SHIPPED / f"{full.replace(':', '/', 1)}{PACKED}"
-    if full in named() and input_shape in (None, (found := _shipped_at(path)).input_shape):
-        return found
-    return sourced(full, input_shape)
+    if full not in _names():
+        return sourced(full, input_shape)
+    found = _shipped_at(SHIPPED / f"{full.replace(':', '/', 1)}{PACKED}")
+    is_scaled = input_shape is None or found.scales_to(input_shape)
+    return found.of_shape(input_shape or found.input_shape) if is_scaled else sourced(full, input_shape)
 
 
 def _of_one_input(model: str, own: tuple[int, ...]) -> str:
@@ -161,6 +169,7 @@ def _of_one_input(model: str, own: tuple[int, ...]) -> str:
     return f"its own input is {'x'.join(map(str, own))}. Leave it out, or {remedy}."
 
 
+@cache
 def of_any_input(model: str) -> str:
     """The model of a package that a plain name stands for, whose input may be another; empty where there is none."""
     meant = names.architecture(model)

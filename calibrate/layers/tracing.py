@@ -8,7 +8,7 @@ import json
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,9 @@ from calibrate.layers.kernels import Kernels, Work
 from calibrate.layers.modules import ModulePart, Tracer, bytes_of
 from calibrate.layers.work import SCALED, Facts, LayerWork, Product, to_document
 from calibrate.zoo.built import Built, tensors
+from calibrate.zoo.packages import INPUT_NAMED, TAKES_OTHERS
 from calibrate.zoo.sources import ZooError, installed, is_sourced
-from calibrate.zoo.zoo import MODELS, build
+from calibrate.zoo.zoo import MODELS, build, made_for
 from simulator.world.model import LayerFacts
 from simulator.world.signature import sizes
 
@@ -36,6 +37,11 @@ HISTORIC = {"alexnet_2012": ("calibrate.zoo.networks:alexnet_2012", (3, 227, 227
 """Models that are looked at and not measured: factory and input."""
 
 INPUT_GIVEN = "its input is the one that was traced"
+TWICE = 2.0
+GROWN = (0.5, TWICE, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Times the own input at which a model is looked at: attention takes most of the memory from some length on."""
+LARGEST, LONGEST = 8.0, 8192
+"""Times the own side, and tokens, that are tried at most."""
 META = "meta"
 """The device of tensors that have a shape and no numbers."""
 WEIGHTS_MAX = 8e9
@@ -68,10 +74,67 @@ def look(model: str, shape: tuple[int, ...] | None) -> Facts:
     return trace(build(model, shape))
 
 
+def grown(facts: Facts) -> Facts:
+    """The same with its layers at twice the input, where that is named with the model or the model is made for it."""
+    if facts.twice or not _is_line_or_square(facts.input_shape):
+        return facts
+    by_side = partial(_made_larger, facts)
+    own = facts.input_shape[-1]
+    larger = {times: by_side(round(times * own)) for times in GROWN}
+    large = larger[TWICE]
+    if large is None or [layer.name for layer in large.layers] != [layer.name for layer in facts.layers]:
+        return replace(facts, fixed=TAKES_OTHERS) if facts.fixed == INPUT_NAMED else facts
+    known = {times: one.peak_activation_bytes_per_sample for times, one in larger.items() if one}
+    is_any_picture = facts.fixed == INPUT_NAMED and len(facts.input_shape) == 3
+    return replace(
+        facts,
+        fixed="" if is_any_picture else facts.fixed,
+        twice=tuple({key: getattr(layer, key) for key in SCALED} for layer in large.layers),
+        peaks=tuple(sorted({1.0: facts.peak_activation_bytes_per_sample, **known}.items())),
+        pixels_min=_smallest(own, lambda side: by_side(side) is not None) if is_any_picture else facts.pixels_min,
+    )
+
+
+def _is_line_or_square(shape: tuple[int, ...]) -> bool:
+    """Whether an input is so many tokens, or a picture as high as it is wide."""
+    return len(shape) == 1 or (len(shape) == 3 and shape[-2] == shape[-1])
+
+
+def _made_larger(facts: Facts, side: int) -> Facts | None:
+    """Its layers for so many tokens, or pixels a side; None where it does not run there, or where that is too large."""
+    shape = (side,) if len(facts.input_shape) == 1 else (facts.input_shape[0], side, side)
+    if side > max(LARGEST * facts.input_shape[-1], LONGEST if len(shape) == 1 else 0):
+        return None
+    try:
+        built = _larger(facts, shape)
+        return _pass_anywhere(built) if built else None
+    except (ZooError, TracingError):
+        return None
+
+
+def _larger(facts: Facts, shape: tuple[int, ...]) -> Built | None:
+    """The model for a larger input; None where it is made for its own alone."""
+    if facts.fixed == INPUT_NAMED:
+        return build(facts.model, shape, META)
+    if len(shape) == 1:
+        return replace(build(facts.model, None, META), shape=shape) if shape[0] <= facts.tokens_max else None
+    return made_for(facts.model, shape[-1], META)
+
+
+def _pass_anywhere(built: Built) -> Facts:
+    """One pass without numbers, or with them where the model's code needs them."""
+    try:
+        built.module.to(META)
+        return _pass(built, Settings())
+    except (NotImplementedError, RuntimeError, TracingError):
+        return _pass(replace(built, module=built.module.to_empty(device="cpu")), Settings())
+
+
 def trace(built: Built) -> Facts:
     """All layers of a model, for one sample at its own resolution and, where it can be chosen, at twice that."""
     sourced = is_sourced(built.name)
-    facts = replace(_pass(built, Settings()), made_with=installed(built.name) if sourced else {})
+    made_with = installed(built.name) if sourced else {}
+    facts = replace(_pass(built, Settings()), made_with=made_with, tokens_max=built.tokens_max)
     is_own = ":" in built.name and not sourced  # what it reads is what the user gave
     if built.fixed or is_own or len(built.shape) != 3:
         return replace(facts, fixed=built.fixed or INPUT_GIVEN)
@@ -96,10 +159,13 @@ def pixels_min(built: Built) -> int:
 
     For a network may take multiples of a power of 2 only.
     """
-    own = built.shape[-1]
+    return _smallest(built.shape[-1], partial(_takes, built))
+
+
+def _smallest(own: int, takes: Callable[[int], bool]) -> int:
     powers = (2**power for power in range(own.bit_length()))
-    taken = next((side for side in powers if _takes(built, side)), own)
-    return bisect_left(range(taken), True, lo=taken // 2 + 1, key=lambda side: _takes(built, side))
+    taken = next((side for side in powers if takes(side)), own)
+    return bisect_left(range(taken), True, lo=taken // 2 + 1, key=takes)
 
 
 def _takes(built: Built, side: int) -> bool:
@@ -197,12 +263,12 @@ def write(names: Sequence[str], directory: Path) -> list[Path]:
     for name in names:
         if is_sourced(name):
             path = directory / f"{name.replace(':', '/', 1)}{PACKED}"
-            pack(to_document(look(name, None)), path)
+            pack(to_document(grown(look(name, None))), path)
             paths.append(path)
             continue
         path = directory / f"{name}.json"
         factory, shape = HISTORIC.get(name, (name, None))
-        path.write_text(text(replace(look(factory, shape), model=name)), encoding="utf-8")
+        path.write_text(text(grown(replace(look(factory, shape), model=name))), encoding="utf-8")
         paths.append(path)
     return paths
 

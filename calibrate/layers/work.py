@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import sqrt
+from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from calibrate.zoo.sources import too_long
 from simulator.errors import InputError
 from simulator.world.model import LayerFacts
 from simulator.world.precision import FACT_BYTES
@@ -35,6 +36,8 @@ COLUMNS = (
 """Columns of a layer in a file. `signature` is its place in the file's list; `twice` may be left out."""
 SCALED = ("flops", "input_bytes", "output_bytes", "moved_bytes", "made_bytes")
 """Columns of `twice`: the same at twice the resolution, where it differs."""
+KEPT = 32
+"""Shapes that a model is kept at."""
 TOTALS = (
     "input_bytes_per_sample",
     "output_bytes_per_sample",
@@ -108,6 +111,14 @@ class LayerWork(LayerFacts):
         return any(weight.shape[2:] == (3, 3) for weight in self.signature.weights)
 
     @property
+    def fused(self) -> "LayerWork":
+        """The same where attention is one kernel: all parts of an input, compared with each other, never come to
+        memory."""
+        if not any(product.batched for product in self.products):
+            return self
+        return replace(self, moved_bytes=min(self.moved_bytes, self.input_bytes + self.output_bytes))
+
+    @property
     def inputs_outputs_bytes(self) -> int:
         """Inputs and outputs of one sample, of one call."""
         return (self.input_bytes + self.output_bytes) // max(1, self.calls)
@@ -142,10 +153,15 @@ class Facts:
     """The most that lay in memory at once, inference; inputs are part of it."""
     twice: tuple[Mapping[str, int], ...] = ()
     """`SCALED` of each layer at twice the resolution; empty where that cannot be chosen."""
+    peaks: tuple[tuple[float, int], ...] = ()
+    """Of a model whose attention grows faster than its input: by times its own side or length, the most that lay in
+    memory at once."""
     own: "Facts | None" = None
     """The same at its own resolution, where this one was chosen."""
     pixels_min: int = 1
     """Side of the smallest picture that it takes, where its resolution can be chosen."""
+    tokens_max: int = 0
+    """The most tokens that it has positions for; 0: as many as there are."""
     made_with: Mapping[str, str] = field(default_factory=dict)
     """Versions of the packages that the model was traced with."""
 
@@ -213,25 +229,96 @@ class Facts:
         Each figure is `a + b x pixels^2`, through its own and that at twice the resolution, or `(a + b x pixels)^2`
         where pictures lose their borders: exact but for the rounding of sizes that a stride does not divide.
         """
-        own = self.input_shape[-1]
-        if pixels == own:
+        if pixels == self.input_shape[-1]:
             return self
-        if not self.twice:
+        if self.fixed or not self.twice:
             remedy = f"Leave it as it is, or name a model made for {pixels} pixels, e.g. one of `timm:`."
             raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. {remedy}", "pixels")
         if pixels < self.pixels_min:
             raise FactsError(f"{self.model} {too_small(self.pixels_min, pixels)}.", "pixels")
-        layers = tuple(_scaled(layer, at, pixels / own) for layer, at in zip(self.layers, self.twice, strict=True))
-        area = (pixels / own) ** 2
+        return self._at((self.input_shape[0], pixels, pixels))
+
+    def of_shape(self, shape: tuple[int, ...]) -> "Facts":
+        """The same model for one sample of another shape: so many tokens, or a square picture; FactsError where it
+        reads no such one."""
+        if shape == self.input_shape:
+            return self
+        if not self.scales_to(shape):
+            own, wanted = ("x".join(map(str, one)) for one in (self.input_shape, shape))
+            why = self.fixed or f"it reads {own}"
+            raise FactsError(f"{self.model}: input {wanted}: {why}. Write {own}, or leave it out.", "input")
+        if len(shape) > 1:
+            return self.at(shape[-1])
+        if self.tokens_max and shape[0] > self.tokens_max:
+            raise FactsError(f"{self.model} {too_long(self.tokens_max, shape[0])}.", "input")
+        return self._at(shape)
+
+    def scales_to(self, shape: tuple[int, ...]) -> bool:
+        """Whether its layers are known at every shape of that kind."""
+        if len(shape) == 1:
+            return len(self.input_shape) == 1 and bool(self.twice)
+        is_square = shape == (self.input_shape[0], shape[-1], shape[-1])
+        return shape == self.input_shape or (self.is_square and is_square and bool(self.twice) and not self.fixed)
+
+    def made_for(self, pixels: int) -> "Facts":
+        """The same network made for other pictures, also where this one has positions for its own alone; with the
+        least that its kernels move: published times of large pictures are of attention in one kernel."""
+        is_made = self.fixed and self.twice and self.is_square
+        made = self._at((self.input_shape[0], pixels, pixels)) if is_made else self.at(pixels)
+        return replace(made, layers=tuple(layer.fused for layer in made.layers)) if self.attends else made
+
+    @property
+    def is_square(self) -> bool:
+        """Whether it reads pictures as high as they are wide."""
+        return len(self.input_shape) == 3 and self.input_shape[-2] == self.input_shape[-1]
+
+    @cached_property
+    def attends(self) -> bool:
+        """Whether each part of its input is compared with each other one: such work grows with the square of it."""
+        grown = 2.0 ** (1 if len(self.input_shape) == 1 else 2)
+        return any(
+            twice.get("flops", 0) > 1.01 * grown * layer.flops and any(p.batched for p in layer.products)
+            for layer, twice in zip(self.layers, self.twice, strict=False)
+        )
+
+    @cached_property
+    def _known_at(self) -> "dict[tuple[int, ...], Facts]":
+        """Shapes that it was scaled to before: tables ask for the same few, row after row."""
+        return {}
+
+    def _at(self, shape: tuple[int, ...]) -> "Facts":
+        if shape not in self._known_at:
+            if len(self._known_at) >= KEPT:
+                self._known_at.clear()
+            self._known_at[shape] = self._scaled_to(shape)
+        return self._known_at[shape]
+
+    def _scaled_to(self, shape: tuple[int, ...]) -> "Facts":
+        """The same at a shape, whatever it reads."""
+        growth = Growth(shape[-1] / self.input_shape[-1], 1 if len(shape) == 1 else 2, self.attends)
+        layers = tuple(_scaled(layer, at, growth) for layer, at in zip(self.layers, self.twice, strict=True))
+        totals = {key: round(getattr(self, key) * growth.more) for key in TOTALS if key != "output_bytes_per_sample"}
+        if self.peaks:
+            totals["peak_activation_bytes_per_sample"] = self._peak_at(growth)
         return replace(
             self,
-            input_shape=(self.input_shape[0], pixels, pixels),
+            input_shape=shape,
             layers=layers,
             twice=(),
+            peaks=(),
             own=self,
-            fixed=f"it was scaled to {pixels} pixels already",
-            **{key: round(getattr(self, key) * area) for key in TOTALS if key != "output_bytes_per_sample"},
+            fixed=f"it was scaled to {shape[-1]} {'tokens' if len(shape) == 1 else 'pixels'} already",
+            **totals,
         )
+
+    def _peak_at(self, growth: "Growth") -> int:
+        """Between the nearest of `peaks`, past them as far as it may grow, on a straight line of logarithms."""
+        import numpy as np
+
+        times, peaks = (np.log(column) for column in zip(*self.peaks, strict=True))
+        power = growth.axes * (2 if growth.attends else 1)
+        beyond = max(0.0, log(growth.times) - times[-1]) * power + min(0.0, log(growth.times) - times[0]) * growth.axes
+        return round(exp(float(np.interp(log(growth.times), times, peaks)) + beyond))
 
     def with_channels(self, channels: int) -> "Facts":
         """The same model on pictures of so many channels: only the first layer that computes changes.
@@ -293,27 +380,62 @@ def _with_inputs(weight: WeightShape, share: float) -> WeightShape:
     return replace(weight, shape=(outputs, max(1, round(inputs * share)), *kernel))
 
 
-def _scaled(layer: LayerWork, twice: Mapping[str, int], times: float) -> LayerWork:
-    """A layer at so many times the resolution: it computes one position at least, and keeps one number."""
+class Growth(NamedTuple):
+    """How much larger an input is than the one that was traced."""
+
+    times: float
+    """Of a side, or of the length."""
+    axes: int
+    """Along which it grows: 2 of a picture."""
+    attends: bool
+    """Whether work grows with the square of the input."""
+
+    @property
+    def more(self) -> float:
+        """Times as many pixels or tokens."""
+        return self.times**self.axes
+
+
+def _scaled(layer: LayerWork, twice: Mapping[str, int], growth: Growth) -> LayerWork:
+    """A layer at so many times the input: it computes one position at least, and keeps one number."""
     least = dict.fromkeys(SCALED, FACT_BYTES) | {"flops": sum(2 * p.macs // p.rows for p in layer.products)}
     figures = {key: (getattr(layer, key), value) for key, value in twice.items()}
     changed = {
-        key: max(_figure_at(times, own, doubled), min(own, least[key])) for key, (own, doubled) in figures.items()
+        key: max(_figure_at(growth, own, doubled), min(own, least[key])) for key, (own, doubled) in figures.items()
     }
     more = changed.get("flops", layer.flops) / layer.flops if layer.flops else 1.0
-    products = tuple(replace(p, rows=max(1, round(p.rows * more))) for p in layer.products)
-    return replace(layer, products=products, **changed)
+    compares = growth.attends and any(product.batched for product in layer.products)
+    per_row = growth.more if compares else more
+    return replace(layer, products=tuple(_product_at(p, per_row, compares) for p in layer.products), **changed)
 
 
-def _figure_at(times: float, own: int, doubled: int) -> int:
-    """A figure at so many times the resolution, by that at its own and at twice its own.
+def _product_at(product: Product, more: float, compares: bool) -> Product:
+    """One of so many times the rows; where it compares all of them with each other, its other side grows as well."""
 
-    More than four times as much at twice the sides is of a picture that loses its borders: 9 (3 x 3) and 64 (8 x 8)
-    are 30 (5.5 x 5.5) at 1.5 times.
+    def grown(side: int) -> int:
+        return max(1, round(side * more)) if compares and product.batched and side == product.rows else side
+
+    return replace(
+        product,
+        rows=max(1, round(product.rows * more)),
+        inner=grown(product.inner),
+        columns=grown(product.columns),
+    )
+
+
+def _figure_at(growth: Growth, own: int, doubled: int) -> int:
+    """A figure at so many times the input, by that at its own and at twice its own.
+
+    More than as many times as much is of attention, whose work grows with the square of the input, or of a picture that
+    loses its borders: 9 (3 x 3) and 64 (8 x 8) are 30 (5.5 x 5.5) at 1.5 times.
     """
-    if doubled <= 4 * own:
-        return round(own + (doubled - own) * (times**2 - 1) / 3)
-    side = sqrt(own) + (sqrt(doubled) - sqrt(own)) * (times - 1)
+    usual = 2.0**growth.axes
+    if doubled <= usual * own:
+        return round(own + (doubled - own) * (growth.more - 1) / (usual - 1))
+    if growth.attends or growth.axes == 1:
+        squared = (doubled - usual * own) / (usual**2 - usual)
+        return round((own - squared) * growth.more + squared * growth.more**2)
+    side = sqrt(own) + (sqrt(doubled) - sqrt(own)) * (growth.times - 1)
     return round(max(0.0, side) ** 2)
 
 
@@ -330,8 +452,10 @@ def from_document(document: Mapping[str, Any]) -> Facts:
         input_shape=tuple(document["input_shape"]),
         fixed=fixed,
         layers=tuple(_layer(row, signatures[row["signature"]]) for row in rows),
-        twice=() if fixed else tuple(map(_twice, rows)),
+        twice=() if fixed and not any("twice" in row for row in rows) else tuple(map(_twice, rows)),
+        peaks=tuple((times, peak) for times, peak in document.get("peaks", ())),
         pixels_min=document.get("pixels_min", 1),
+        tokens_max=document.get("tokens_max", 0),
         made_with=document.get("made_with", {}),
         **totals,
     )
@@ -359,6 +483,8 @@ def to_document(facts: Facts) -> dict[str, Any]:
         "input_shape": list(facts.input_shape),
         "fixed": facts.fixed,
         **({"pixels_min": facts.pixels_min} if facts.pixels_min > 1 else {}),
+        **({"tokens_max": facts.tokens_max} if facts.tokens_max else {}),
+        **({"peaks": [list(peak) for peak in facts.peaks]} if facts.peaks else {}),
         **({"made_with": dict(facts.made_with)} if facts.made_with else {}),
         **{key: getattr(facts, key) for key in TOTALS},
         "signatures": list(map(str, signatures)),

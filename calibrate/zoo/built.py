@@ -64,6 +64,10 @@ class Entry:
     fixed: str = ""
     """Why its resolution cannot be chosen; empty where it can."""
     hooks: Hooks = Hooks()
+    made_for: Callable[[int], "nn.Module"] | None = None
+    """The network for pictures of so many pixels, where it learns a position for each of their parts."""
+    tokens_max: int = 0
+    """The most tokens that it has positions for; 0: as many as there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class Built:
     fixed: str = ""
     """Why its resolution cannot be chosen; empty where it can."""
     hooks: Hooks = Hooks()
+    tokens_max: int = 0
+    """The most tokens that it has positions for; 0: as many as there are."""
 
     @property
     def is_opaque(self) -> bool:

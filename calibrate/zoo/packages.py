@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.zoo import onnx_runtime
 from calibrate.zoo.built import Entry, Hooks, ZooTask, refuse
-from calibrate.zoo.sources import SOURCES, ZooError, config_of, file_of, installed, unknown
+from calibrate.zoo.sources import SOURCES, ZooError, config_of, file_of, installed, too_long, unknown
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,6 +25,7 @@ Shape = tuple[int, ...] | None
 """Of one sample, where it was asked for."""
 SCALES_ITSELF = "it scales every picture itself"
 TAKES_OTHERS = "its layers fit this input only"
+INPUT_NAMED = "its input is named with the model"
 DETECTOR_PIXELS = 800
 """Of the pictures for which torchvision states the operations of its detectors."""
 SURE = 10.0
@@ -46,12 +47,13 @@ def entry_of(model: str, shape: Shape) -> Entry:
         return onnx_runtime.entry(model, shape)
     installed(model)
     entry = MAKERS[source](model, name, shape)
-    return replace(entry, make=partial(_made, model, entry.make))
+    made_for = entry.made_for and partial(_made, model, entry.made_for)
+    return replace(entry, make=partial(_made, model, entry.make), made_for=made_for)
 
 
-def _made(model: str, make: Callable[[], "nn.Module"]) -> "nn.Module":
+def _made(model: str, make: Callable[..., "nn.Module"], *pixels: int) -> "nn.Module":
     try:
-        return make()
+        return make(*pixels)
     except ZooError:
         raise
     except Exception as error:
@@ -107,7 +109,8 @@ def _torchvision(model: str, name: str, shape: Shape) -> Entry:
     own = (3, pixels, pixels)
     fixed = name.startswith(("vit_", "maxvit"))
     task = ZooTask.OTHER if kind in ("segmentation", "video") else ZooTask.CLASSIFICATION
-    return Entry(make, _input(model, shape, own, fixed), task, TAKES_OTHERS if fixed else "")
+    made_for = partial(_of_torchvision, builder, kind) if name.startswith("vit_") else None
+    return Entry(make, _input(model, shape, own, fixed), task, TAKES_OTHERS if fixed else "", made_for=made_for)
 
 
 def _input(model: str, shape: Shape, own: tuple[int, ...], fixed: bool) -> tuple[int, ...]:
@@ -134,10 +137,10 @@ def _pixels(weights: Any) -> int:
     return int(size[0])
 
 
-def _of_torchvision(builder: Any, kind: str) -> "nn.Module":
+def _of_torchvision(builder: Any, kind: str, pixels: int | None = None) -> "nn.Module":
     """Made as its weights are: the heads that only training needs are there where the weights have them."""
     takes = signature(builder).parameters
-    options: dict[str, Any] = {"weights": None}
+    options: dict[str, Any] = {"weights": None, **({"image_size": pixels} if pixels else {})}
     if "weights_backbone" in takes:
         options["weights_backbone"] = None
     if "aux_loss" in takes and "lraspp" not in builder.__name__:
@@ -186,7 +189,13 @@ def _timm(model: str, name: str, shape: Shape) -> Entry:
     own = tuple(config.input_size) if config else (3, 224, 224)
     fixed = bool(config and config.fixed_input_size)
     make = partial(timm.create_model, name, pretrained=False)
-    return Entry(make, _input(model, shape, own, fixed), fixed=TAKES_OTHERS if fixed else "")
+
+    def made_for(pixels: int) -> "nn.Module":
+        module: nn.Module = make(img_size=pixels)
+        return module
+
+    sample = _input(model, shape, own, fixed)
+    return Entry(make, sample, fixed=TAKES_OTHERS if fixed else "", made_for=made_for if fixed else None)
 
 
 # transformers
@@ -202,6 +211,8 @@ WITH_TEXT = ("clip", "siglip", "chinese_clip", "altclip", "align")
 """Types of models that read a picture and a text."""
 WITH_DECODER = ("whisper", "vision-encoder-decoder", "speech_to_text", "t5", "bart", "mbart", "marian")
 """Types of models whose decoder reads what it wrote before: one token here."""
+POSITIONS_LEFT = {"roberta": 2, "xlm-roberta": 2, "camembert": 2, "mpnet": 2}
+"""Positions that no token has, by type: those up to that of padding."""
 BARE = ("ForMaskedLM", "ForPreTraining")
 """Ends of the names of classes with heads that training alone needs."""
 
@@ -218,11 +229,18 @@ def _hf(model: str, name: str, shape: Shape) -> Entry:
     if len(sample) != len(own):
         want = "x".join(map(str, own))
         raise ZooError(f"{model}: reads {kind}, one sample of e.g. {want}, got {'x'.join(map(str, sample))}. Write so.")
-    longest = config.get("max_position_embeddings")
-    if kind == "input_ids" and longest and sample[0] > longest:
-        raise ZooError(f"{model}: reads at most {longest} tokens, got {sample[0]}. Write {longest} or fewer.")
-    inputs = partial(_inputs, kind, sample, _settings(transformers, config))
-    return Entry(make, sample, ZooTask.OTHER, "its input is named with the model", Hooks(make_input=inputs))
+    settings = _settings(transformers, config)
+    longest = _tokens_max(settings) if kind == "input_ids" else 0
+    if longest and sample[0] > longest:
+        raise ZooError(f"{model} {too_long(longest, sample[0])}.")
+    hooks = Hooks(make_input=partial(_inputs, kind, sample, settings))
+    return Entry(make, sample, ZooTask.OTHER, INPUT_NAMED, hooks, tokens_max=longest)
+
+
+def _tokens_max(settings: Any) -> int:
+    """The most tokens that it has positions for; 0 where it says of none."""
+    positions = int(getattr(settings, "max_position_embeddings", 0) or 0)
+    return max(0, positions - POSITIONS_LEFT.get(settings.model_type, 0))
 
 
 def _class_of(transformers: Any, config: Mapping[str, Any]) -> Any:

@@ -86,6 +86,11 @@ def perhaps_sourced(model: str) -> str:
 OTHERS_GO_BY = f"Others go by e.g. `{SOURCES['timm'].example}` or `package.module:factory`: docs/models.md."
 
 
+def too_long(tokens_max: int, tokens: int) -> str:
+    """What is wrong with so many tokens, and the remedy; after the name of the model."""
+    return f"reads at most {tokens_max} tokens, got {tokens}. Write {tokens_max} or fewer"
+
+
 def how_to_name(model: str) -> str:
     """What to write for a model that no plain name stands for."""
     if model.lower().startswith(ULTRALYTICS):

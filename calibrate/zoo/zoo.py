@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -41,7 +43,16 @@ def build(name: str, input_shape: tuple[int, ...] | None = None, place: str = "c
         if place == "cpu":
             raise
         module = _made(entry, "cpu")  # the factory does what only the host can, such as giving a tensor to NumPy
-    return Built(name, module.eval(), entry.shape, entry.task, entry.fixed, entry.hooks)
+    return Built(name, module.eval(), entry.shape, entry.task, entry.fixed, entry.hooks, entry.tokens_max)
+
+
+def made_for(name: str, pixels: int, place: str = "cpu") -> Built | None:
+    """The network of that name with positions for larger or smaller pictures; None where it is made for one size."""
+    entry = _entry(name, None)
+    if entry.made_for is None:
+        return None
+    larger = replace(entry, make=partial(entry.made_for, pixels), shape=(entry.shape[0], pixels, pixels))
+    return Built(name, _made(larger, place).eval(), larger.shape, entry.task, entry.fixed, entry.hooks)
 
 
 def _entry(name: str, input_shape: tuple[int, ...] | None) -> Entry:
@@ -247,10 +258,15 @@ MODELS: Mapping[str, Entry] = {
     "resnet101": Entry(_resnet("resnet101"), _picture(224)),
     "mobilenet_v3_large": Entry(_vision("mobilenet_v3_large"), _picture(224)),
     "efficientnet_b0": Entry(_vision("efficientnet_b0"), _picture(224)),
-    "vit_b_16": Entry(_vision("vit_b_16"), _picture(224), fixed="its positions fit 224 pixels only"),
+    "vit_b_16": Entry(
+        _vision("vit_b_16"),
+        _picture(224),
+        fixed="its positions fit 224 pixels only",
+        made_for=lambda pixels: _vision("vit_b_16", image_size=pixels)(),
+    ),
     "convnext_tiny": Entry(_vision("convnext_tiny"), _picture(224)),
     "osnet_x1_0": Entry(_network("osnet_x1_0"), (3, 256, 128), ZooTask.OTHER, "it reads people of 256 x 128 pixels"),
     "crnn": Entry(_network("Crnn"), (1, 32, 100), ZooTask.OTHER, "it reads lines of 32 x 100 pixels"),
-    "bert_base": Entry(_bert, (128,), ZooTask.TOKENS, "it reads 128 tokens, no picture"),
+    "bert_base": Entry(_bert, (128,), ZooTask.TOKENS, "it reads 128 tokens, no picture", tokens_max=512),
 }
 GROUPS: Mapping[str, Sequence[str]] = {"all": tuple(MODELS), "lecture": LECTURE}

@@ -12,15 +12,17 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
-from calibrate.layers.facts import facts, full_name, has_layers, named
+from calibrate.layers.facts import facts, full_name, has_layers, named, of_any_input
 from calibrate.layers.facts import known as models_with_layers
+from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError, too_small
 from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.library.memory import Room, room_in
+from calibrate.library.reading import USUAL_RUNTIME
 from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
-from calibrate.zoo.sources import is_sourced
+from calibrate.zoo.sources import is_sourced, too_long
 from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
 from planner.model.progress import Progress, silent
@@ -28,9 +30,9 @@ from planner.prediction.columns import COLUMNS, NEEDED, header
 from planner.prediction.effects import PredictedCase, at_size
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
-from planner.prediction.predict import doubt_of, is_alike
+from planner.prediction.predict import Predictor, doubt_of, is_alike
 from planner.prediction.rules.bands import around, low_end_at_least
-from planner.prediction.rules.floors import shipped_layers
+from planner.prediction.rules.floors import resized, shape_of, shipped_layers
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.inputs import at_input, is_usual, layers_at, usual_input
 from planner.prediction.rules.measured import Past, interpolated
@@ -120,7 +122,10 @@ class QueryKnowledge:
         """The case by canonical names, or why nothing can be said of it."""
         try:
             case = self.named(row)
-            return case if self._is_known(case) else self._with_layers(case, row)
+            if longer := _too_long(row["model"], case.architecture, case.input):
+                raise UnansweredError(longer)
+            known = self._is_known(case)
+            return _with_attention(case, row["model"]) if known else self._with_layers(case, row)
         except UnansweredError as why:
             return str(why)
 
@@ -177,17 +182,44 @@ class QueryKnowledge:
 
     def _with_layers(self, case: PredictedCase, row: Mapping[str, str]) -> PredictedCase:
         """The case with the operations of its layers."""
-        model = row["model"]
+        layers = self._layers_of(row["model"], row.get("input", ""), case.input)
+        own = counted(layers, case.architecture)
+        if names.extent(own.input) == names.extent(case.input):  # a square of as many pixels stands for 640x480
+            own = replace(own, input=case.input)
+        self._layers[case.architecture, own.input] = layers
+        precision = self._precision(row, case.gpu, case.architecture, own)
+        return replace(case, input=own.input, counted=own, precision=precision)
+
+    def _layers_of(self, model: str, written: str, size: str) -> Facts:
+        """The layers of a model at the input that is asked for; UnansweredError where they are not known there."""
         if ":" in model and not is_sourced(model):
             raise UnansweredError(f"model {model} is code, which a table does not run. Ask `planner profile` of it")
         try:
-            layers = facts(model, _sample(row.get("input", "")))
+            layers = facts(model, _sample(written))
         except FactsError as error:
-            why = f"nothing is known of model {model}: no operations, no published time. {error}"
-            raise UnansweredError(why) from None
-        own = counted(layers, case.architecture)
-        precision = self._precision(row, case.gpu, case.architecture, own)
-        return replace(case, input=own.input, counted=own, precision=precision)
+            unknown = (
+                "" if has_layers(model) else f"nothing is known of model {model}: no operations, no published time. "
+            )
+            raise UnansweredError(f"{unknown}{error}") from None
+        own = counted(layers, model).input
+        if not size or size == own or _sample(written):
+            return layers
+        size = f"seq{size}" if size.isdecimal() and names.tokens(own) else size
+        shape = shape_of(size, layers)
+        if shape is None:
+            raise UnansweredError(f"input {written[:SHOWN_MAX]} is not what {model} reads. Write one such as {own}")
+        try:
+            return layers.of_shape(shape)
+        except FactsError as error:
+            raise UnansweredError(str(error)) from None
+
+    @cached_property
+    def _layers(self) -> dict[tuple[str, str], Facts]:
+        """Those of models of which nothing else is known, by architecture and input, as they were asked for."""
+        return {}
+
+    def _layers_at(self, case: PredictedCase) -> Facts | None:
+        return self._layers.get((case.architecture, case.input)) or shipped_layers(case.architecture, case.input)
 
     def _profile(self, case: PredictedCase, precision: str) -> Profile | None:
         """The profile that plans go by, at the input of the case; None where there is none."""
@@ -215,15 +247,46 @@ class QueryKnowledge:
             return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
         if ran and not same and case.batch > ran.latency.x[-1]:
             return self._of_profile(case, ran, str(Nearness.SERIES) if series else "profile", series)
+        layers = self._layers_at(case)
+        if not profile and (planned := self._planned(case, layers, precision or case.precision)):
+            return planned
         if same:
             estimate, rule = self._no_faster(case, of_publications(same)), "published"
         else:
-            layers = shipped_layers(case.architecture, case.input)
             estimate = self.ordered.predict(case, layers, self._at_usual(case, layers, precision))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         evidence, named = "published" if same else "predicted", publications(case, same or series)
         memory = memory_of(case, profile) if profile else self._memory(case, precision or case.precision)
         return answered(estimate, memory, rule, evidence, named)
+
+    def _planned(self, case: PredictedCase, layers: Facts | None, precision: str) -> QueryAnswer | None:
+        """As plans have a model of which nothing was published, by its layers too; None where they say nothing."""
+        gpu = self.gpus[case.gpu]
+        is_new = self.learnt.nearness(case, gpu) is Nearness.NEW_MODEL
+        if layers is None or not self.measured or not is_new or case.runtime != USUAL_RUNTIME:
+            return None
+        size = "" if layers.own is None else f".{layers.input_shape[-1]}px"
+        name = profile_name(layers.model, (), size)
+        self._planned_layers[name] = layers
+        pair = self.predictor.predicted_pair(name, case.gpu, precision, case.runtime)
+        if pair is None:
+            return None
+        memory = pair.footprint.memory(case.batch)
+        return answered(pair.time_s(case.batch), memory, str(Nearness.NEW_MODEL), str(pair.evidence), pair.publications)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """What plans ask of models that nobody measured."""
+
+        def layers_of(name: str) -> Facts:
+            return self._planned_layers.get(name) or facts(name)
+
+        return Predictor(self.shipped, self.gpus, facts_of=layers_of, learnt=self.learnt)
+
+    @cached_property
+    def _planned_layers(self) -> dict[str, Facts]:
+        """Layers by the names that they were asked for by, which tell of their input."""
+        return {}
 
     def _at_usual(self, case: PredictedCase, layers: Facts | None, precision: str) -> Estimate | None:
         """What is said of the usual input, with which others are in order; None where this is it."""
@@ -252,11 +315,11 @@ class QueryKnowledge:
         """How a profile goes on past its last batch; None where nothing was learnt of such devices."""
         if self.gpus[case.gpu].cores:
             return None
-        return partial(self.ordered.past, case, shipped_layers(case.architecture, case.input), profile.latency)
+        return partial(self.ordered.past, case, self._layers_at(case), profile.latency)
 
     def _no_faster(self, case: PredictedCase, known: Estimate) -> Estimate:
         """What somebody timed, with a band that begins no lower than what operators need."""
-        least_s = self.ordered.least_s(case, shipped_layers(case.architecture, case.input))
+        least_s = self.ordered.least_s(case, self._layers_at(case))
         return low_end_at_least(known, least_s)
 
     def _memory(self, case: PredictedCase, precision: str) -> Room | None:
@@ -351,6 +414,19 @@ def _shipped_counts(model: str, architecture: str, size: str) -> names.Architect
         return None
 
 
+def _with_attention(case: PredictedCase, model: str) -> PredictedCase:
+    """The case with the operations of its layers where these grow faster than its input, of which nothing was learnt:
+    what was learnt of an input holds of operations that grow with it."""
+    learnt_of = f"{case.architecture} {case.input}"
+    if names.is_counted(case.architecture, case.input) or learnt().knows("work model input", learnt_of):
+        return case
+    own = _known_layers(model, case.architecture)
+    if own is None or not own.attends or not (":" not in own.model or is_alike(own, case.architecture)):
+        return case
+    there = resized(own, case.architecture, case.input)
+    return replace(case, counted=replace(counted(there, case.architecture), input=case.input)) if there else case
+
+
 def wrong_input(architecture: str, size: str, written: str) -> str:
     """Why an input says nothing of a network; empty where it does."""
     known = [one.input for one in names.architectures().get(architecture, ())]
@@ -359,7 +435,7 @@ def wrong_input(architecture: str, size: str, written: str) -> str:
     shown = written[:SHOWN_MAX]
     if not INPUT.fullmatch(size):
         return f"input {shown} is not known. Write pixels such as 224 or 640x480, a shape such as 3x224x224, or seq128"
-    if max(_sides(size), default=0) > SIDE_MAX:
+    if not names.tokens(size) and max(_sides(size), default=0) > SIDE_MAX:
         return f"input {shown} is too large: a side has at most {SIDE_MAX:,}"
     usual = next(iter(known), "")
     if usual and bool(names.tokens(size)) != bool(names.tokens(usual)):
@@ -369,14 +445,28 @@ def wrong_input(architecture: str, size: str, written: str) -> str:
 
 def _too_small(model: str, architecture: str, size: str) -> str:
     """Why a network takes no picture of that size; empty where it does, or where its layers are not known."""
-    try:
-        full = _full_name(model, architecture)
-    except FactsError:  # may be several
-        return ""
-    if names.tokens(size) or full not in (*models_with_layers(), *named()):
-        return ""
-    side, least = min(_sides(size), default=0), facts(full).pixels_min
+    layers = None if names.tokens(size) else _known_layers(model, architecture)
+    side, least = min(_sides(size), default=0), layers.pixels_min if layers else 0
     return f"{architecture} {too_small(least, side)}" if 0 < side < least else ""
+
+
+def _too_long(model: str, architecture: str, size: str) -> str:
+    """Why a network reads no text of that length; empty where it does, or where somebody timed one made for it."""
+    tokens = names.tokens(size)
+    layers = _known_layers(model, architecture) if tokens else None
+    if not tokens or not layers or tokens <= (layers.tokens_max or tokens):
+        return ""
+    is_timed = learnt().knows("work model input", f"{architecture} {size}")
+    return "" if is_timed else f"{architecture} {too_long(layers.tokens_max, tokens)}"
+
+
+def _known_layers(model: str, architecture: str) -> Facts | None:
+    """The shipped layers of a network, by any of its names."""
+    try:
+        full = _full_name(model, architecture) or of_any_input(architecture)
+    except FactsError:  # may be several
+        return None
+    return facts(full) if full in models_with_layers() or full in named() else None
 
 
 def _sides(size: str) -> list[int]:

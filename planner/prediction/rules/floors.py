@@ -66,15 +66,34 @@ def shipped_layers(architecture: str, size: str) -> Facts | None:
         layers = facts(full_name(architecture)) if has_layers(architecture) else None
     except FactsError:
         return None
-    if layers is None or counted(layers, architecture).input == size:
+    return None if layers is None else resized(layers, architecture, size)
+
+
+def resized(layers: Facts, architecture: str, size: str) -> Facts | None:
+    """The same for so many tokens, or for the square picture of as many pixels; None where that is too small or large,
+    or where the input is of another kind. A published architecture is one network at every size, made for each."""
+    if counted(layers, layers.model).input == size:
         return layers
-    return at_pixels(layers, size)
-
-
-def at_pixels(layers: Facts, size: str) -> Facts | None:
-    """The same on the square picture of as many pixels; None where the input is no picture, or too small."""
-    pixels = 0.0 if names.tokens(size) else names.extent(size)
+    own = layers.own or layers
+    shape = shape_of(size, own)
     try:
-        return layers.at(isqrt(round(pixels))) if pixels else None
+        if shape is None or len(shape) == 1 or not names.architectures().get(architecture):
+            return own.of_shape(shape) if shape else None
+        return own.made_for(shape[-1])
     except FactsError:
         return None
+
+
+def shape_of(size: str, layers: Facts) -> tuple[int, ...] | None:
+    """One sample of so many tokens, or the square picture of as many pixels; None where the model reads no such."""
+    own = layers.input_shape
+    tokens = names.tokens(size)
+    if (tokens is not None) != (len(own) == 1) or not names.extent(size):
+        return None
+    if tokens is not None:
+        return (tokens,)
+    if not layers.is_square:
+        sides = tuple(map(int, size.split("x")))
+        return (*own[: -len(sides)], *sides)
+    side = isqrt(round(names.extent(size)))
+    return (own[0], side, side)

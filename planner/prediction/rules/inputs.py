@@ -18,7 +18,7 @@ from calibrate.published import names
 from calibrate.published.points import points
 from planner.model.plan import Estimate
 from planner.prediction.effects import PredictedCase, at_size
-from planner.prediction.rules.floors import at_pixels
+from planner.prediction.rules.floors import resized
 
 Told = Callable[[str], Estimate]
 """The time at an input, as it is said of that alone."""
@@ -66,9 +66,7 @@ def at_input(case: PredictedCase, size: str, layers: Facts | None) -> PredictedC
 
 def layers_at(layers: Facts | None, size: str) -> Facts | None:
     """A model's layers at an input; None where they are not known there."""
-    if layers is None or counted(layers, layers.model).input == size:
-        return layers
-    return at_pixels(layers.own or layers, size)
+    return None if layers is None else resized(layers, names.architecture(layers.model), size)
 
 
 def in_order_of_size(architecture: str, size: str, told: Told) -> Estimate:

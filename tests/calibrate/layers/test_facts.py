@@ -164,7 +164,8 @@ def test_the_smallest_pictures_are_those_of_torchvision():
 
 
 def test_every_layer_computes_one_position_at_least_and_more_on_more_pixels():
-    of_pictures = [own for own in map(facts, (*known(), *named())) if own.twice]
+    shipped = map(facts, (*known(), *named()))
+    of_pictures = [own for own in shipped if own.twice and not own.fixed]
     assert len(of_pictures) > 50
     for own in of_pictures:
         computes_more_on_more_pixels(own)
@@ -296,3 +297,41 @@ def test_a_misspelt_name_of_a_package_that_is_missing_may_mean_one_whose_layers_
         facts("timm:nothing_like_it")
     with pytest.raises(FactsError, match=r"Or did you mean vgg16\? Its layers are shipped\.$"):
         facts("torchvision:vgg16")
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "peak_error"),
+    [
+        ("hf:BAAI/bge-small-en-v1.5", (300,), 0.02),  # between lengths at which memory was looked at
+        ("hf:BAAI/bge-m3", (4096,), 0.0),
+        ("hf:facebook/dinov2-small", (3, 448, 448), 0.0),
+    ],
+)
+def test_attention_at_another_input_is_what_is_traced_there(model, shape, peak_error):
+    pytest.importorskip("transformers")
+    from calibrate.layers.tracing import look
+
+    scaled, real = facts(model).of_shape(shape), look(model, shape)
+    assert scaled.flops == real.flops
+    assert scaled.moved_bytes(1) == real.moved_bytes(1)
+    assert scaled.outputs == pytest.approx(real.outputs, rel=0.005)  # the part of the class is no part of the picture
+    assert sum(layer.macs for layer in scaled.layers) == pytest.approx(scaled.macs, rel=0.005)
+    peaks = (one.peak_activation_bytes_per_sample for one in (scaled, real))
+    assert next(peaks) == pytest.approx(next(peaks), rel=peak_error)
+
+
+def test_a_transformer_is_made_for_other_pictures_but_does_not_take_them():
+    """By hand: 12 blocks of 12 products of the width 768, and two of all parts with all others."""
+    own, pixels = facts("vit_b_16"), 1024
+    with pytest.raises(FactsError, match="its positions fit 224 pixels only"):
+        own.at(pixels)
+    parts = (pixels // 16) ** 2 + 1
+    blocks = 2 * 12 * (12 * parts * 768**2 + 2 * parts**2 * 768)
+    patches = 2 * (parts - 1) * 768 * 16 * 16 * 3
+    assert own.made_for(pixels).flops == pytest.approx(blocks + patches, rel=0.005)  # as above
+
+
+def test_no_model_is_told_of_more_tokens_than_it_has_positions_for():
+    assert facts("bert_base").tokens_max == facts("hf:roberta-base").tokens_max == 512
+    with pytest.raises(FactsError, match=r"reads at most 512 tokens, got 513\. Write 512 or fewer"):
+        facts("hf:roberta-base", (513,))
