@@ -9,7 +9,7 @@ from planner.model.candidate import Candidate, Machines, MachineType, Memory, On
 from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
 from planner.model.parts.rules import AccuracyRule
-from planner.model.scenario import MemoryPolicy
+from planner.model.scenario import MemoryPolicy, Objective
 from planner.model.statement import Code, Statement
 from planner.model.timeline import LatencyHistogram, Timeline
 from simulator.world.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
@@ -249,6 +249,8 @@ class Instances:
 class Policies:
     """The rules that were replayed, as the scenario and its defaults set them."""
 
+    objective: Objective = Objective.COST
+    """What the plan has least of."""
     memory: MemoryPolicy
     scheduling: Scheduling
     routing: Routing

@@ -334,6 +334,7 @@ def policies(scenario: Scenario, workload: Workload, trial: Trial | None) -> Pol
     swap = trial.deployment.swap if trial else scenario.swap.policy
     length = trial.replay.stretch if trial else None
     return Policies(
+        objective=scenario.objective,
         memory=scenario.memory,
         scheduling=scenario.scheduling,
         routing=scenario.routing,

@@ -340,8 +340,8 @@ def recommended(questions: Sequence[Question], shown: Trial) -> Recommendation:
 
 
 def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelAnswer]) -> Iterator[ModelAnswer]:
-    """The models, each limited from no more load than replays bear that meet all of it grown alike, uncertain speeds at
-    their slow end. Where these take long the estimates stand."""
+    """The models, each limited from the load that replays bear that meet all of it grown alike, uncertain speeds at
+    their slow end; from no more than leaves the headroom. Where these take long the estimates stand."""
     scenario, workload = question.scenario, question.workload
     if _takes_long(question, shown):
         yield from models
@@ -358,10 +358,13 @@ def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelA
         return seen.margin(model) < 0 or seen.verdicts[model] is not Verdict.STABLE
 
     def limited(model: ModelAnswer) -> ModelAnswer:
-        factor = model.demand_factor_max
+        estimate, queues = model.demand_factor_max, shown.limit * shown.demand_factor_max
+        factor = max(estimate, queues)
         most = int(log(factor) / log(GROWTH)) if isfinite(factor) and factor > GROWTH else 0
         if not most or not misses(model.name, most):
-            return model
+            is_busy = estimate < GROWTH**most and model.bottleneck is Bottleneck.LATENCY
+            bottleneck = Bottleneck.COMPUTE if is_busy else model.bottleneck
+            return replace(model, demand_factor_max=max(estimate, GROWTH**most), bottleneck=bottleneck)
         met = bisect_left(range(1, most), True, key=partial(misses, model.name))
         keeps_up = grown(met + 1).verdicts[model.name] is Verdict.STABLE
         bottleneck = Bottleneck.LATENCY if keeps_up else model.bottleneck

@@ -6,6 +6,7 @@ from math import inf, isfinite
 
 from planner.model.choices import PriceKind
 from planner.model.plan import Bottleneck, Drawn, ModelAnswer, Plan, Recommendation
+from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.plan import (
@@ -120,6 +121,8 @@ def savings(plan: Plan) -> str:
     full = f"Lower bound: no fleet under {least} can do this ({reasons.full_batches(plan.policies.headroom)}{slow})"
     if not best.feasible:
         return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
+    if plan.policies.objective is not Objective.COST:
+        return prose.least_of_objective(plan)
     if bound != bound:
         return ""
     if left := reasons.saving(best):

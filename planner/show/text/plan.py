@@ -22,9 +22,11 @@ from planner.model.plan import (
     Searched,
 )
 from planner.model.replications import RISK_SHARE, least_share
+from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import OLD_PRICES, days_old, least_price, rejected_in_all, saving, warnings_of
 from planner.units.writing import counted, dollars, exact, gigabytes, names, percent, seconds, share, span
+from planner.words.candidates import candidate_name
 from simulator.world.deployment import Failures
 from simulator.world.profile import NOT_MEASURED, Evidence, speed_evidence_of
 
@@ -357,6 +359,20 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
     )
 
 
+def least_of_objective(plan: Plan) -> str:
+    """What was minimized in place of the price, and which of the fleets that were replayed costs least."""
+    best = plan.recommendation
+    found = {
+        Objective.ENERGY: f"Least power of the fleets that were replayed, {best.power_w:.0f} W",
+        Objective.GPUS: f"Fewest GPUs of the fleets that were replayed, {best.gpu_count}",
+    }
+    cheapest = min(plan.alternatives, key=lambda one: one.cost_usd_per_hour if one.feasible else math.inf, default=best)
+    if not cheapest.feasible or cheapest.cost_usd_per_hour >= best.cost_usd_per_hour:
+        return f"{found[plan.policies.objective]}; none of them costs less."
+    less = f"{candidate_name(cheapest.candidate)} costs least, {dollars(cheapest.cost_usd_per_hour)}/h"
+    return f"{found[plan.policies.objective]}; of those {less}."
+
+
 def proven(answer: Recommendation) -> bool:
     """Whether the search stopped only where nothing cheaper was left: not where speeds are in doubt."""
     seen = answer.replayed
@@ -433,6 +449,8 @@ def certainty(answer: Recommendation, plan: Plan) -> list[str]:
     ]
     rules = plan.policies
     bound = [bound_line(answer, plan.rejections, rules.headroom, rules.survive)] if answer.feasible else []
+    if answer.feasible and rules.objective is not Objective.COST:
+        bound = [least_of_objective(plan)]
     return [*costs_line(answer), *bound, *sure]
 
 

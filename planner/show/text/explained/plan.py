@@ -5,6 +5,7 @@ from math import isfinite
 from operator import attrgetter
 
 from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
+from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
 from planner.show.document import Document, explanation
 from planner.show.text.merging import reasons
@@ -180,7 +181,7 @@ def grown(bears: float) -> str:
 def price_room(plan: Plan, answer: Recommendation) -> list[str]:
     """How much dearer this may become before another wins."""
     others = [o for o in plan.alternatives if o.feasible and o.cost_usd_per_hour > answer.cost_usd_per_hour]
-    if not others:
+    if not others or plan.policies.objective is not Objective.COST:
         return []
     other = min(others, key=lambda o: o.cost_usd_per_hour)
     margin = other.cost_usd_per_hour - answer.cost_usd_per_hour
