@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, cached_property, partial
 from itertools import accumulate, pairwise
-from math import floor, inf, isfinite, log
+from math import ceil, floor, inf, isfinite, log
 
 from calibrate.library.reading import PRECISIONS
 from planner.catalog.catalog import Catalog
@@ -43,6 +43,7 @@ from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.question import Question, ask, predictor_of
 from planner.search.search import BestFound, FleetSearch, goal_of
 from simulator.clock.metrics import Verdict
+from simulator.world.deployment import Deployment
 from simulator.world.doubt import slow_end
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Stream, Workload, scaled
@@ -52,9 +53,14 @@ DIGITS = 6
 GROWTH = 1.05
 """Of the load, from one that replays try to the next."""
 HALVED = 15
-"""Such steps down to half of a load."""
-LESS_LOAD = {Code.LOWER_RATE: "rate_rps", Code.LESS_DEMAND: "share", Code.FEWER_CAMERAS: "left"}
-"""Remedies of less load, and their figures."""
+"""Such steps down to half of a load, or up to twice an SLO that is estimated to do."""
+REPLAYED = {
+    Code.LOWER_RATE: "rate_rps",
+    Code.LESS_DEMAND: "share",
+    Code.FEWER_CAMERAS: "left",
+    Code.RAISE_LATENCY: "latency_s",
+}
+"""Remedies that are replayed, and their figures."""
 GROWN_REQUESTS_MAX = 3e6
 """Requests of a replication above which more load is not replayed: a dozen of them take some seconds."""
 
@@ -226,7 +232,7 @@ def _answered(
     answer = replace(recommended(questions, shown), feasible=feasible)
     if not (feasible or found.interrupted):
         with suppress(KeyboardInterrupt):  # the answer stands without
-            lower = partial(as_low_as_replayed, search.question, shown)
+            lower = partial(as_replayed, search.question, shown)
             plan = replace(
                 plan, rejections=tuple(lower(no) if no.subject == shown.candidate else no for no in plan.rejections)
             )
@@ -404,35 +410,78 @@ def _lessened(streams: Sequence[Stream], remedy: Statement) -> Iterator[Stream]:
             yield from scaled(Workload(tuple(asked)), remedy.figures["share"]).streams
 
 
-def as_low_as_replayed(question: Question, trial: Trial, rejection: Rejection) -> Rejection:
-    """The rejection of a placement, whose remedies of less load are such that replays then meet every SLO, uncertain
-    speeds at their slow end; without those of which half would still be too much, or of cameras one."""
+def as_replayed(question: Question, trial: Trial, rejection: Rejection) -> Rejection:
+    """The rejection of a placement, whose remedies are such that replays then meet what they name; without those of
+    which half as much load, or twice as long an SLO, would still miss."""
     if _takes_long(question, trial):
         return rejection
-    scenario, slow = question.scenario, slow_end(trial.deployment)
+    replayed = _Replayed(question, slow_end(trial.deployment))
+    # A longer SLO of a busy fleet leaves time for larger batches, which this placement has not.
+    kept = (Code.RAISE_LATENCY,) if rejection.why.code is Code.TOO_BUSY else ()
+    found = (one if one.code in kept else replayed.remedy(one) for one in rejection.remedies)
+    remedies = tuple(one for one in found if one)
+    return replace(rejection, remedies=remedies or rejection.remedies)
 
-    def meets(remedy: Statement, steps: int) -> bool:
-        less = Workload(tuple(_lessened(question.workload.streams, of_steps(remedy, steps))))
-        seen = replay(scenario, less, needs(scenario, less), slow, screen=True)
-        return seen.stable and not any(seen.margin(name) < 0 for name in seen.needs)
 
-    def of_steps(remedy: Statement, steps: int) -> Statement:
-        figure = LESS_LOAD[remedy.code]
+@dataclass(frozen=True)
+class _Replayed:
+    """Remedies of less load and of one longer SLO, as replays with uncertain speeds at their slow end bear them out."""
+
+    question: Question
+    deployment: Deployment
+
+    def remedy(self, remedy: Statement) -> Statement | None:
+        """The mildest step that does; None where none does; what is not replayed as it was."""
+        if remedy.code not in REPLAYED:
+            return remedy
+        most = HALVED
+        if remedy.code is Code.RAISE_LATENCY:
+            most += max(0, ceil(log(remedy.figures["latency_s"] / self._slo_s(remedy)) / log(GROWTH)))
+        steps = bisect_left(range(most), True, key=lambda steps: self._meets(self._stepped(remedy, steps)))
+        if remedy.code is Code.RAISE_LATENCY:
+            steps = next((one for one in range(steps, most) if self._is_longer_surely(remedy, one)), most)
+        return None if steps == most else self._stepped(remedy, steps)
+
+    def _stepped(self, remedy: Statement, steps: int) -> Statement:
+        figure = REPLAYED[remedy.code]
         value = remedy.figures[figure] / GROWTH**steps
-        if remedy.code is Code.LESS_DEMAND:  # whole percent
-            value = max(0.01, floor(100 * value + 1e-9) / 100)
-        if remedy.code is Code.FEWER_CAMERAS:
-            value = max(1.0, remedy.figures[figure] - steps * max(1, remedy.figures[figure] // HALVED))
+        match remedy.code:
+            case Code.RAISE_LATENCY:
+                value = self._slo_s(remedy) * GROWTH ** (steps + 1)
+            case Code.LESS_DEMAND:  # whole percent
+                value = max(0.01, floor(100 * value + 1e-9) / 100)
+            case Code.FEWER_CAMERAS:
+                value = max(1.0, remedy.figures[figure] - steps * max(1, remedy.figures[figure] // HALVED))
         return replace(remedy, figures={**remedy.figures, figure: value})
 
-    def lowered(remedy: Statement) -> Statement | None:
-        if remedy.code not in LESS_LOAD:
-            return remedy
-        steps = bisect_left(range(HALVED), True, key=partial(meets, remedy))
-        return None if steps == HALVED else of_steps(remedy, steps)
+    def _meets(self, remedy: Statement) -> bool:
+        scenario, workload = self.question.scenario, self.question.workload
+        if remedy.code is not Code.RAISE_LATENCY:
+            less = Workload(tuple(_lessened(workload.streams, remedy)))
+            seen = replay(scenario, less, needs(scenario, less), self.deployment, screen=True)
+            return seen.stable and not any(seen.margin(name) < 0 for name in seen.needs)
+        seen = self._longer(remedy, screen=True)
+        return seen.stable and seen.margin(remedy.subjects[0]) >= 0
 
-    remedies = tuple(one for one in map(lowered, rejection.remedies) if one)
-    return replace(rejection, remedies=remedies or rejection.remedies)
+    def _is_longer_surely(self, remedy: Statement, steps: int) -> bool:
+        """Whether as many replications as a plan is confirmed by leave no doubt."""
+        seen = self._longer(self._stepped(remedy, steps), screen=False)
+        return seen.stable and seen.kept[remedy.subjects[0]] is True
+
+    def _longer(self, remedy: Statement, *, screen: bool) -> Replay:
+        """The same fleet with the latency SLO that the remedy names."""
+        scenario, workload = self.question.scenario, self.question.workload
+        name, latency_s = remedy.subjects[0], remedy.figures["latency_s"]
+        services = tuple(
+            replace(one, slo=replace(one.slo, latency_s=latency_s)) if one.model == name else one
+            for one in self.deployment.services
+        )
+        wanted = needs(scenario, workload)
+        wanted[name] = replace(wanted[name], slo=replace(wanted[name].slo, latency_s=latency_s))
+        return replay(scenario, workload, wanted, replace(self.deployment, services=services), screen=screen)
+
+    def _slo_s(self, remedy: Statement) -> float:
+        return needs(self.question.scenario, self.question.workload)[remedy.subjects[0]].slo.latency_s
 
 
 def lower_bound_usd_per_hour(questions: Sequence[Question]) -> float:

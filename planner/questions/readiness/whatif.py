@@ -24,7 +24,7 @@ from planner.questions.readiness.losing import Loss, alike, anew_s, left_of, los
 from planner.replay.answer import recommend
 from planner.replay.spares import of_each_type, together, ways_to_spare
 from planner.replay.trial import Trial
-from planner.search.one_way import as_low_as_replayed
+from planner.search.one_way import as_replayed
 from planner.search.rejections import missed_slo
 from planner.search.search import ALTERNATIVE, FleetSearch
 from planner.search.simulation import AsPlanned, as_planned
@@ -153,7 +153,7 @@ def _case(
     trial = trials.get(missing)
     draws, rejection = trial.replay.draws if trial else None, refusal
     if trial and not trial.met:
-        rejection = as_low_as_replayed(left.of_models(served).question, trial, missed_slo(trial))
+        rejection = as_replayed(left.of_models(served).question, trial, missed_slo(trial))
     return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),

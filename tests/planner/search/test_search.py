@@ -275,6 +275,39 @@ def test_a_model_whose_slo_leaves_small_batches_is_limited_by_these_and_a_longer
     assert planned(scenario([model("a", slo, 0.9)], {"a": (cameras, 10.0)}, buy=box), known).recommendation.feasible
 
 
+@pytest.mark.parametrize(("rate", "slo_s"), [("60 rps", 0.015), ("85 rps", 0.02)])
+def test_as_long_an_slo_as_is_said_to_help_does(rate: str, slo_s: float) -> None:
+    """A tenth less does not: random requests wait for one another, and replays say how long."""
+    known = shelf(profile("a", T4, 0.010, 0.001))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    asked = scenario([model("a", slo_s)], {}, buy=box, streams=(StreamSpec(model="a", poisson=rate),), horizon=60.0)
+    remedies = [one for no in planned(asked, known).rejections for one in no.remedies]
+    (longer,) = (one for one in remedies if one.code is Code.RAISE_LATENCY)
+
+    def is_met(latency_s: float) -> bool:
+        return planned(replace(asked, models=(model("a", latency_s),)), known).recommendation.feasible
+
+    assert longer.figures["latency_s"] > slo_s
+    assert is_met(longer.figures["latency_s"])
+    assert not is_met(0.9 * longer.figures["latency_s"])
+
+
+@pytest.mark.parametrize(("rate", "attainment"), [("100 rps", 0.9), ("60 rps", 0.99)])
+def test_load_is_limited_from_where_replays_end_and_not_before(rate: str, attainment: float) -> None:
+    known = shelf(profile("a", T4, 0.010, 0.001))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    asked = scenario([model("a", 0.1, attainment)], {}, buy=box, streams=(StreamSpec(model="a", poisson=rate),))
+    asked = replace(asked, horizon=60.0, replications=5)
+    (one,) = planned(asked, known).recommendation.models
+
+    def is_met(factor: float) -> bool:
+        more = StreamSpec(model="a", poisson=f"{factor * float(rate.split(maxsplit=1)[0])} rps")
+        return planned(replace(asked, streams=(more,)), known).recommendation.feasible
+
+    assert is_met(0.97 * one.demand_factor_max)
+    assert not is_met(1.2 * one.demand_factor_max)
+
+
 def test_longer_slos_of_all_models_that_need_them_are_asked_together_and_would_do() -> None:
     """At 12.5 ms 5 run at once, and each keeps its GPU busy half as long again as there is time."""
     known = shelf(profile("a", V100, 0.010, 0.0005), profile("b", T4, 0.010, 0.0005))

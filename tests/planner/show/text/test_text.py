@@ -18,11 +18,22 @@ from planner.io.store import StoreError, read_plan, to_json, write_answer, write
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.parts.rules import AccuracyRule
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
+from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
 from planner.show.text.explained.plan import evidence as evidence_of
 from planner.show.text.merging import told_apart
-from planner.show.text.plan import bound_line, fleet, headline, replayed_line, rules_line, slo_line, tightest, uncertain
+from planner.show.text.plan import (
+    bound_line,
+    fleet,
+    headline,
+    least_of_objective,
+    replayed_line,
+    rules_line,
+    slo_line,
+    tightest,
+    uncertain,
+)
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, refusals, warnings_of
 from planner.units.writing import (
     BAD,
@@ -223,6 +234,20 @@ def test_what_could_still_be_saved():
     assert "Cheapest with assumed speeds at their slow 95 % end, with 10 %" in bound_line(drawn, (), 0.1)
     gap = replace(NO_ROOM, bottleneck=Bottleneck.PROFILE)
     assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap], 0.1)
+
+
+@pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.GPUS])
+def test_a_plan_that_is_not_the_cheapest_on_purpose_says_what_costs_less(objective):
+    cheaper, dearer = (replace(BEST, cost_usd_per_hour=factor * BEST.cost_usd_per_hour) for factor in (0.5, 2.0))
+    asked = replace(PLAN, policies=replace(POLICIES, objective=objective), alternatives=(dearer, cheaper))
+    assert f"costs least, {dollars(cheaper.cost_usd_per_hour)}/h" in least_of_objective(asked)
+    assert "none of them costs less" in least_of_objective(replace(asked, alternatives=(dearer,)))
+    for form in (Format.TABLE, Format.MD):
+        said = render(asked, form, Screen())
+        assert "roven" not in said
+        assert "saves at most" not in said
+    assert "stays cheaper" in explained(replace(PLAN, alternatives=(dearer,)), Screen())
+    assert "stays cheaper" not in explained(replace(asked, alternatives=(dearer,)), Screen())
 
 
 @pytest.mark.parametrize("form", [Format.TABLE, Format.MD])
