@@ -367,7 +367,9 @@ def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelA
         estimate, queues = model.demand_factor_max, shown.limit * shown.demand_factor_max
         factor = max(estimate, queues)
         most = int(log(factor) / log(GROWTH)) if isfinite(factor) and factor > GROWTH else 0
-        if not most or not misses(model.name, most):
+        if not most:
+            return model
+        if not misses(model.name, most):
             is_busy = estimate < GROWTH**most and model.bottleneck is Bottleneck.LATENCY
             bottleneck = Bottleneck.COMPUTE if is_busy else model.bottleneck
             return replace(model, demand_factor_max=max(estimate, GROWTH**most), bottleneck=bottleneck)
