@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from calibrate.io.tables import other_separator
 from simulator.errors import InputError
 from simulator.near import SURE, in_letters
 
@@ -26,6 +27,8 @@ def header(path: Path, cells: Sequence[str]) -> list[str]:
     """Columns that the first line of a table means; others as they are written. InputError where one of them nearly is
     one of those, where two are the same, or where one is missing."""
     written = [cell.strip() for cell in cells]
+    if between := other_separator(written):
+        raise InputError(f"{path}:1: {between}")
     columns = [MEANT.get(in_letters(name), "") for name in written]
     for name, column in zip(written, columns, strict=True):
         if not column and (near := _nearly(name, [one for one in COLUMNS if one not in columns])):

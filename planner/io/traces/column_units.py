@@ -17,6 +17,8 @@ class ColumnUnit:
 
 
 SECONDS = ColumnUnit("seconds", 1.0, ())
+IN_SECONDS = ("s", "sec", "secs", "second", "seconds")
+"""Words that end a name whose column is of seconds."""
 UNITS = (
     ColumnUnit("milliseconds", 1e-3, ("ms", "msec", "msecs", "millis", "milli", "millisecond", "milliseconds")),
     ColumnUnit(
@@ -42,3 +44,13 @@ def unit_of(column: str) -> ColumnUnit:
         if set(words) & set(unit.written) or set(last) & set(unit.written_last):
             return unit
     return SECONDS
+
+
+def without_unit(column: str) -> str:
+    """The words of a name before the unit that ends it: `arrivaltime` of `arrival_time_ms`; empty where none does."""
+    words: list[str] = [word.lower() for word in WORD.findall(column)]
+    before, last = "".join(words[:-1]), "".join(words[-1:])
+    if found := JOINED.fullmatch(last):
+        return before + last.removesuffix(found[1])
+    written = {word for unit in UNITS for word in (*unit.written, *unit.written_last)}
+    return before if last in written or last in IN_SECONDS else ""

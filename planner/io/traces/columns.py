@@ -15,16 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.io.files import quoted
-from planner.io.traces.column_units import SECONDS, ColumnUnit, unit_of
+from calibrate.io.tables import other_separator
+from planner.io.traces.column_units import SECONDS, ColumnUnit, unit_of, without_unit
 from planner.io.traces.table import LONGEST_S, RESOLUTION_S, Floats, TraceError, TraceTable, enough
 from planner.units.reading import did_you_mean, duration
 
 TIME_COLUMNS = ("arrival_s", "timestamp", "time", "arrival", "arrival_time", "time_s", "timestamp_s", "ts", "datetime")
 """Names that a column of time stamps usually has, whatever the case; the first that is there counts."""
+TIMES = {name.replace("_", "") for name in TIME_COLUMNS}
+"""The same where a unit stands beside them: `timestamp` of `timestamp_ms`."""
+COUNTS = {
+    *("count", "counts", "requests", "invocations", "calls", "hits", "arrivals", "queries", "rps", "qps", "rate"),
+    *("requestcount", "requestscount", "numrequests", "nrequests", "requestrate", "arrivalrate", "arrivalcount"),
+    *("requestspersecond", "requestsperminute", "requestss", "reqs", "nreq", "numreq"),
+}
+"""Names of columns of how many arrived in each row's time, by their letters."""
 SPAN = re.compile(r"#\s*from\s+(\d.*?)\s*,\s*lasts\s+(.*?)\s*", re.IGNORECASE)
 """Comment above the header of a CSV, e.g. `# from 0 s, lasts 240 s`."""
 MOST_COUNTS, LARGEST_COUNT = 100_000, 10_000
 """Of a column of counts: three hours of a camera at 10 fps."""
+COUNTED_ROWS = 1_000
+"""Of a column of counts that are looked at."""
 LONGEST_LINE = 1_000_000
 DATES_AT_ONCE = 100_000
 LONGEST_DATE, NO_DATE = 45, "none"
@@ -79,7 +90,10 @@ def read_header(file: TextIO, path: Path) -> tuple[list[str], int, Span | None]:
     while text := file.readline(LONGEST_LINE):
         number += 1
         if text.strip() and not text.startswith("#"):
-            return [name.strip() for name in next(csv.reader([text]))], number, span
+            names = [name.strip() for name in next(csv.reader([text]))]
+            if between := other_separator(names):
+                raise TraceError(f"{path}:{number}: {between}")
+            return names, number, span
         if len(text) > LONGEST_COMMENT:
             continue
         if (found := SPAN.fullmatch(text.strip())) is not None:
@@ -106,10 +120,35 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
     lowered = [name.lower() for name in header]
     if found := next((name for name in TIME_COLUMNS if name in lowered), None):
         return lowered.index(found)
+    with_unit = [name for name in header if without_unit(name) in TIMES]
+    if len(with_unit) == 1:
+        return header.index(with_unit[0])
+    if with_unit:
+        raise TraceError(
+            f"{path}: has {len(with_unit)} columns of time stamps: {', '.join(map(quoted, with_unit))}. "
+            "Name one with `column`, on the command line with --column."
+        )
     raise TraceError(
         f"{path}: has no column of time stamps: {columns_shown(header)} is called {', '.join(TIME_COLUMNS)}. "
         "Name it with `column`, on the command line with --column."
     )
+
+
+def demand_arrivals(header: list[str], times: int, body: Body, path: Path) -> None:
+    """TraceError where each row says how many arrived: read as one arrival each, most of them would be lost."""
+    others = [(index, name) for index, name in enumerate(header) if index != times]
+    index, named = next(
+        ((index, name) for index, name in others if re.sub(r"[^a-z]", "", name.lower()) in COUNTS), (times, "")
+    )
+    if not named:
+        return
+    cells = [row[index].strip() if index < len(row) else "" for row in islice(rows(body), COUNTED_ROWS)]
+    if all(map(numeric, cells)) and any(number(cell) > 1 for cell in cells):
+        raise TraceError(
+            f"{path}: column {quoted(named)} says how many arrived, and each row is read as one arrival. Write a row "
+            "for each of them; or name the column of time stamps with `column`, on the command line with --column, if "
+            "each row is one."
+        )
 
 
 def column_named(header: list[str], column: str, path: Path) -> int:

@@ -11,6 +11,7 @@ from planner.io.traces.columns import (
     Body,
     a_count,
     column_named,
+    demand_arrivals,
     demand_header,
     read_header,
     read_stamps,
@@ -46,6 +47,8 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
         index = time_column(header, column, path)
         if header[index] == "Timestamp" and set(header) >= BURST_COLUMNS:
             return read_burst(body, path, header, span)
+        if column is None:
+            demand_arrivals(header, index, body, path)
         return read_stamps(body, path, index, span, column=header[index])
 
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from planner.api.modelling import predict
 from planner.cli import app
 from planner.io.load import load_scenario, workload
 from planner.io.traces.column_units import unit_of
 from planner.io.traces.reading import read_counts, read_trace
 from planner.io.traces.table import TraceError
 from planner.io.traces.writing import import_trace
+from simulator.errors import InputError
 
 SCENARIO = """
 models: [{name: resnet50, slo: {latency: 100 ms, attainment: 95 %}}]
@@ -102,3 +104,46 @@ def test_counts_need_a_header_too(tmp_path):
         read_counts(csv(tmp_path, "3\n4\n"), "3")
     with pytest.raises(TraceError, match=r"t\.csv:3: must be a whole number"):
         read_counts(csv(tmp_path, "cars\n3\n1_0\n"), "cars")
+
+
+@pytest.mark.parametrize(
+    ("column", "scale"),
+    [
+        *((column, 1e3) for column in ("arrival_ms", "timestamp_ms", "Timestamp (ms)", "arrivalTimeMs", "ts_ms")),
+        *((column, 1e6) for column in ("time_us", "timestampus", "TIMESTAMP_MICROS")),
+        *((column, 1) for column in ("arrival_time_s", "time_sec", "Timestamp (seconds)")),
+    ],
+)
+def test_a_column_of_time_stamps_is_found_with_its_unit(tmp_path, column, scale):
+    rows = "\n".join(f"{number},{second * scale:.0f}" for number, second in enumerate((0, 1, 3)))
+    np.testing.assert_allclose(read_trace(csv(tmp_path, f"request_id,{column}\n{rows}\n")).times_s, [0, 1, 3])
+
+
+def test_two_columns_with_units_are_asked_about(tmp_path):
+    path = csv(tmp_path, "time_ms,arrival_us\n0,0\n1,1000\n")
+    with pytest.raises(TraceError, match=r"has 2 columns of time stamps: `time_ms`, `arrival_us`\. Name one"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize("column", ["requests", "count", "num_requests", "Requests/s", "rps"])
+def test_counts_of_arrivals_are_no_arrivals(tmp_path, column):
+    rows = "\n".join(f"{1700000000 + 60 * minute},600" for minute in range(30))
+    path = csv(tmp_path, f"timestamp,{column}\n{rows}\n")
+    with pytest.raises(TraceError, match=f"column `{column}` says how many arrived.*Write a row for each"):
+        read_trace(path)
+    assert len(read_trace(path, "timestamp").times_s) == 30
+
+
+@pytest.mark.parametrize("rows", ["timestamp,requests\n0,1\n1,1\n", "timestamp,request_id\n0,8\n1,9\n"])
+def test_one_request_a_row_is_an_arrival(tmp_path, rows):
+    assert len(read_trace(csv(tmp_path, rows)).times_s) == 2
+
+
+@pytest.mark.parametrize(("between", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_other_separators_are_named(tmp_path, between, name):
+    path = csv(tmp_path, f"arrival_s{between}size\n0{between}1\n1{between}2\n")
+    with pytest.raises(TraceError, match=f":1: its columns are set apart by {name}. Write commas"):
+        read_trace(path)
+    table = csv(tmp_path, f"gpu{between}model\nT4{between}resnet50\n")
+    with pytest.raises(InputError, match=f":1: its columns are set apart by {name}"):
+        predict(table)
