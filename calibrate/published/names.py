@@ -19,11 +19,17 @@ WEIGHTS_ONLY = re.compile(r"(?:_ssld|_wsl|_pretrained|\[\d+\]| \([^()]*\))$|^(?:
 """Parts of a name that say how weights were made or who made them, not what the network is."""
 TAG = re.compile(r"\.[a-z]\w*$", re.IGNORECASE)
 """timm's name of a set of weights: `resnet50.a1_in1k`."""
+MODULE = re.compile(r"^(?:torchvision|timm|(?:tf\.|tensorflow\.)?keras)\.(?:models|applications)\.(?:\w+\.)*(?=\w+$)")
+"""Of a package, before the name of a network: `torchvision.models.` of `torchvision.models.resnet50`."""
+OPSET = re.compile(r"(?<=v\d)[-_]\d{1,2}$")
+"""Version of the operators that the ONNX zoo names its files by: `resnet50-v1-12`."""
+YOLO_V = re.compile(r"^yolov(?=1[1-9][nsmlx]$)", re.IGNORECASE)
+"""Its authors left the `v` out from the eleventh on."""
 SIZE = re.compile(r"[-_](\d{3})$")
 SEQUENCE = re.compile(r"seq(\d+)")
 MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
 GIGABYTES = re.compile(r"-(\d+)GB")
-SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\)|\(TM\)", re.IGNORECASE)
+SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|AMD|Instinct|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\)|\(TM\)", re.IGNORECASE)
 VERSION = re.compile(r" (?:v?\d[\d.]*.*|CUDA.*|\(.*\))$")
 ATTACHED = re.compile(r"[_-]?\d[\d.]*$")
 """A version without a blank before it: that of `TensorRT10`."""
@@ -265,6 +271,9 @@ def _candidates(written: str) -> Iterator[str]:
     last = written.rsplit("/", maxsplit=1)[-1]
     for name in dict.fromkeys((written, last, last.split(":")[-1])):
         yield name
+        for shorter in (MODULE.sub("", name), OPSET.sub("", name), YOLO_V.sub("yolo", name)):
+            if shorter != name:
+                yield shorter
         plain = without_weights(name)
         yield plain
         # Paddle's variants of ResNet have timm's letters: `ResNet50_vd` is `resnet50d`.

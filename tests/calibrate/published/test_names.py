@@ -143,3 +143,36 @@ def test_profiles_of_packages_models_are_those_architectures(model):
     assert model.partition(":")[0] in {"hf", "timm", "torchvision", "ultralytics"}
     written, meant = profile_name(model), names.architecture(model)
     assert names.of_profile(written) == (written if meant == model else meant)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("torchvision.models.resnet50", "resnet50"),
+        ("torchvision.models.detection.maskrcnn_resnet50_fpn", "maskrcnn_resnet50_fpn"),
+        ("tf.keras.applications.resnet50", "resnet50"),
+        ("resnet50_v1", "resnet50"),
+        ("resnet50-v1-12", "resnet50"),  # the ONNX zoo's file
+        ("YOLOv11n", "yolo11n"),
+        ("Mask R-CNN", "maskrcnn_resnet50_fpn"),
+        ("mask_rcnn", "maskrcnn_resnet50_fpn"),
+        ("resnet50_v2", "resnet50_v2"),
+        ("yolov8n", "yolov8n"),
+    ],
+)
+def test_a_network_goes_by_what_its_package_calls_it(written, name):
+    assert names.architecture(written) == name
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("nvidia-h100-80gb", "H100"),
+        ("nvidia-h100-mega-80gb", "H100"),
+        ("nvidia-a100-80gb", "A100-80GB"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("AMD Instinct MI210", "MI210"),
+    ],
+)
+def test_a_gpu_goes_by_the_labels_of_clouds_and_drivers(written, kind):
+    assert names.gpu(written) == kind
