@@ -37,7 +37,7 @@ from benchmarks.making.fitting import (
 from calibrate.published.points import DATA as POINTS
 from calibrate.published.points import sources
 from planner.catalog.catalog import load_catalog
-from planner.prediction.effects import chip, family, is_repository
+from planner.prediction.effects import chip, family, is_repository, network
 from planner.prediction.learnt import FILE, SCHEMA, Learnt, Nearness, Seen, learnt
 from planner.prediction.rules.bands import SPREAD_80
 
@@ -80,9 +80,9 @@ LEFT_OUT: Mapping[str, LeftOut] = {
     # A quarter of all batches, so that more than one of a series is out.
     "some batches": LeftOut(lambda f: f"{f.case}", 4),
     "one precision and runtime of a model on a GPU": LeftOut(series_name, 50),
-    "a model on a GPU": LeftOut(lambda f: f"{f.case.architecture} {f.case.gpu}", 50),
+    "a model on a GPU": LeftOut(lambda f: f"{network(f.case)} {f.case.gpu}", 50),
     "a chip": LeftOut(lambda f: chip(f.gpu), 50),
-    "a family of models": LeftOut(lambda f: family(f.case.architecture), 50),
+    "a family of models": LeftOut(lambda f: family(network(f.case)), 50),
     PUBLICATION: LeftOut(lambda f: f.source, 50),
 }
 

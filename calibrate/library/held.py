@@ -45,20 +45,31 @@ def counts_of(model: str) -> names.Architecture | None:
     return None if known is None or held is None else replace(known, held=held)
 
 
+@cache
+def own_counts(architecture: str) -> names.Architecture | None:
+    """Counts of a network's own layers, at the input that they were traced at; None where they are not known."""
+    layers = facts(architecture) if architecture in named() else _own_layers(architecture)
+    return counted(layers, architecture) if layers else None
+
+
 def held_evidence(architecture: str) -> Evidence:
     """Predicted where its layers were traced, assumed where a law of what they put out stands in."""
     return Evidence.PREDICTED if _by_input(architecture) else Evidence.ASSUMED
 
 
 def _by_input(architecture: str) -> Mapping[str, float]:
-    """By its own layers, which plans know it by, else as traced at each input; empty where neither is there."""
+    """By its own layers, else as traced at each input; empty where neither is there."""
+    layers = _own_layers(architecture)
+    return _of_layers(layers) if layers else _traced().get(architecture, {})
+
+
+def _own_layers(architecture: str) -> Facts | None:
+    """Those which plans know it by, or of the package's model that is it."""
     if architecture in models_with_layers():
-        return _of_layers(facts(architecture))
+        return facts(architecture)
     of_package = _of_packages().get(architecture)
     layers = facts(of_package) if of_package else None
-    if layers and names.has_size_of(layers.params, architecture):
-        return _of_layers(layers)
-    return _traced().get(architecture, {})
+    return layers if layers and names.has_size_of(layers.params, architecture) else None
 
 
 @cache
@@ -84,6 +95,7 @@ def counted(layers: Facts, name: str) -> names.Architecture:
         activations=float(layers.outputs),
         held=layers.peak_activation_bytes_per_sample / FACT_BYTES,
         products_share=layers.products_share,
+        kernels=layers.kernels,
     )
 
 

@@ -59,6 +59,8 @@ class Architecture:
     """Numbers besides weights that lie in memory at once, of a network whose layers were traced."""
     products_share: float | None = None
     """Share of its operations that are matrix products, not convolutions, of such a network."""
+    kernels: float | None = None
+    """Operators that run one after another, of such a network."""
 
 
 @cache

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calibrate.library.held import own_counts
 from calibrate.published import names
+from calibrate.published.points import points
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 
@@ -51,6 +53,14 @@ networks whose layers are known. Half of the transformers are within 2.3 and 3.0
 MOVED_AGAIN_ELSE = 2.3
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
+SAME_NETWORKS = {
+    "deit_base_patch16": "vit_b_16",
+    "deit_small_patch16": "vit_small_patch16",
+    "deit_tiny_patch16": "vit_tiny_patch16",
+}
+"""Networks that differ in their training alone (Touvron and others, 2012.12877)."""
+SAME_MACS, SAME_KERNELS = 0.001, 0.05
+"""Logarithms by which networks that are alike may differ: some number a text's tokens by kernels of their own."""
 FREE_FLOPS_PER_J = 0.1e12
 """Peak arithmetic for each joule of the power limit from which clocks fall below those of the peak."""
 USUAL_FLOPS_PER_J = 1e12 / 6
@@ -59,7 +69,7 @@ L2_BYTES_ELSE = 6e6
 """Of a GPU whose cache is not known: that of a V100 and an A10."""
 FULL_AT = (-2.0, 0.0)
 """Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
-VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo))|^se(?=res)")
+VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo)|distil(?=bert))|^se(?=res)")
 """Beginnings of a name that leave its family the same."""
 FAMILY = re.compile(r"[a-z]+?(?=[^a-z]|$|v\d)(?:v\d+)?")
 """The first word of a name, with its version: `mobilenetv2` of `mobilenetv2_100`, `yolov8` of `yolov8n`."""
@@ -212,6 +222,35 @@ def flops_per_j(gpu: GPU, precision: str) -> float:
     return max(peak_flops(gpu, precision) / gpu.tdp_w, FREE_FLOPS_PER_J) if gpu.tdp_w else USUAL_FLOPS_PER_J
 
 
+def network(case: PredictedCase) -> str:
+    """The published architecture that a case's network is: its own, or one made alike under another name.
+
+    `vit_b_16` of `deit_base_patch16`; `bert_base` of RoBERTa-base, of which the vocabulary alone is another.
+    """
+    if not names.tokens(case.input):
+        return SAME_NETWORKS.get(case.architecture, case.architecture)
+    own = own_counts(case.architecture) or case.counted
+    return _reader(case.architecture, own) if own else case.architecture
+
+
+@cache
+def _reader(architecture: str, own: names.Architecture) -> str:
+    """Of networks that read tokens, the published one of as many operations and kernels."""
+    known = ((name, own_counts(name)) for name in _published_readers())
+    return next((name for name, other in known if other and _are_alike(own, other)), architecture)
+
+
+def _are_alike(one: names.Architecture, other: names.Architecture) -> bool:
+    pairs = ((one.macs, other.macs, SAME_MACS), (one.kernels, other.kernels, SAME_KERNELS))
+    return one.input == other.input and all(a and b and abs(log(a / b)) < apart for a, b, apart in pairs)
+
+
+@cache
+def _published_readers() -> list[str]:
+    """Networks that read tokens, with published points."""
+    return [name for name in names.architectures() if names.tokens(names.usual_input(name)) and any(points(name))]
+
+
 @cache
 def family(architecture: str) -> str:
     """`resnet` of `resnet50`."""
@@ -273,7 +312,7 @@ def is_repository(source: str) -> bool:
 
 def _words(case: PredictedCase, gpu: GPU) -> dict[str, str]:
     """What an effect can be of, by the words that name it."""
-    model = case.architecture
+    model = network(case)
     return {
         "runtime": case.runtime,
         "precision": case.precision,

@@ -26,6 +26,7 @@ from planner.prediction.effects import (
     effects_of_batch,
     is_repository,
     least_s,
+    network,
     products_share,
     roofline,
     source_effects,
@@ -330,8 +331,8 @@ class Learnt:
 
     def nearness(self, case: PredictedCase, gpu: GPU) -> Nearness:
         """How near to the case something was measured."""
-        model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
-        if self.knows("series", f"{model} {case.input} {kind} {precision} {runtime}"):
+        model, kind, runtime, precision = network(case), case.gpu, case.runtime, case.precision
+        if self.knows("series", f"{case.architecture} {case.input} {kind} {precision} {runtime}"):
             return Nearness.SERIES
         if self.knows("work model gpu", f"{model} {kind}"):
             return Nearness.PAIR
