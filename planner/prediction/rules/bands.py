@@ -46,6 +46,12 @@ def no_slower(estimate: Estimate, other: Estimate) -> Estimate:
     )
 
 
+def raised(estimate: Estimate, usual: float) -> Estimate:
+    """The middle is no less than usual, the low end stays possible: 4 ms (2 to 8) beside 5 is 5 ms (2 to 10)."""
+    value = max(estimate.value, usual)
+    return Estimate(value=value, low=estimate.low, high=estimate.high * value / estimate.value)
+
+
 def joined(one: Estimate, other: Estimate) -> Estimate:
     """The mean of both by their certainty; where they differ by more than they say, as much less sure (Birge, 1932).
 
