@@ -61,9 +61,10 @@ SAME_NETWORKS = {
 """Networks that differ in their training alone (Touvron and others, 2012.12877)."""
 SAME_MACS, SAME_KERNELS = 0.001, 0.05
 """Logarithms by which networks that are alike may differ: some number a text's tokens by kernels of their own."""
-SQUAD_INPUT, SQUAD_RUNTIMES, SQUAD_FILLED = "seq384", ("tensorrt", "triton-tensorrt"), 0.54
-"""SQuAD's texts fill that share of 384 tokens (openreview.net, 3nzKUh9a4M). All figures of that input in these runtimes
-are MLPerf's, whose submitters run texts without their padding."""
+SQUAD_INPUT, SQUAD_RUNTIMES, SQUAD_PRECISIONS = "seq384", ("tensorrt", "triton-tensorrt"), ("int8", "fp8")
+SQUAD_FILLED = 0.54
+"""SQuAD's texts fill that share of 384 tokens (openreview.net, 3nzKUh9a4M). All publications of that input in these
+runtimes are MLPerf's, whose submitters run texts without their padding."""
 FREE_FLOPS_PER_J = 0.1e12
 """Peak arithmetic for each joule of the power limit from which clocks fall below those of the peak."""
 USUAL_FLOPS_PER_J = 1e12 / 6
@@ -209,7 +210,8 @@ def operations_s(case: PredictedCase, gpu: GPU) -> float:
 
 def filled_share(case: PredictedCase) -> float:
     """How much of an input is computed: MLPerf's BERT, in TensorRT, leaves out what pads texts to 384 tokens."""
-    return SQUAD_FILLED if case.input == SQUAD_INPUT and case.runtime in SQUAD_RUNTIMES else 1.0
+    is_squad = case.input == SQUAD_INPUT and case.runtime in SQUAD_RUNTIMES and case.precision in SQUAD_PRECISIONS
+    return SQUAD_FILLED if is_squad else 1.0
 
 
 @cache
