@@ -81,6 +81,7 @@ STYLES = {
     "transformer": re.compile(
         "bert|vit|deit|beit|swin|electra|cait|xcit|eva|gpt|transformer|twins|volo|mixer|mlp|pit_|pvt|tnt|levit|coat"
         "|focal|(?<!res)nest|clip|uniformer|hiera|visformer|sequencer|former"
+        "|minilm|mpnet|bge-|^(?:multilingual-)?e5-|dinov2|siglip|whisper|wav2vec|dpt-|depth-anything|trocr"
     ),
     "detector": re.compile("yolo|ssd|rcnn|retina|detr|fcos|d_fine|det|ttf|solo|panoptic|fpn"),
     "segmenter": re.compile("unet|vnet|deeplab|seg|fcn|pspnet|hrnet"),
@@ -91,6 +92,8 @@ STYLES = {
     "convolutional": re.compile("res|net|vgg|inception|dla|dpn|xception|sel|rep|cs3|nf|rnn"),
 }
 """How a network is made, by its name: those that are made alike gain and lose alike."""
+READERS = "bert"
+"""Family of networks that read tokens and that nobody published: most are made like it."""
 LINEAR = re.compile(r"convnextv2_|convnext_(?:tiny|small|base|large|x)|edgenext")
 """Convolutional networks most of whose operations are linear layers."""
 WINOGRAD = 2.25
@@ -266,7 +269,7 @@ def _published_readers() -> list[str]:
 @cache
 def family(architecture: str) -> str:
     """`resnet` of `resnet50`."""
-    plain = VARIANT.sub("", VARIANT.sub("", architecture.lower()))
+    plain = VARIANT.sub("", VARIANT.sub("", _bare(architecture)))
     found = FAMILY.match(plain)
     return found[0] if found else plain
 
@@ -274,8 +277,13 @@ def family(architecture: str) -> str:
 @cache
 def style(architecture: str) -> str:
     """How a network is made: `transformer` for `vit_b_16`."""
-    plain = architecture.lower()
+    plain = _bare(architecture)
     return next((name for name, pattern in STYLES.items() if pattern.search(plain)), "other")
+
+
+def _bare(architecture: str) -> str:
+    """A name without the package or owner of the model: `all-minilm-l6-v2`."""
+    return re.split("[:/]", architecture.lower())[-1]
 
 
 def products_share(architecture: str, counted: names.Architecture | None) -> float:
@@ -331,7 +339,7 @@ def _words(case: PredictedCase, gpu: GPU) -> dict[str, str]:
         "gpu": case.gpu,
         "chip": chip(gpu),
         "generation": gpu.compute_capability,
-        "family": family(model),
+        "family": READERS if case.counted and names.tokens(case.input) else family(model),
         "style": style(model),
         "model": model,
         "input": case.input,

@@ -27,7 +27,7 @@ from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
 from planner.model.progress import Progress, silent
 from planner.prediction.columns import COLUMNS, NEEDED, header
-from planner.prediction.effects import PredictedCase, at_size
+from planner.prediction.effects import PredictedCase, at_size, network
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
 from planner.prediction.predict import Predictor, doubt_of, is_alike
@@ -178,7 +178,8 @@ class QueryKnowledge:
         known = names.facts_of(case.architecture, case.input)
         if known and known.macs is not None:
             return True
-        return self.learnt.nearness(case, self.gpus[case.gpu]) is not Nearness.NEW_MODEL
+        is_timed = self.learnt.nearness(case, self.gpus[case.gpu]) is not Nearness.NEW_MODEL
+        return is_timed and network(case) == case.architecture
 
     def _with_layers(self, case: PredictedCase, row: Mapping[str, str]) -> PredictedCase:
         """The case with the operations of its layers."""
@@ -262,7 +263,8 @@ class QueryKnowledge:
     def _planned(self, case: PredictedCase, layers: Facts | None, precision: str) -> QueryAnswer | None:
         """As plans have a model of which nothing was published, by its layers too; None where they say nothing."""
         gpu = self.gpus[case.gpu]
-        is_new = self.learnt.nearness(case, gpu) is Nearness.NEW_MODEL
+        nearness = self.learnt.nearness(case, gpu)
+        is_new = nearness is Nearness.NEW_MODEL or network(case) != case.architecture
         if layers is None or not self.measured or not is_new or case.runtime != USUAL_RUNTIME:
             return None
         size = "" if layers.own is None else f".{layers.input_shape[-1]}px"
@@ -272,7 +274,7 @@ class QueryKnowledge:
         if pair is None:
             return None
         memory = pair.footprint.memory(case.batch)
-        return answered(pair.time_s(case.batch), memory, str(Nearness.NEW_MODEL), str(pair.evidence), pair.publications)
+        return answered(pair.time_s(case.batch), memory, str(nearness), str(pair.evidence), pair.publications)
 
     @cached_property
     def predictor(self) -> Predictor:
