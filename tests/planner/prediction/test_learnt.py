@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import exp, hypot, log
 from pathlib import Path
 
@@ -18,8 +19,28 @@ from benchmarks.making.fitting import DesignMatrices, Figure, Spreads, figures, 
 from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
 from calibrate.published.points import points
 from planner.api import modelling
-from planner.prediction.effects import EffectPart, PredictedCase, effects_of_any_batch, roofline, source_effects
-from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, Regime, Seen, Software, learnt, traits
+from planner.prediction.effects import (
+    EffectPart,
+    PredictedCase,
+    effects_of_any_batch,
+    family,
+    is_repository,
+    least_s,
+    roofline,
+    source_effects,
+    style,
+)
+from planner.prediction.learnt import (
+    MOST_REACHED,
+    OWN_SOFTWARE_SD,
+    Learnt,
+    Nearness,
+    Regime,
+    Seen,
+    Software,
+    learnt,
+    traits,
+)
 from planner.prediction.queries import answers
 from planner.prediction.rules.bands import SPREAD_80
 from planner.show.spreadsheet import answers_csv, answers_json
@@ -362,3 +383,90 @@ def test_power_slows_no_gpu_that_has_enough_of_it(precision: str) -> None:
 
     assert told_s(1e-12 * peak) > told_s(5e-12 * peak) > told_s(1e-11 * peak) == told_s(3e-11 * peak)
     assert told_s(1e-12 * peak) > told_s(0) > told_s(1e-11 * peak)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("roberta-base", "bert_base"),
+        ("BAAI/bge-base-en-v1.5", "bert_base"),
+        ("roberta-large", "bert_large"),
+        ("deit_small_patch16_224", "vit_small_patch16_224"),
+    ],
+)
+@pytest.mark.parametrize("way", ["V100,fp16,tensorrt,1", "T4,fp16,tensorrt,8", "L4,fp32,pytorch,16"])
+def test_networks_that_are_alike_are_predicted_as_one(tmp_path: Path, one: str, other: str, way: str) -> None:
+    """But for what was published of either there: each is within the other's band."""
+    gpu, precision, runtime, batch = way.split(",")
+    first, second = asked(tmp_path, *(f"{gpu},{name},,{precision},{runtime},{batch}" for name in (one, other)))
+    for here, there in ((first, second), (second, first)):
+        assert float(there["latency_low_s"]) <= float(here["latency_s"]) <= float(there["latency_high_s"])
+    assert float(first["latency_s"]) == pytest.approx(float(second["latency_s"]), rel=0.25)
+
+
+@pytest.mark.parametrize("way", ["V100,{},,fp16,tensorrt,1", "T4,{},,fp16,tensorrt,1", "A10,{},,fp32,pytorch,8"])
+def test_a_reader_of_tokens_with_fewer_layers_is_no_slower_than_a_quarter_more(tmp_path: Path, way: str) -> None:
+    """DistilBERT has half of BERT's layers, MiniLM-L6 has as many of a third of their size."""
+    names = ("bert-base-uncased", "distilbert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2")
+    whole, half, small = (float(row["latency_s"]) for row in asked(tmp_path, *map(way.format, names)))
+    assert half < 1.25 * whole
+    assert small < whole
+
+
+def test_names_of_packages_do_not_hide_how_a_network_is_made() -> None:
+    for package, bare in (
+        ("torchvision:regnet_y_800mf", "regnet_y_800mf"),
+        ("hf:microsoft/deberta-v3-base", "deberta"),
+    ):
+        assert (style(package), family(package)) == (style(bare), family(bare))
+    assert style("hf:BAAI/bge-base-en-v1.5") == style("hf:openai/whisper-tiny") == "transformer"
+
+
+def test_no_middle_of_what_is_learnt_reaches_more_of_the_peak_than_published_figures_do() -> None:
+    shares = []
+    for gpu, batch in product(("T4", "A100-80GB", "H100", "L4", "RTX4090"), (8.0, 128.0)):
+        for model, size in (
+            ("bert_base", "seq128"),
+            ("bert_large", "seq256"),
+            ("vit_l_16", "224"),
+            ("resnet152", "224"),
+        ):
+            for precision, runtime in (("int8", "tensorrt"), ("fp16", "tensorrt"), ("fp16", "fastertransformer")):
+                case = PredictedCase(
+                    gpu=gpu, architecture=model, input=size, precision=precision, runtime=runtime, batch=batch
+                )
+                told = learnt().predict(case, CATALOG.gpus[gpu])
+                at_peak_s = least_s(case, CATALOG.gpus[gpu])
+                assert at_peak_s <= told.low * (1 + 1e-9)
+                shares.append(at_peak_s / told.value)
+    assert max(shares) <= MOST_REACHED * (1 + 1e-9)
+
+
+def test_as_few_published_figures_pass_that_share_of_the_peak() -> None:
+    """But for one in a hundred, and repositories."""
+    some = [figure for figure in known() if figure.roofline.known and not is_repository(figure.source)]
+    shares = np.array([least_s(figure.case, figure.gpu) / exp(figure.log_s) for figure in some])
+    assert np.quantile(shares, 0.985) < MOST_REACHED < np.quantile(shares, 0.995)
+
+
+@pytest.mark.parametrize("batch", [8.0, 64.0])
+def test_texts_without_their_padding_say_nothing_of_shorter_ones(batch: float) -> None:
+    """BERT-Large at int8 in TensorRT: 128 tokens take more than a third of MLPerf's 384, of which half hold text."""
+    one = {"gpu": "A100-80GB", "architecture": "bert_large", "precision": "int8", "runtime": "tensorrt", "batch": batch}
+    short, long = (PredictedCase(input=size, **one) for size in ("seq128", "seq384"))  # type: ignore[arg-type]
+    a100 = CATALOG.gpus["A100-80GB"]
+    times_s = [learnt().predict(case, a100).value for case in (short, long)]
+    assert times_s[0] > 0.45 * times_s[1]
+    assert least_s(long, a100) == pytest.approx(0.54 * 123.2 / 39.46 * least_s(short, a100), rel=0.01)
+
+
+def test_one_published_batch_says_how_much_of_a_series_is_overhead() -> None:
+    """A batch of 1 in a fifth of the time that is usual says that launching is quick, not that work is."""
+    case = PredictedCase(gpu="A10", architecture="resnet50", input="224", precision="fp32", runtime="tvm", batch=1.0)
+    a10, usual = CATALOG.gpus["A10"], learnt().log_time(case, CATALOG.gpus["A10"])
+    assert usual.regime is Regime.OVERHEAD
+    seen = [Seen(1.0, usual.mean - log(5))]
+    large = replace(case, batch=64.0)
+    moved = learnt().beside(large, a10, seen).mean - learnt().log_time(large, a10).mean
+    assert -0.5 * log(5) < moved <= 0
+    assert learnt().beside(case, a10, seen).mean == pytest.approx(seen[0].log_s)
