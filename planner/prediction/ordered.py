@@ -161,8 +161,8 @@ class Ordered:
                 yield here
 
     def _beside(self, known: Mapping[str, Estimate], case: PredictedCase, layers: Facts | None) -> Estimate:
-        """On a kind of which the like was not seen, in order with those of its chip that are no better known."""
-        asked = replace(case, gpu=""), layers.model if layers else "", chip_of(self.gpus[case.gpu])
+        """On a kind of which the like was not seen, in order with those of its generation that are no better known."""
+        asked = replace(case, gpu=""), layers.model if layers else "", self.gpus[case.gpu].compute_capability
         if asked not in self._others:
             kin = [kind for kind in self._kin[asked[-1]] if kind.name not in known]
             told = {kind.name: self._between(known, kind, self._alone(case, kind, layers)) for kind in kin}
@@ -186,17 +186,17 @@ class Ordered:
         return {}
 
     @cached_property
-    def _others(self) -> dict[tuple[PredictedCase, str, tuple[str, int]], dict[str, Estimate]]:
-        """The same on other kinds, by chip."""
+    def _others(self) -> dict[tuple[PredictedCase, str, str], dict[str, Estimate]]:
+        """The same on other kinds, by generation."""
         return {}
 
     @cached_property
-    def _kin(self) -> dict[tuple[str, int], list[GPU]]:
-        """Whole GPUs of each chip."""
-        found: dict[tuple[str, int], list[GPU]] = {}
+    def _kin(self) -> dict[str, list[GPU]]:
+        """Whole GPUs of each generation."""
+        found: dict[str, list[GPU]] = {}
         for gpu in self.gpus.values():
             if gpu.sm_count and not gpu.mig_profile:
-                found.setdefault(chip_of(gpu), []).append(gpu)
+                found.setdefault(gpu.compute_capability, []).append(gpu)
         return found
 
     @cached_property
