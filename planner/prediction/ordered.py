@@ -2,8 +2,8 @@
 
 No batch takes less than its operators need, nor less than one sample or more than as many of them; no larger input
 takes less than a smaller one, and narrower numbers take no longer than wider ones, but for published figures, which
-stand as they are. No kind of GPU is slower than one that it is as good as in everything: of one chip, and of any where
-operators run one by one.
+stand as they are. No kind of GPU is slower than one that it is as good as in everything: of one generation, and of any
+where operators run one by one and somebody published the like.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -164,10 +164,11 @@ class Ordered:
         """On a kind of which the like was not seen, in order with those of its generation that are no better known."""
         asked = replace(case, gpu=""), layers.model if layers else "", self.gpus[case.gpu].compute_capability
         if asked not in self._others:
-            kin = [kind for kind in self._kin[asked[-1]] if kind.name not in known]
+            kin = [k for k in self._kin[asked[-1]] if k.name not in known and not lacks(k, case.precision)]
             told = {kind.name: self._between(known, kind, self._alone(case, kind, layers)) for kind in kin}
             self._others[asked] = in_order(told, self._as_good)
-        return self._others[asked][case.gpu]
+        gpu = self.gpus[case.gpu]
+        return self._others[asked].get(case.gpu) or self._between(known, gpu, self._alone(case, gpu, layers))
 
     def _between(self, known: Mapping[str, Estimate], gpu: GPU, own: Estimate) -> Estimate:
         """Its own time, no faster than on kinds that are as good as it, and no slower than on those that it is."""

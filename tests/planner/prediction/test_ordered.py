@@ -336,3 +336,21 @@ def test_profile_and_a_row_of_a_table_say_the_same_at_another_resolution(
     assert shown.latency_s.value == pytest.approx(told.latency_s, rel=1e-9)
     assert shown.memory_bytes == pytest.approx(told.memory_bytes, rel=0.001)
     assert shown.reserved_bytes == pytest.approx(told.reserved_bytes, rel=0.001)
+
+
+@pytest.mark.parametrize(("precision", "runtime"), [("fp32", ""), ("fp16", ""), ("fp16", "tensorrt")])
+@pytest.mark.parametrize("model", ["resnet50", "bert-base", "mobilenet_v2"])
+def test_kinds_of_one_generation_are_in_order_where_nobody_published_of_them(model, precision, runtime):
+    """But for those of which somebody did: one pair in a hundred at most, where all kinds are asked."""
+    whole = [gpu for gpu in GPUS.values() if gpu.sm_count and not gpu.mig_profile and not gpu.cores]
+    apart = []
+    for batch in (1, 8, 64):
+        row = {"model": model, "input": "", "precision": precision, "runtime": runtime, "batch": f"{batch}"}
+        told = {gpu.name: KNOWN.answer({"gpu": gpu.name, **row}).latency_s for gpu in whole}
+        for one, other in permutations(whole, 2):
+            alike = one.compute_capability == other.compute_capability and is_as_good(one, other)
+            first, second = told[one.name], told[other.name]
+            if alike and first and second:
+                apart.append(first / second)
+    assert len(apart) > 100
+    assert sum(ratio > 1.02 for ratio in apart) <= 0.01 * len(apart)
