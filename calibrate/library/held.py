@@ -15,6 +15,8 @@ from simulator.world.signature import sizes
 
 TRACED_ERROR = 0.15
 """What layers hold is as near to the allocations of real passes: ten networks at batch 1, 8 and 64."""
+OWN_NAMES = {"fasterrcnn_resnet50_fpn": "faster_rcnn"}
+"""Published architectures by the name that their layers have here: both are torchvision's."""
 USUAL_HELD, USUAL_POWER = 0.89e6, 0.46
 """Numbers held by a network whose layers put out a million at the usual size, and how they grow with those: of 750
 that were traced, half are within 33 %."""
@@ -65,8 +67,9 @@ def _by_input(architecture: str) -> Mapping[str, float]:
 
 def _own_layers(architecture: str) -> Facts | None:
     """Those which plans know it by, or of the package's model that is it."""
-    if architecture in models_with_layers():
-        return facts(architecture)
+    own = OWN_NAMES.get(architecture, architecture)
+    if own in models_with_layers():
+        return facts(own)
     of_package = _of_packages().get(architecture)
     layers = facts(of_package) if of_package else None
     return layers if layers and names.has_size_of(layers.params, architecture) else None

@@ -8,9 +8,11 @@ from calibrate.layers.facts import facts, has_layers, meant, shipped
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.naming import profile_name
 from calibrate.layers.work import FactsError
+from calibrate.library.held import counts_of
 from calibrate.library.lookup import Library
 from calibrate.published import runtimes
 from calibrate.published.names import architecture, gpu_named, runtime
+from calibrate.published.points import points
 from calibrate.zoo.sources import OTHERS_GO_BY, how_to_name
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import wrong_offers
@@ -116,7 +118,14 @@ def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Ste
         i: _unknown_model(model, scenario.place(model.name), known)
         for i, model in named.items()
         if model.known_as not in known and not library.published_of(model.known_as) and not has_layers(model.known_as)
+        if not _is_predictable(model.known_as)
     }
+
+
+def _is_predictable(model: str) -> bool:
+    """Whether times of a network were published, and its weights and tensors are known, so that others are learnt."""
+    counts = counts_of(model)
+    return counts is not None and bool(counts.params and counts.macs) and any(points(counts.name))
 
 
 def _unknown_runtimes(models: Sequence[ModelSpec], scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:

@@ -601,3 +601,16 @@ def test_what_a_library_prints_is_not_shown(tmp_path: Path) -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["recommendation"]["feasible"]
     assert "HighsMipSolverData" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["rt_detr_r50", "d_fine_m", "fasterrcnn_resnet50_fpn", "yolo11m_pose"])
+def test_a_network_that_was_published_is_planned_with_the_times_that_tables_tell(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO.format(model=name, gpu="T4", precision="fp16"), encoding="utf-8")
+    found = plan(with_known_names(load_scenario(path), CATALOG, LIBRARY), CATALOG, LIBRARY, created_at=f"{DAY}")
+    assert found.recommendation.feasible
+    (one,) = found.predictions
+    row = {"gpu": "T4", "model": name, "input": "", "precision": "fp16", "runtime": "", "batch": f"{one.batch_size}"}
+    told = TABLES.answer(row)
+    assert told.latency_s == pytest.approx(one.latency_s.value)
+    assert told.memory_bytes == one.memory_bytes
