@@ -398,21 +398,28 @@ def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effe
 
 def effects_of_batch(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """How the reached shares change with what binds the work and with the batch."""
-    kind, runtime, precision = case.gpu, case.runtime, case.precision
-    words, grown = _words(case, gpu), log2(case.batch) / 5
-    for what, key in _keys(OF_BOUND, words):
-        yield Effect(EffectPart.WORK, f"bound {what}", key, told.arithmetic)
-    for what, key in _keys(OF_BATCH, words):
-        yield Effect(EffectPart.WORK, f"batch {what}", key, grown)
+    for weight, keys in zip(weights_of_batch(case, told, gpu), keys_of_batch(case, gpu), strict=True):
+        for group, key in keys:
+            yield Effect(EffectPart.WORK, group, key, weight)
+
+
+def weights_of_batch(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> tuple[float, ...]:
+    """What each list of `keys_of_batch` is multiplied by."""
+    grown = log2(case.batch) / 5
     each = log((told.counted.macs or 0.0) * case.batch / (gpu.sm_count or 40) / 1e9) / 2
+    lacking = (max(0.0, limit - each) for limit in FULL_AT)
+    return told.arithmetic, grown, grown * _log_peak(case, gpu), *lacking
+
+
+def keys_of_batch(case: PredictedCase, gpu: GPU) -> Iterator[list[tuple[str, str]]]:
+    """Groups and keys of what changes with the batch, whatever it is."""
+    kind, words, way = case.gpu, _words(case, gpu), f"{case.runtime} {case.precision}"
+    yield [(f"bound {what}", key) for what, key in _keys(OF_BOUND, words)]
+    yield [*((f"batch {what}", key) for what, key in _keys(OF_BATCH, words)), ("slope", "batch")]
+    yield [("slope", "batch by peak")]
     for limit in FULL_AT:
-        lacking = max(0.0, limit - each)
-        yield Effect(EffectPart.WORK, "fill", f"{limit:g}", lacking)
-        yield Effect(EffectPart.WORK, "fill runtime precision", f"{limit:g} {runtime} {precision}", lacking)
-        yield Effect(EffectPart.WORK, "fill gpu", f"{limit:g} {kind}", lacking)
-        yield Effect(EffectPart.WORK, "fill style", f"{limit:g} {style(case.architecture)}", lacking)
-    yield Effect(EffectPart.WORK, "slope", "batch", grown)
-    yield Effect(EffectPart.WORK, "slope", "batch by peak", grown * _log_peak(case, gpu))
+        of = {"": "", " runtime precision": way, " gpu": kind, " style": style(case.architecture)}
+        yield [(f"fill{what}", f"{limit:g} {key}".rstrip()) for what, key in of.items()]
 
 
 def _log_peak(case: PredictedCase, gpu: GPU) -> float:

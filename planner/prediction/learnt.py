@@ -23,14 +23,15 @@ from planner.prediction.effects import (
     PredictedCase,
     chip,
     effects_of_any_batch,
-    effects_of_batch,
     is_repository,
+    keys_of_batch,
     least_s,
     network,
     products_share,
     roofline,
     source_effects,
     style,
+    weights_of_batch,
 )
 from planner.prediction.rules.bands import around, at_least, raised
 from planner.prediction.rules.roofline import computed_in
@@ -169,7 +170,10 @@ class Learnt:
         An effect that nobody has seen is zero, and spreads as its group does. `off`: by how much each part is more.
         """
         told = roofline(case, gpu)
-        means, variances = self._summed(*self._of_any(case, gpu), effects_of_batch(case, told, gpu))
+        means, variances = map(dict, self._of_any(case, gpu))
+        for weight, (mean, variance) in zip(weights_of_batch(case, told, gpu), self._of_batch(case, gpu), strict=True):
+            means[EffectPart.WORK] += weight * mean
+            variances[EffectPart.WORK] += weight**2 * variance
         work, overhead, whole = (means[part] + off[part] for part in EffectPart)
         share = told.share(work, overhead, case.full)
         shared = share**2 * variances[EffectPart.WORK] + (1 - share) ** 2 * variances[EffectPart.OVERHEAD]
@@ -183,6 +187,22 @@ class Learnt:
             told = roofline(case, gpu)
             self._of_any_batch[asked] = self._summed(*start, effects_of_any_batch(case, told, gpu))
         return self._of_any_batch[asked]
+
+    def _of_batch(self, case: PredictedCase, gpu: GPU) -> Sequence[tuple[float, float]]:
+        """Mean and variance of what each weight of a batch multiplies."""
+        asked = replace(case, batch=1.0), gpu
+        if asked not in self._of_batches:
+            sums = (
+                self._summed(NONE, NONE, [Effect(EffectPart.WORK, group, key, 1.0) for group, key in keys])
+                for keys in keys_of_batch(case, gpu)
+            )
+            self._of_batches[asked] = [(mean[EffectPart.WORK], of[EffectPart.WORK]) for mean, of in sums]
+        return self._of_batches[asked]
+
+    @cached_property
+    def _of_batches(self) -> dict[tuple[PredictedCase, GPU], Sequence[tuple[float, float]]]:
+        """Those that were asked for before."""
+        return {}
 
     def _summed(self, before: Parts, before_variances: Parts, more: Iterable[Effect]) -> tuple[Parts, Parts]:
         """Means and variances with those of more effects."""
@@ -204,16 +224,31 @@ class Learnt:
     def publishers(self, case: PredictedCase) -> list[str]:
         """Sources that published of the runtime on the GPU, else of it at that precision, else of it, else anything;
         repositories only where no other source is as near."""
-        own = {source: _publisher_keys(case, source) for source in self.effects.get("source", ())}
+        own = self._keys_of_sources(case)
         alike = ([source for source in own if self.knows(group, own[source][group])] for group in SOURCE_GROUPS)
         some = next(filter(None, alike), [])
         return [source for source in some if not is_repository(source)] or some
+
+    def _keys_of_sources(self, case: PredictedCase) -> Mapping[str, Mapping[str, str]]:
+        """Keys of each source's effects, by group."""
+        asked = (case.gpu, case.runtime, case.precision)
+        if asked not in self._source_keys:
+            self._source_keys[asked] = {
+                source: {effect.group: effect.key for effect in source_effects(case, source)}
+                for source in self.effects.get("source", ())
+            }
+        return self._source_keys[asked]
+
+    @cached_property
+    def _source_keys(self) -> dict[tuple[str, str, str], Mapping[str, Mapping[str, str]]]:
+        """Those that were asked for before, by GPU, runtime and precision."""
+        return {}
 
     def software(self, case: PredictedCase) -> Software:
         """Where somebody published of the runtime."""
         asked = (case.gpu, case.runtime, case.precision)
         if asked not in self._software:
-            own = [_publisher_keys(case, source) for source in self.effects.get("source", ())]
+            own = self._keys_of_sources(case).values()
             found = (
                 where for group, where in SOFTWARE_GROUPS.items() if any(self.knows(group, keys[group]) for keys in own)
             )
@@ -308,10 +343,18 @@ class Learnt:
         What is known well narrows no band of what was never seen: of another style in a runtime, for FasterTransformer
         was timed with transformers alone; of overhead on a GPU, of which large batches say nothing.
         """
-        wider = {trait: self.widening.get(trait, 0.0) for trait in self.traits(case, gpu, regime)}
-        if not self._is_style_seen(case) or (self.software(case) is Software.HERE and not self.is_seen(case, gpu)):
-            wider = {trait: max(0.0, more) for trait, more in wider.items()}
-        return exp(sum(wider.values()))
+        asked = case.architecture, case.input, case.gpu, case.precision, case.runtime, _size(case), regime
+        if asked not in self._widths:
+            wider = {trait: self.widening.get(trait, 0.0) for trait in self.traits(case, gpu, regime)}
+            if not self._is_style_seen(case) or (self.software(case) is Software.HERE and not self.is_seen(case, gpu)):
+                wider = {trait: max(0.0, more) for trait, more in wider.items()}
+            self._widths[asked] = exp(sum(wider.values()))
+        return self._widths[asked]
+
+    @cached_property
+    def _widths(self) -> dict[tuple[str, str, str, str, str, str, Regime], float]:
+        """Those that were asked for before."""
+        return {}
 
     def _is_style_seen(self, case: PredictedCase) -> bool:
         return self.knows("overhead style runtime", f"{style(case.architecture)} {case.runtime}")
@@ -373,11 +416,6 @@ def _reached(case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> float:
     return max((least_s(replace(case, batch=at), gpu) / exp(log_s) for at, log_s in series), default=0.0)
 
 
-def _publisher_keys(case: PredictedCase, source: str) -> dict[str, str]:
-    """Keys of a source's effects, by group."""
-    return {effect.group: effect.key for effect in source_effects(case, source)}
-
-
 def traits(case: PredictedCase, nearness: Nearness, software: Software, regime: Regime) -> Iterator[str]:
     """What the width of a band depends on."""
     size = _size(case)
@@ -404,10 +442,14 @@ def _size(case: PredictedCase) -> str:
     return "small" if case.batch <= SMALL_MAX else "large"
 
 
-def series_of(case: PredictedCase) -> list[PublishedPoint]:
+def series_of(case: PredictedCase) -> Sequence[PublishedPoint]:
     """Published points from which only the batch may differ."""
-    wanted = (case.input, case.precision, case.runtime)
-    return [p for p in points(case.architecture, case.gpu) if (p.input, p.precision, p.runtime) == wanted]
+    return _series(case.architecture, case.gpu, (case.input, case.precision, case.runtime))
+
+
+@cache
+def _series(architecture: str, gpu: str, wanted: tuple[str, str, str]) -> Sequence[PublishedPoint]:
+    return [p for p in points(architecture, gpu) if (p.input, p.precision, p.runtime) == wanted]
 
 
 def publications(case: PredictedCase, series: Sequence[PublishedPoint]) -> tuple[str, ...]:
