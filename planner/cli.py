@@ -1,5 +1,6 @@
 """The command line. Commands import what they need when they run, so that help comes at once."""
 
+import errno
 import gc
 import os
 import re
@@ -33,7 +34,7 @@ from planner.commands.study import study
 from planner.commands.train import train
 from planner.commands.validate import validate
 from planner.commands.whatif import whatif
-from planner.console.output import PLAIN, ExitCode, emit, note, shortened
+from planner.console.output import PLAIN, ExitCode, emit, not_written, note, shortened
 
 
 @contextmanager
@@ -201,7 +202,10 @@ def main() -> None:
         note(usage(error))
         status = ExitCode.INPUT
     except Exception as error:
-        fail(error)
+        if not (isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None):
+            fail(error)
+        note(not_written(error))
+        status = ExitCode.INPUT
     sys.exit(status if isinstance(status, int) else ExitCode.FEASIBLE)
 
 

@@ -156,11 +156,17 @@ def emit(text: str) -> None:
         sys.stdout.write(known.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        unwritten = not_written(error)
         if not isinstance(error, BrokenPipeError):
             from planner.io.store import StoreError
 
-            raise StoreError(f"standard output: cannot be written: {error.strerror}.") from error
+            raise StoreError(unwritten) from error
+
+
+def not_written(error: OSError) -> str:
+    """What is wrong with standard output, which is not written to again: else Python says so too, as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return f"standard output: cannot be written: {error.strerror}."
 
 
 def harmless(text: str) -> str:

@@ -528,6 +528,13 @@ def test_a_full_disk_is_said_and_an_answer_is_kept_before_it_is_shown(here):
     assert json.loads((here / "kept.json").read_text())["schema"] == "planner.training/v1"
 
 
+@pytest.mark.parametrize("words", [("--help",), ("plan", "--help"), ("prices", "show", "T4")])
+def test_a_full_disk_is_said_of_help_too(words):
+    with Path("/dev/full").open("w") as full, forking():
+        run = subprocess.run([*PLANNER, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr) == (2, "standard output: cannot be written: No space left on device.\n")
+
+
 def test_plain_ascii_where_nothing_else_is_known(here):
     run = apart(*ON_T4, *QUICK, "-v", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert " +- " in run.stdout  # shares have intervals where nothing is drawn
