@@ -176,9 +176,24 @@ def of_any_input(model: str) -> str:
     return next((full for full in named() if names.architecture(full) == meant), "")
 
 
-@cache
 def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
     """The layers of a model of a package or a file, traced once for each of its versions and inputs."""
+    found = sourced_or_why_not(model, input_shape)
+    if isinstance(found, FactsError):
+        raise FactsError(str(found), found.key)
+    return found
+
+
+@cache
+def sourced_or_why_not(model: str, input_shape: tuple[int, ...] | None) -> Facts | FactsError:
+    """A table asks for the same input in every other row, and what is refused took as long to trace."""
+    try:
+        return _sourced(model, input_shape)
+    except FactsError as error:
+        return error
+
+
+def _sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
     try:
         made_of = [SCHEMA, TRACING, model, input_shape, contents(model)]
     except ZooError as error:

@@ -22,19 +22,36 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr("subprocess.run", commands.tracing)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    layer_facts.sourced.cache_clear()
+    layer_facts.sourced_or_why_not.cache_clear()
     yield tmp_path / "cache" / "gpu-capacity-planner" / "layers"
-    layer_facts.sourced.cache_clear()
+    layer_facts.sourced_or_why_not.cache_clear()
 
 
 def refusal(model, shape=None):
-    layer_facts.sourced.cache_clear()
+    layer_facts.sourced_or_why_not.cache_clear()
     with pytest.raises(FactsError) as caught:
         facts(model, shape)
     text = str(caught.value)
     assert "\n" not in text
     assert text.startswith(model)
     return text
+
+
+def test_what_is_refused_is_traced_once(cache, monkeypatch):
+    """A table asks for the same input in many rows, and each refusal took as long as a trace."""
+    asked = []
+
+    def refused(model, *_):
+        asked.append(model)
+        raise FactsError(f"{model}: takes no such input.", "input")
+
+    monkeypatch.setattr(layer_facts, "_run", refused)
+    pytest.importorskip("torchvision")
+    for _ in range(3):
+        with pytest.raises(FactsError, match="takes no such input") as caught:
+            facts("torchvision:shufflenet_v2_x0_5", (3, 7, 7))
+        assert caught.value.key == "input"
+    assert asked == ["torchvision:shufflenet_v2_x0_5"]
 
 
 # Names
@@ -96,7 +113,7 @@ def test_a_model_of_a_package_is_traced_once(cache, monkeypatch):
     assert found.made_with["torchvision"]
     (kept,) = cache.iterdir()
     monkeypatch.setattr(layer_facts, "_run", None)
-    layer_facts.sourced.cache_clear()
+    layer_facts.sourced_or_why_not.cache_clear()
     assert to_document(facts("torchvision:shufflenet_v2_x0_5")) == to_document(found)
 
     traced_again = []
@@ -106,10 +123,10 @@ def test_a_model_of_a_package_is_traced_once(cache, monkeypatch):
     damages = [b"damaged", packed[:middle], packed[:middle] + b"~~~~" + packed[middle + 4 :], gzip.compress(b"[3]")]
     for damaged in damages:
         kept.write_bytes(damaged)
-        layer_facts.sourced.cache_clear()
+        layer_facts.sourced_or_why_not.cache_clear()
         assert facts("torchvision:shufflenet_v2_x0_5").params == found.params
     monkeypatch.setattr(sources, "version", lambda package: "another")
-    layer_facts.sourced.cache_clear()
+    layer_facts.sourced_or_why_not.cache_clear()
     facts("torchvision:shufflenet_v2_x0_5")
     assert [model for model, *_ in traced_again] == 5 * ["torchvision:shufflenet_v2_x0_5"]
 
