@@ -130,6 +130,9 @@ class Replay:
     overloaded: tuple[str, ...] = ()
     """Models whose queues grow without end at the full demand, by `simulator.clock.stability`; empty where speeds are
     drawn."""
+    in_time_up: tuple[Mapping[str, float], ...] = ()
+    """By replication and model the share in time while all hosts are up, where outages count by their mean over time;
+    else empty."""
     overloads: tuple[tuple[str, ...], ...] = ()
     """Models whose queues grow without end in the world of each replication; empty where speeds are known."""
     recorded: bool = False

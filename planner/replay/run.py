@@ -19,6 +19,7 @@ from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
 from planner.replay.stretch import CALM_LOAD, ReplayLength, clear_stretch, is_shorter, stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
+from simulator.clock.replays.averaged import AveragedWorlds
 from simulator.clock.replays.drawn import FULL, DrawnSpeeds
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
@@ -80,6 +81,7 @@ def replay(
     hopeful: bool = False,
     missed: Sequence[Replay] = (),
     begun: Replay | None = None,
+    averaged: bool = True,
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
@@ -97,11 +99,16 @@ def replay(
     `ranked`: it is only set beside others, by what the first look sees. `hopeful`: the first look is also the last
     where it leaves hope. `missed`: replays of other deployments in the
     same draws; what keeps hardly any draw more than one that missed in more is given up.
+    `averaged`: outages of hosts that fail count by their mean over time; else as the clock brings them.
     """
+    failing, averaged = deployment, averaged and deployment.failures is not None
+    if averaged:
+        deployment = replace(deployment, failures=None)
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
     stretched = so_far.stretch
     check(deployment, workload)
-    worlds = Worlds(deployment, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
+    worlds_of = AveragedWorlds if averaged else Worlds
+    worlds = worlds_of(failing, workload, stretched.horizon_s, stretched.warmup_s, so_far.rates_rps(1.0))
     seed_at = seeds_of(seed, 0 if screen else 1, deployment.doubted)
     clear = clear_stretch(scenario, workload, needs, deployment, stretched) if deployment.doubted else None
     short = ShortLook.of(worlds, so_far.needs, clear) if clear and is_shorter(scenario, clear, stretched) else None
@@ -226,6 +233,7 @@ class Replications:
             return
         for figures, result in self.worlds.recorded(seeds):
             reused = accuracy(result, self.accuracy, self.half_life_s, self.worlds.warmup_s)
+            reused = {model: share * _up_part(figures, model) for model, share in reused.items()}
             yield Replication(figures, self._answered(figures), (reused,), clear=False)
 
     def _seen(self, seeds: Sequence[int]) -> Iterator[tuple[WorldFigures, bool]]:
@@ -251,6 +259,12 @@ class Replications:
 
     def _answered(self, figures: WorldFigures) -> dict[str, float]:
         return {model: share * figures.summary.models[model].slo_attainment for model, share in self.accuracy.items()}
+
+
+def _up_part(figures: WorldFigures, model: str) -> float:
+    """The share in time over that of hosts that are up: an outage lasts so long that no result can be reused."""
+    up = figures.in_time_up.get(model)
+    return figures.summary.models[model].slo_attainment / up if up else 1.0
 
 
 def _is_counted(so_far: Replay) -> bool:
@@ -423,6 +437,7 @@ def _with_one_more(so_far: Replay, one: Replication) -> Replay:
         requests=so_far.requests + seen.requests,
         wall_s=so_far.wall_s + seen.wall_s,
         clear=so_far.clear + one.clear,
+        in_time_up=(*so_far.in_time_up, seen.in_time_up) if seen.in_time_up else (),
     )
     if so_far.screened:
         return more

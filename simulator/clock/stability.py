@@ -132,6 +132,11 @@ def compute_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> floa
     90 rps in batches of 1 that take 10 ms: 0.9.
     """
     loads = station_loads(deployment, rates_rps)
+    return max(*compute_loads(deployment, rates_rps).values(), *loads.values(), 0.0)
+
+
+def compute_loads(deployment: Deployment, rates_rps: Mapping[str, float]) -> dict[str, float]:
+    """Share of its time that each GPU computes in full batches."""
     rates_rps = service_rates_rps(deployment, rates_rps)
     busy = {device.id: 0.0 for device in deployment.devices}
     for service in deployment.services:
@@ -140,7 +145,7 @@ def compute_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> floa
             batches_per_s = rates_rps[service.model] * replica.share / shares / replica.batching.max_batch_size
             for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
                 busy[name] += batches_per_s * stage.service_s[-1]
-    return max(*busy.values(), *loads.values(), 0.0)
+    return busy
 
 
 def offered_load(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None = None) -> float:

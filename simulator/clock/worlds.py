@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from math import nan
 from time import perf_counter
@@ -46,6 +46,8 @@ class WorldFigures:
     """Share of its time that the busiest GPU computes in full batches, or the busiest stations work; NaN where speeds
     are known."""
     wall_s: float
+    in_time_up: Mapping[str, float] = field(default_factory=dict)
+    """By model the share in time while all hosts are up, where outages count by their mean over time; else empty."""
 
 
 class Shares(NamedTuple):
