@@ -1,6 +1,6 @@
 """Replays: replications of one deployment, and how they are judged."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import cycle, islice, takewhile
@@ -201,6 +201,17 @@ class Replay:
             return Interval(*draws_interval(fractions, 1 - self.risk))
         errors = [x.slo_attainment_error for x in seen] if self.noisy else []
         return Interval(*attainment_interval(fractions, [x.judged for x in seen], 1 - self.risk, errors))
+
+    def in_time_while_up(self, model: str) -> float:
+        """The mean share of a model's requests in time while all hosts are up, where outages count by their mean."""
+        return mean_of(one[model] for one in self.in_time_up) if self.in_time_up else self.attainment[model].mean
+
+    def surely_in_time(self, model: str) -> float:
+        """The share of requests in time that may be asked instead: the low end; where draws decide, what the worst of
+        those seen keeps."""
+        if not self.draws:
+            return self.attainment[model].low
+        return min((x.slo_attainment for x in self.of(model) if x.judged), default=0.0)
 
     @cached_property
     def draws_kept(self) -> dict[str, Interval]:
@@ -628,6 +639,12 @@ def misses_allowed(draws: int, share: float, risk: float) -> int:
     """Of so many draws, those that may break an SLO while the others prove that a share keeps it. 7 of 320: 95 %."""
     proofs = takewhile(lambda n: share_interval(draws - n, draws, 1 - 2 * risk)[0] >= share, range(draws))
     return max(proofs, default=0)
+
+
+def mean_of(shares: Iterable[float]) -> float:
+    """Of shares that are known."""
+    known = [share for share in shares if not isnan(share)]
+    return sum(known) / len(known) if known else nan
 
 
 def _kept(attainment: Interval, target: float) -> bool | None:

@@ -15,7 +15,7 @@ from planner.placing.packing.packed import Packing, Placed
 from planner.placing.sizing import Kind, Need
 from planner.replay.replay import Replay
 from simulator.clock.stability import drain, offered_load
-from simulator.world.deployment import Deployment
+from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import middle
 from simulator.world.profile import Evidence, Profile, weakest
 
@@ -51,6 +51,11 @@ class Trial:
         went; None where nothing has."""
         failures, services = self.deployment.failures, self.deployment.services
         return broken_by_outages(failures, services[0].routing, self.replay.needs, self.packing.placed)
+
+    @property
+    def never_in_time(self) -> bool:
+        """Whether failing machines break an SLO of a model whose requests nobody takes over, on however many."""
+        return self.broken is not None and self.deployment.services[0].routing is Routing.ROUND_ROBIN
 
     @cached_property
     def demand_factor_max(self) -> float:

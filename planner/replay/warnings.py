@@ -22,6 +22,7 @@ from planner.model.plan import (
     Bottleneck,
     PlanWarning,
 )
+from planner.model.replications import REQUESTS_MAX
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.packing.packed import Packing, Placed
@@ -450,16 +451,21 @@ def _windows(workload: Workload, seen: Replay) -> Iterator[PlanWarning]:
 
 
 def _outages(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
-    """Disturbances too rare for the replayed time."""
-    if scenario.failures is None:
+    """Disturbances too rare for the replayed time, where they do not count by their mean. A host that starts away has
+    an outage more."""
+    if scenario.failures is None or trial.replay.in_time_up:
         return
     every_s = scenario.failures.mean_time_between + scenario.failures.recovery
-    host_runs = len({device.host for device in trial.devices}) * len(trial.replay.summaries)
-    expected = host_runs * trial.replay.stretch.horizon_s / every_s
-    if expected < OUTAGES_MIN:
-        longer_s = OUTAGES_MIN * every_s / host_runs
-        figures = {"outages": expected, "horizon_s": longer_s, "enough": OUTAGES_MIN}
-        yield PlanWarning(what=Statement(code=Code.FEW_OUTAGES, figures=figures))
+    host_runs = len({device.host for one in trial.packing.placed for device in one.devices}) * trial.replay.replications
+    at_first = host_runs * scenario.failures.recovery / every_s
+    expected = at_first + host_runs * trial.replay.stretch.horizon_s / every_s
+    if expected >= OUTAGES_MIN:
+        return
+    longer_s = (OUTAGES_MIN - at_first) * every_s / host_runs
+    figures = {"outages": expected, "horizon_s": longer_s, "enough": OUTAGES_MIN}
+    requests = longer_s * trial.replay.looks[0] * sum(need.rate_rps for need in trial.replay.needs.values())
+    code = Code.FEW_OUTAGES if requests <= REQUESTS_MAX else Code.RARE_OUTAGES
+    yield PlanWarning(what=Statement(code=code, figures=figures))
 
 
 def _unproven(trial: Trial) -> Iterator[PlanWarning]:

@@ -188,7 +188,7 @@ def _best_replayed(
         deployment = deploy(scenario, needs, devices, packing.placed)
         if any(deployment == other for other, _, _ in tried):
             continue
-        tried.append((deployment, packing, replay(scenario, demand, needs, deployment, screen=True)))
+        tried.append((deployment, packing, replay(scenario, demand, needs, deployment, screen=True, averaged=False)))
         if tried[-1][2].met:
             trial = _as_packed(question, offered, fleet, devices, packing, progress, scenario.seed)
             if trial.met:
@@ -211,7 +211,7 @@ def force(
     for swap in question.policies:
         packing = least_busy(question, devices, swap)
         if isinstance(packing, Packing):
-            return _as_packed(question, offered, fleet, devices, packing, progress, PLANNING)
+            return _as_packed(question, offered, fleet, devices, packing, progress, PLANNING, averaged=True)
         cost = cost_usd_per_hour(offered, fleet)
         candidate = candidate_of(offered, fleet, swap, question.offers)
         rejections.append(misfit(candidate, packing, question.scenario.memory, cost))
@@ -236,10 +236,12 @@ def _as_packed(
     packing: Packing,
     progress: Progress,
     seed: int,
+    *,
+    averaged: bool = False,
 ) -> Trial:
-    """A packing replayed as often as an answer would be, too busy or not."""
+    """A packing replayed as often as an answer would be, too busy or not. `averaged`: outages count as in plans."""
     scenario, demand, needs = question.scenario, question.workload, question.needs
     deployment = deploy(scenario, needs, devices, packing.placed)
     tell = counting(progress, f"replaying {machines_name(machines_of(offered, fleet, question.offers))}")
-    seen = replay(scenario, demand, needs, deployment, screen=False, seed=seed, tell=tell)
+    seen = replay(scenario, demand, needs, deployment, screen=False, seed=seed, tell=tell, averaged=averaged)
     return Trial(offered, fleet, tuple(devices), packing, deployment, seen, question.offers)

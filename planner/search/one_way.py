@@ -387,10 +387,10 @@ def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelA
 
 
 def _takes_long(question: Question, trial: Trial) -> bool:
-    """Whether replays at other loads do: of very many requests, failing machines or pipelines."""
+    """Whether replays at other loads do: of very many requests, or pipelines."""
     scenario = question.scenario
     requests = trial.replay.stretch.horizon_s * sum(question.workload.rates_rps().values())
-    return bool(scenario.pipelines or scenario.failures) or requests > GROWN_REQUESTS_MAX
+    return bool(scenario.pipelines) or requests > GROWN_REQUESTS_MAX
 
 
 def _lessened(streams: Sequence[Stream], remedy: Statement) -> Iterator[Stream]:

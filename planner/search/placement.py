@@ -12,7 +12,6 @@ from planner.model.progress import Tell
 from planner.model.statement import Code
 from planner.placing.cutting import CutReplica, FleetGpu, too_large, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
-from planner.placing.outages import broken_by_outages
 from planner.placing.packing.contents import Content, added, neighbours, without
 from planner.placing.packing.packed import Misfit, Packing, Placed
 from planner.placing.packing.packer import Packer
@@ -27,7 +26,6 @@ from planner.search.question import Question
 from planner.search.rejections import (
     misfit,
     missed_slo,
-    often_away,
     streams_refused,
     too_busy,
     too_few_stations,
@@ -83,7 +81,7 @@ class Miss:
     short_of_memory: bool
     """Whether it might do were models to take turns in memory."""
     too_few: bool = False
-    """Whether it failed only for want of requests, so that no other fleet would do better."""
+    """Whether it failed only for want of requests, or machines fail too often, so that no other fleet would do."""
 
 
 TellOf = Callable[[str], Tell]
@@ -220,7 +218,7 @@ class OnFleet:
             if trial.met:
                 return trial
             self.missed.append(trial)
-            self.too_few = trial.replay.too_few and not trial.replay.short
+            self.too_few = trial.never_in_time or (trial.replay.too_few and not trial.replay.short)
             if self.too_few:
                 break
         return None
@@ -674,8 +672,6 @@ class OnFleet:
         if isinstance(packing, Misfit):
             rejection = misfit(candidate, packing, scenario.memory, cost)
             return Miss(rejection, None, packing.bottleneck is Bottleneck.MEMORY)
-        if broken := broken_by_outages(failures(scenario), scenario.routing, needs, packing.placed):
-            return Miss(often_away(candidate, scenario.routing, *broken, cost), None, False)
         if packing.work > 1 - scenario.headroom + 1e-9:
             rejection = too_busy(
                 candidate, packing, needs, scenario.headroom, cost, drains=self._drains(packing, LOAD_MAX)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil, floor, inf
+from math import ceil, floor, inf, log10
 
 from planner.catalog.engines import engine_count, engine_rates
 from planner.catalog.offers import Offer
@@ -14,6 +14,7 @@ from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
+from planner.placing.outages import attainment_max
 from planner.placing.packing.packed import Misfit, Packing, Placed, device_loads, models_bytes
 from planner.placing.sizing import Need, Part
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
@@ -35,6 +36,8 @@ HUGE_GPUS = 512
 """GPUs of a huge fleet, of which each try takes ten seconds or more: there are few tries, and no fleet of each kind of
 GPU is set beside the best."""
 KIND_TOO_LARGE = Statement(code=Code.KIND_TOO_LARGE, figures={"gpu_count": HUGE_GPUS})
+SURELY = 0.9
+"""Of a recovery that would just do: what else is late differs a little from replay to replay."""
 HEADROOM_LEAST = 0.02
 """Headroom that is advised at least."""
 SWAPPING = Statement(code=Code.ALLOW_SWAPPING)
@@ -198,22 +201,46 @@ def _time_for_larger(model: str, packing: Packing, limit: float, does: Callable[
     return 0.0
 
 
-def often_away(
-    candidate: Candidate, routing: Routing, need: Need, attainment: float, cost_usd_per_hour: float
-) -> Rejection:
-    """A fleet whose machines fail too often for an SLO."""
-    in_turn = routing is Routing.ROUND_ROBIN
-    lower = Statement(code=Code.LOWER_SLO, subjects=(need.model,), figures={"attainment": attainment})
+def often_away(trial: Trial, need: Need, more_gpus: int) -> Rejection:
+    """A fleet whose machines fail too often for an SLO, or for too long."""
+    model, target, seen = need.model, need.slo.attainment, trial.replay
+    up, in_time = seen.in_time_while_up(model), seen.attainment[model].mean
+    why = Statement(code=Code.OFTEN_AWAY, subjects=(model,), figures={"attainment": in_time, "up": up})
     return Rejection(
-        subject=candidate,
+        subject=trial.candidate,
         bottleneck=Bottleneck.LATENCY,
-        observed=attainment,
-        limit=need.slo.attainment,
+        observed=in_time,
+        limit=target,
         unit="fraction",
-        why=Statement(code=Code.OFTEN_AWAY, subjects=(need.model,), figures={"attainment": attainment}),
-        remedies=(Statement(code=Code.ROUTE_AROUND) if in_turn else ONE_MORE_GPU, lower),
-        cost_usd_per_hour=cost_usd_per_hour,
+        why=why,
+        remedies=tuple(_against_outages(trial, need, more_gpus)),
+        cost_usd_per_hour=trial.cost_usd_per_hour,
     )
+
+
+def _against_outages(trial: Trial, need: Need, more_gpus: int) -> Iterator[Statement]:
+    """Others take over what a machine is asked that is away, machines are back sooner, or there are more of them; and
+    the SLO that is met as it is."""
+    failures, seen, target = trial.deployment.failures, trial.replay, need.slo.attainment
+    assert failures is not None
+    in_turn = trial.deployment.services[0].routing is Routing.ROUND_ROBIN
+    if in_turn and attainment_max(failures, need.slo.latency_s, hosts=2) >= target:
+        yield Statement(code=Code.ROUTE_AROUND)
+    lost = seen.in_time_while_up(need.model) - seen.attainment[need.model].mean
+    allowed = seen.in_time_while_up(need.model) - target
+    recovery_s = _rounded_down(SURELY * failures.recovery_s * allowed / lost) if lost > allowed else 0.0
+    if recovery_s > need.slo.latency_s:
+        yield Statement(code=Code.SHORTER_RECOVERY, figures={"recovery_s": recovery_s})
+    if more_gpus and not trial.never_in_time:
+        yield Statement(code=Code.MORE_GPUS, figures={"gpu_count": more_gpus})
+    if floor((low := seen.surely_in_time(need.model)) * 1000) > 0:
+        yield Statement(code=Code.LOWER_SLO, subjects=(need.model,), figures={"attainment": low})
+
+
+def _rounded_down(time_s: float) -> float:
+    """To two digits: 173 s are 170 s."""
+    digit = 10 ** (floor(log10(time_s)) - 1) if time_s > 0 else 1.0
+    return floor(time_s / digit + 1e-9) * digit
 
 
 def too_strained(
@@ -251,9 +278,9 @@ def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
     """
     if trial.overloaded or not trial.replay.stable:
         return _overloaded(trial)
-    if trial.broken:
-        routing = trial.deployment.services[0].routing
-        return often_away(trial.candidate, routing, *trial.broken, trial.cost_usd_per_hour)
+    away = trial.broken[0] if trial.broken else lost_to_outages(trial)
+    if away:
+        return often_away(trial, away, more_gpus)
     model = trial.replay.missed[0]
     if not _judged(trial, model):
         return _missed(trial, model, Bottleneck.EVIDENCE, (Statement(code=Code.ANY_LONGER_HORIZON),), ())
@@ -266,6 +293,13 @@ def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
     remedies = _changes(trial, model, bottleneck, more_gpus)
     but = _misses(trial.replay, Code.OTHERS_MISS_TOO, model)
     return _missed(trial, model, bottleneck, remedies, but)
+
+
+def lost_to_outages(trial: Trial) -> Need | None:
+    """What misses its SLO on the mean, of which outages alone are the cause; None where nothing does."""
+    seen = trial.replay
+    missed = (seen.needs[model] for model in seen.missed if seen.margin(model) < 0 and seen.in_time_up)
+    return next((need for need in missed if seen.in_time_while_up(need.model) >= need.slo.attainment), None)
 
 
 def _judged(trial: Trial, model: str) -> int:

@@ -28,6 +28,7 @@ from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import too_large
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
+from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind
 from planner.replay.deploying import devices_of
 from planner.replay.pipelines import each_once
@@ -183,7 +184,7 @@ class FleetSearch:
         self.being_confirmed: list[Trial] = []
         """What a screening speaks for, while it is confirmed."""
         self.too_few = False
-        """Whether a fleet failed only for want of requests, so that no other would do better."""
+        """Whether a fleet failed only for want of requests, or machines fail too often, so that no other would do."""
         self.passed_over: dict[str, KindLeftOut] = {}
         """Kinds of GPU of which no fleet is set beside the others."""
         self.trying = "the first fleet"
@@ -232,27 +233,34 @@ class FleetSearch:
                 return confirmed
 
     def without_idle(self, trial: Trial) -> Trial:
-        """The same without machines on which no model runs, where replays confirm that what is left meets every SLO.
-        Engines of idle machines may work for pipelines."""
-        used = {device.host for placed in trial.packing.placed for device in placed.devices}
-        kept = [device for device in trial.devices if device.host in used]
-        if self.question.scenario.pipelines or len(kept) == len(trial.devices):
+        """The same without machines on which no model runs, where replays confirm that what is left meets every SLO."""
+        packed = self._packed_without_idle(trial)
+        if packed is None:
             return trial
-        machines = {device.host: trial.bought[device.machines] for device in kept}
-        offered, fleet = zip(*Counter(machines.values()).items(), strict=True)
-        now = dict(zip(kept, devices_of(offered, fleet), strict=True))
-        placed = tuple(replace(p, devices=tuple(now[device] for device in p.devices)) for p in trial.packing.placed)
-        swapped = any(p.swapped for p in placed)
-        here = next(self._on(offered, fleet, swapped))
-        left = here.replayed(replace(trial.packing, placed=placed), trial.deployment.swap)
+        here, packing = packed
+        left = here.replayed(packing, trial.deployment.swap)
         if not left.stands:
             return trial
-        machines_left = left.candidate.machines
+        offered, fleet, machines_left = left.offers, left.fleet, left.candidate.machines
         self.tried[_bought(offered, fleet)] = left
         self.missed_gpus.discard(gpus_of(self.question, offered, fleet))
         self.misses = [miss for miss in self.misses if miss[0].candidate.machines != machines_left]
         self.rejections = [no for no in self.rejections if not _is_of(no, machines_left)]
         return left
+
+    def _packed_without_idle(self, trial: Trial) -> tuple[OnFleet, Packing] | None:
+        """The machines of a fleet on which models run, with what runs there; None where that is all of them. Engines of
+        idle machines may work for pipelines."""
+        used = {device.host for placed in trial.packing.placed for device in placed.devices}
+        kept = [device for device in trial.devices if device.host in used]
+        if self.question.scenario.pipelines or len(kept) == len(trial.devices):
+            return None
+        machines = {device.host: trial.bought[device.machines] for device in kept}
+        offered, fleet = zip(*Counter(machines.values()).items(), strict=True)
+        now = dict(zip(kept, devices_of(offered, fleet), strict=True))
+        placed = tuple(replace(p, devices=tuple(now[device] for device in p.devices)) for p in trial.packing.placed)
+        here = next(self._on(offered, fleet, any(p.swapped for p in placed)))
+        return here, replace(trial.packing, placed=placed)
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
         """A program over the offers of each kind of GPU."""
@@ -664,6 +672,9 @@ class FleetSearch:
         if not isinstance(trial, Trial):
             return None
         self.rejections = [replayed(no, trial) if no.subject == trial.candidate else no for no in self.rejections]
+        if packed := self._packed_without_idle(trial):
+            on_used, packing = packed
+            trial = replace(on_used, verdict_only=False).confirmed(on_used.screened(packing, trial.deployment.swap))
         limit = 1 - self.question.scenario.headroom
         if self._on_fleet(trial).short_of_stations():
             return replace(trial, overloaded=True, limit=limit)
@@ -685,11 +696,14 @@ class FleetSearch:
 
     def _confirmed_miss(self, nearest: Trial, rejection: Rejection) -> Trial:
         """A miss, replayed as often as an answer would be; its rejection tells what that showed."""
+        self.misses.remove((nearest, rejection))
+        if packed := self._packed_without_idle(nearest):
+            on_used, packing = packed
+            nearest = on_used.screened(packing, nearest.deployment.swap)
         here = replace(self._on_fleet(nearest), verdict_only=False)
         confirmed = here.confirmed(nearest)
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
             confirmed = replace(confirmed, replay=self._replayed(nearest))
-        self.misses.remove((nearest, rejection))
         place = self.rejections.index(rejection)
         del self.rejections[place]
         if not confirmed.met:

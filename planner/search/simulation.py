@@ -264,14 +264,23 @@ class AsPlanned:
             check_batch(one)
         return replace(self, placed=tuple(placed))
 
-    def replayed(self, tell: Tell, *, ranked: bool = False) -> Trial:
-        """A replay of it, SLOs met or not; `ranked`: by the first look at draws of speeds."""
+    def replayed(self, tell: Tell, *, ranked: bool = False, averaged: bool = True) -> Trial:
+        """A replay of it, SLOs met or not; `ranked`: by the first look at draws of speeds; `averaged`: outages count by
+        their mean over time, else as the clock brings them."""
         q = self.question
         placed = tuple(self._beside_streams())
         packing = Packing(placed, strain=nan, worst="", work=nan, busiest="")
         deployment = deploy(q.scenario, q.needs, self.devices, placed, self.swap)
         seen = replay(
-            q.scenario, q.workload, q.needs, deployment, screen=False, seed=self.seed, tell=tell, ranked=ranked
+            q.scenario,
+            q.workload,
+            q.needs,
+            deployment,
+            screen=False,
+            seed=self.seed,
+            tell=tell,
+            ranked=ranked,
+            averaged=averaged,
         )
         return Trial(self.offers, self.fleet, self.devices, packing, deployment, seen, q.offers)
 
@@ -294,7 +303,7 @@ def simulate_plan(
         check_batch(one)
     if no := planned.refusal:
         raise NothingToPlanError(rejection_line(no))
-    trial = planned.replayed(counting(progress, "replaying the plan"))
+    trial = planned.replayed(counting(progress, "replaying the plan"), averaged=False)
     return simulation(planned.loaded, catalog, planned.question, trial, today, planned.way, priced=True)
 
 

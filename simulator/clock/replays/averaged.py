@@ -8,6 +8,7 @@ lasts.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from math import isnan, nan
 from typing import TypeVar
 
@@ -31,8 +32,8 @@ OVERLOADED = 0.999
 class State:
     """Hosts that are away together."""
 
-    worlds: Worlds
-    """What is left."""
+    worlds: Worlds | None
+    """What is left; None where it serves nothing."""
     share: float
     """Of the time."""
     backlogs: Mapping[str, float]
@@ -40,7 +41,7 @@ class State:
 
     def serves(self, model: str) -> bool:
         """Whether a model has replicas there, and keeps up."""
-        return model in self.worlds.rates_rps and model not in self.backlogs
+        return self.worlds is not None and model in self.worlds.rates_rps and model not in self.backlogs
 
 
 class AveragedWorlds(Worlds):
@@ -65,8 +66,8 @@ class AveragedWorlds(Worlds):
 
     def seen(self, seeds: Sequence[int]) -> Iterator[WorldFigures]:
         """Replications by their figures."""
-        states = [state.worlds.seen(seeds) for state in self._states]
-        for up, *others in zip(super().seen(seeds), *states, strict=True):
+        states = [state.worlds.seen(seeds) if state.worlds else repeat(None) for state in self._states]
+        for up, *others in zip(super().seen(seeds), *states, strict=False):
             yield self._averaged(up, others)
 
     def recorded(self, seeds: Sequence[int]) -> Iterator[tuple[WorldFigures, SimulationResult]]:
@@ -75,8 +76,9 @@ class AveragedWorlds(Worlds):
 
     def shares(self, seeds: Sequence[int]) -> Shares:
         """Replications by what says whether SLOs are met."""
-        up, others = super().shares(seeds), [state.worlds.shares(seeds) for state in self._states]
-        requests = sum(one.requests for one in (up, *others))
+        up = super().shares(seeds)
+        others = [state.worlds.shares(seeds) if state.worlds else None for state in self._states]
+        requests = up.requests + sum(one.requests for one in others if one)
         in_time = {
             model: self._in_time(model, up.in_time[model], [_in_time_of(model, one) for one in others])
             for model in up.in_time
@@ -88,29 +90,29 @@ class AveragedWorlds(Worlds):
         """Those that are replayed; none where nobody takes over what a host is asked that is away."""
         if self.outages.is_dealt:
             return []
-        states = (self._state(*one) for one in self.outages.states())
-        return [state for state in states if state]
+        return [self._state(*one) for one in self.outages.states()]
 
-    def _state(self, away: frozenset[str], share: float) -> State | None:
-        """None where nothing is left to serve."""
+    def _state(self, away: frozenset[str], share: float) -> State:
         left = without(self.deployment, away)
         served = {one.model for one in left.services} | {one.name for one in left.pipelines}
         rates_rps = {model: rate for model, rate in self.rates_rps.items() if model in served}
-        if not rates_rps:
-            return None
         traffic = Workload(tuple(one for one in self.workload.streams if one.model in served))
-        worlds = Worlds(left, traffic, self.duration_s, self.warmup_s, rates_rps)
+        worlds = Worlds(left, traffic, self.duration_s, self.warmup_s, rates_rps) if rates_rps else None
         return State(worlds, share, self._backlogs(left, rates_rps, traffic))
 
     def _backlogs(self, left: Deployment, rates_rps: Mapping[str, float], traffic: Workload) -> dict[str, float]:
-        """What is left of hosts is short of a part of what comes; once all are back, they work it off as far as they
-        have room. In what is dropped instead, replays show what is in time; of speeds that are drawn each draw says
-        what grows."""
-        if self.outages.drops or left.doubted or not (growing := drain(left, rates_rps, traffic).growing):
+        """What is left of hosts is short of a part of what comes, or of all; once all are back, they work off what
+        waited as far as they have room. Of speeds that are drawn each draw says what grows; `Outages` knows what one
+        host alone serves. What is dropped leaves no backlog."""
+        if self.outages.drops:
             return {}
-        short = 1 - 1 / max(1.0, offered_load(left, rates_rps, traffic))
         room = 1 / min(OVERLOADED, self._load) - 1
-        return dict.fromkeys(growing, short / room)
+        waiting = (model for model in self.rates_rps if model not in rates_rps and not self.outages.is_on_one(model))
+        backlogs = dict.fromkeys(waiting, 1 / room)
+        if rates_rps and not left.doubted and (growing := drain(left, rates_rps, traffic).growing):
+            short = 1 - 1 / max(1.0, offered_load(left, rates_rps, traffic))
+            backlogs |= dict.fromkeys(growing, short / room)
+        return backlogs
 
     @cached_property
     def _load(self) -> float:
@@ -127,7 +129,7 @@ class AveragedWorlds(Worlds):
             mean = mean + state.share * share * state.serves(model)
         return mean
 
-    def _averaged(self, up: WorldFigures, others: Sequence[WorldFigures]) -> WorldFigures:
+    def _averaged(self, up: WorldFigures, others: Sequence[WorldFigures | None]) -> WorldFigures:
         """The figures of hosts that are up, in which states have their part."""
         models, counts = dict(up.summary.models), dict(up.latency_counts)
         for model in self.rates_rps:
@@ -137,9 +139,9 @@ class AveragedWorlds(Worlds):
         return replace(
             up,
             summary=replace(up.summary, models=models),
-            requests=up.requests + sum(one.requests for one in others),
+            requests=up.requests + sum(one.requests for one in others if one),
             latency_counts=counts,
-            wall_s=up.wall_s + sum(one.wall_s for one in others),
+            wall_s=up.wall_s + sum(one.wall_s for one in others if one),
             in_time_up={model: up.summary.models[model].slo_attainment for model in self.rates_rps},
         )
 
@@ -173,18 +175,18 @@ class AveragedWorlds(Worlds):
         ), np.rint(mixed).astype(np.int64)
 
 
-def _attainment_of(model: str, seen: WorldFigures) -> float:
+def _attainment_of(model: str, seen: WorldFigures | None) -> float:
     """Of what is left of hosts: 0 where it serves a model no more, or its queue grows in a draw of speeds."""
-    if model not in seen.summary.models or model in seen.growing:
+    if seen is None or model not in seen.summary.models or model in seen.growing:
         return 0.0
     share = seen.summary.models[model].slo_attainment
     return 0.0 if isnan(share) else share
 
 
-def _in_time_of(model: str, seen: Shares) -> Floats:
+def _in_time_of(model: str, seen: Shares | None) -> Floats:
     """The same by replication."""
-    if model not in seen.in_time:
-        return np.zeros(len(seen.load))
+    if seen is None or model not in seen.in_time:
+        return np.zeros(1)
     grows = np.array([model in growing for growing in seen.growing])
     return np.where(grows, 0.0, np.nan_to_num(seen.in_time[model]))
 

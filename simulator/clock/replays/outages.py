@@ -158,12 +158,15 @@ class Outages:
         taken_over = (one.model for one in self.calm.services if one.routing is not Routing.ROUND_ROBIN)
         return all(len(frozenset(chain(*(part.hosts for part in self._parts[one])))) == 1 for one in taken_over)
 
+    def is_on_one(self, model: str) -> bool:
+        """Whether one host alone serves a model."""
+        return len(frozenset(chain(*(part.hosts for part, _ in self._parts_of(model))))) == 1
+
     def late_beside(self, model: str) -> float:
         """The share that is late besides what replays of states show: caught by a failure, or sent to a host that still
         loads; of what no other host serves what is worked off later; and frames whose source stays at its engine."""
         late_s = self._caught_s(model) + sum(part.share * part.load_s for part, _ in self._parts_of(model))
-        hosts = frozenset(chain(*(part.hosts for part, _ in self._parts_of(model))))
-        if len(hosts) == 1:
+        if self.is_on_one(model):
             late_s += max(0.0, max(part.late_s for part, _ in self._parts_of(model)) - self.failures.recovery_s)
         elif pipeline := self._pipelines.get(model):
             late_s += sum(part.share * part.late_s for part in self._engines(pipeline))
@@ -194,7 +197,7 @@ class Outages:
     @cached_property
     def _alike(self) -> list[list[str]]:
         """Hosts that hold the same, together; without such as hold nothing."""
-        places = {device.id: place for place, device in self._in_hosts()}
+        places = {device.id: str(place) for place, device in self._in_hosts()}
         held: dict[str, list[object]] = {host.id: [] for host in self.calm.hosts}
         for service in self.calm.services:
             for replica in service.replicas:
