@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil, floor, inf, log10
+from math import ceil, floor, inf
 
 from planner.catalog.engines import engine_count, engine_rates
 from planner.catalog.offers import Offer
@@ -226,9 +226,10 @@ def _against_outages(trial: Trial, need: Need, more_gpus: int) -> Iterator[State
     in_turn = trial.deployment.services[0].routing is Routing.ROUND_ROBIN
     if in_turn and attainment_max(failures, need.slo.latency_s, hosts=2) >= target:
         yield Statement(code=Code.ROUTE_AROUND)
-    lost = seen.in_time_while_up(need.model) - seen.attainment[need.model].mean
-    allowed = seen.in_time_while_up(need.model) - target
-    recovery_s = _rounded_down(SURELY * failures.recovery_s * allowed / lost) if lost > allowed else 0.0
+    up, in_time = seen.in_time_while_up(need.model), seen.attainment[need.model]
+    sure = 0.0 if seen.draws else in_time.mean - in_time.low
+    allowed = (up - target - sure) / (up - in_time.mean) if up > in_time.mean else 0.0
+    recovery_s = _rounded_down(SURELY * failures.recovery_s * allowed) if 0 < allowed < 1 else 0.0
     if recovery_s > need.slo.latency_s:
         yield Statement(code=Code.SHORTER_RECOVERY, figures={"recovery_s": recovery_s})
     if more_gpus and not trial.never_in_time:
@@ -238,9 +239,9 @@ def _against_outages(trial: Trial, need: Need, more_gpus: int) -> Iterator[State
 
 
 def _rounded_down(time_s: float) -> float:
-    """To two digits: 173 s are 170 s."""
-    digit = 10 ** (floor(log10(time_s)) - 1) if time_s > 0 else 1.0
-    return floor(time_s / digit + 1e-9) * digit
+    """To whole minutes, or of less than two to whole seconds: 173 s are 2 min."""
+    unit_s = 60.0 if time_s >= 120 else 1.0
+    return floor(time_s / unit_s + 1e-9) * unit_s
 
 
 def too_strained(

@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.clock.metrics import ModelMetrics
 from simulator.clock.records import SimulationResult
-from simulator.clock.replays.outages import Outages, without
+from simulator.clock.replays.outages import LATE_MIN, Outages, without
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import Shares, WorldFigures, Worlds
 from simulator.rules.latencies import EDGES_S, QUANTILES, Counts
@@ -24,6 +24,11 @@ from simulator.world.deployment import Deployment
 from simulator.world.workload import Floats, Workload
 
 Value = TypeVar("Value", float, Floats)
+LEAST_SLOS = 5
+"""How long a state is replayed at least, in SLOs."""
+ERROR = 0.05
+"""Part of what an SLO lets be late by which chance may move the part of a state in a model's mean: half of its requests
+late is the worst case, and its standard error 0.5 over the root of their number."""
 OVERLOADED = 0.999
 """Load from which on a backlog is worked off in no time that matters."""
 
@@ -97,7 +102,8 @@ class AveragedWorlds(Worlds):
         served = {one.model for one in left.services} | {one.name for one in left.pipelines}
         rates_rps = {model: rate for model, rate in self.rates_rps.items() if model in served}
         traffic = Workload(tuple(one for one in self.workload.streams if one.model in served))
-        worlds = Worlds(left, traffic, self.duration_s, self.warmup_s, rates_rps) if rates_rps else None
+        lasts_s = self.warmup_s + min(self.judged_s, self._enough_s(share))
+        worlds = Worlds(left, traffic, lasts_s, self.warmup_s, rates_rps) if rates_rps else None
         return State(worlds, share, self._backlogs(left, rates_rps, traffic))
 
     def _backlogs(self, left: Deployment, rates_rps: Mapping[str, float], traffic: Workload) -> dict[str, float]:
@@ -113,6 +119,17 @@ class AveragedWorlds(Worlds):
             short = 1 - 1 / max(1.0, offered_load(left, rates_rps, traffic))
             backlogs |= dict.fromkeys(growing, short / room)
         return backlogs
+
+    def _enough_s(self, share: float) -> float:
+        """Time that shows enough of a state that lasts for such a share of the time. 0.5 % where 0.1 % may be late:
+        2,500 requests."""
+        slo_s = max(self.outages.slo_s[model] for model in self.rates_rps)
+        wanted_s = LEAST_SLOS * slo_s
+        for model, rate_rps in self.workload.rates_rps().items():
+            may_be_late = max(LATE_MIN, 1 - self.outages.asked_share(model))
+            requests = (0.5 * share / (ERROR * may_be_late)) ** 2
+            wanted_s = max(wanted_s, requests / rate_rps if rate_rps else 0.0)
+        return wanted_s + slo_s
 
     @cached_property
     def _load(self) -> float:

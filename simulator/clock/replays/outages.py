@@ -178,7 +178,7 @@ class Outages:
         groups, away = self._alike, self.away
         used = sum(map(len, groups))
         rest = 1 - self.up_share
-        may_be_late = min(1 - self.calm_slo(model) for model in self.rates_rps)
+        may_be_late = min(1 - self.asked_share(model) for model in self.rates_rps)
         for chosen in islice(_choices(groups), STATES_MAX):
             if rest <= REST * max(may_be_late, LATE_MIN):
                 return
@@ -188,7 +188,7 @@ class Outages:
             hosts = (groups[group][: chosen.count(group)] for group in dict.fromkeys(chosen))
             yield frozenset(chain(*hosts)), share
 
-    def calm_slo(self, model: str) -> float:
+    def asked_share(self, model: str) -> float:
         """The share of requests that must be in time."""
         pipeline = self._pipelines.get(model)
         slos = {service.model: service.slo for service in self.calm.services}
