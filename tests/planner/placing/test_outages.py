@@ -1,14 +1,18 @@
 """Machines that fail: what no luck of a replay makes better, against long replays of the same deployment."""
 
 from dataclasses import replace
+from datetime import date
+from math import floor
 
 import pytest
-from support.planning import T4, model, offer, planned, profile, question, scenario, shelf
+from support.planning import T4, demand, model, offer, planned, profile, question, scenario, shelf
 
 from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
+from planner.model.parts.streams import StreamSpec
 from planner.model.scenario import Scenario
-from planner.model.statement import Code
+from planner.model.statement import Code, Statement
 from planner.placing.outages import attainment_max
+from planner.replay.warnings import warnings_of
 from planner.search.even import evaluate
 from simulator.world.deployment import Failures, Routing
 
@@ -59,6 +63,80 @@ def test_what_outages_break_is_not_met_however_lucky_its_replays_are(
     assert alone.observed == pytest.approx(1 - 3599.9 / (601 * 3600))
     assert remedy in {one.code for one in alone.remedies}
     assert planned(asked(0.99, routing, RARE), KNOWN).recommendation.gpu_count == 1
+
+
+SELDOM = FailureSpec(mean_time_between=12 * 3600.0, recovery=300.0)
+"""Away 0.69 % of the time: no replay of seconds shows it, or all of it."""
+
+
+def cameras(**changes: object) -> Scenario:
+    """Ten cameras, for which one GPU is enough."""
+    made = scenario([model("a", 0.2, 0.99)], {"a": (10, 10.0)}, failures=SELDOM, buy=BOXES, routing=Routing.ROUND_ROBIN)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95])
+def test_outages_are_the_same_in_each_draw(confidence: float) -> None:
+    """A draw of phases is a site: its outages come and go, so none is a site that always fails."""
+    plan = planned(cameras(confidence=confidence), KNOWN)
+    found = plan.recommendation
+    assert (found.feasible, found.gpu_count) == (True, 1)
+    assert found.models[0].slo_attainment.mean == pytest.approx(1 - 300 / 43500, abs=2e-5)
+    assert not {Code.FEW_OUTAGES, Code.RARE_OUTAGES} & {one.what.code for one in plan.warnings}
+
+
+def test_what_outages_break_on_any_number_of_machines_is_said_of_one() -> None:
+    """More machines are as often away: the nearest miss holds none that does nothing, and no remedy is more of them."""
+    plan = planned(cameras(models=(model("a", 0.2, 0.995),)), KNOWN)
+    found = plan.recommendation
+    assert not found.feasible
+    assert found.candidate.gpu_count == 1
+    assert all(gpu.models for gpu in found.gpus)
+    codes = [one.code for no in plan.rejections for one in no.remedies]
+    assert codes == [Code.ROUTE_AROUND, Code.SHORTER_RECOVERY, Code.LOWER_SLO]
+
+
+def test_remedies_of_outages_work() -> None:
+    asked = cameras(models=(model("a", 0.2, 0.995),))
+    route, shorter, lower = planned(asked, KNOWN).rejections[0].remedies
+    assert route.code is Code.ROUTE_AROUND
+    assert planned(replace(asked, routing=Routing.LEAST_OUTSTANDING), KNOWN).recommendation.feasible
+    sooner = replace(SELDOM, recovery=shorter.figures["recovery_s"])
+    assert planned(replace(asked, failures=sooner), KNOWN).recommendation.feasible
+    rounded_down = floor(1000 * lower.figures["attainment"]) / 1000
+    assert planned(replace(asked, models=(model("a", 0.2, rounded_down),)), KNOWN).recommendation.feasible
+
+
+def test_two_machines_of_which_one_cannot_do_it_alone_are_not_enough() -> None:
+    """One of two is away 0.5 % of the time; the other does 100 of 140 a second."""
+    known = shelf(profile("a", T4, 0.0, 0.01))
+    asked = cameras(
+        models=(model("a", 0.15, 0.999),),
+        streams=(StreamSpec(model="a", poisson=140.0),),
+        routing=Routing.LEAST_OUTSTANDING,
+        failures=FailureSpec(mean_time_between=200 * 3600.0, recovery=1800.0),
+    )
+    plan = planned(asked, known)
+    two = next(no for no in plan.rejections if no.subject.gpu_count == 2)  # type: ignore[union-attr]
+    assert two.why.code is Code.OFTEN_AWAY
+    assert two.why.figures["up"] > 0.999 > two.observed
+    assert plan.recommendation.gpu_count == 3
+
+
+def test_a_replay_that_shows_few_outages_says_what_shows_more() -> None:
+    """By a horizon, unless that would take more requests than are replayed."""
+
+    def said(failures: FailureSpec) -> Statement:
+        asked = cameras(failures=failures)
+        trial = evaluate(question(asked, [offer(T4, 0.5)], KNOWN), offer(T4, 0.5), 1)
+        found = (one.what for one in warnings_of(asked, demand(asked), trial, date(2026, 7, 25)))
+        return next(one for one in found if one.code in (Code.FEW_OUTAGES, Code.RARE_OUTAGES))
+
+    few = said(FailureSpec(mean_time_between=3600.0 - 300.0, recovery=300.0))
+    mostly_away = said(FailureSpec(mean_time_between=3600.0 - 3000.0, recovery=3000.0))
+    assert few.code is Code.FEW_OUTAGES
+    assert few.figures["outages"] < mostly_away.figures["outages"], "hosts that start away count"
+    assert said(FailureSpec(mean_time_between=1e8, recovery=60.0)).code is Code.RARE_OUTAGES
 
 
 def test_models_that_cannot_share_a_gpu_each_get_two_hosts() -> None:
