@@ -81,7 +81,7 @@ class BuySpec:
 @checked()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureSpec:
-    """Machines that fail, or spot instances that are taken away."""
+    """Machines that fail, or spot instances that are taken away; plans count outages by how long they last in all."""
 
     mean_time_between: LongDuration
     """Mean time between failures of one machine, e.g. `12 h`."""
