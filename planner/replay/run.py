@@ -19,11 +19,11 @@ from planner.replay.replay import SCREENED_DRAWS, Replay, WideLook
 from planner.replay.stretch import CALM_LOAD, ReplayLength, clear_stretch, is_shorter, stretch
 from planner.replay.timeline import timeline
 from simulator.clock.metrics import Summary, accuracy
+from simulator.clock.outages.averaged import AveragedWorlds
 from simulator.clock.replays.drawn import FULL, DrawnSpeeds
 from simulator.clock.run import check
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import Shares, WorldFigures, Worlds
-from simulator.outages.averaged import AveragedWorlds
 from simulator.world.deployment import Deployment
 from simulator.world.doubt import STRATA
 from simulator.world.workload import Workload

@@ -8,9 +8,9 @@ import pytest
 from support import worlds
 
 from simulator.clock.metrics import attainments, confidence_interval
+from simulator.clock.outages.averaged import AveragedWorlds
+from simulator.clock.outages.outages import Outages, without
 from simulator.clock.run import simulate
-from simulator.outages.averaged import AveragedWorlds
-from simulator.outages.outages import Outages, without
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Failures, Routing
 from simulator.world.workload import Poisson, Stream, Workload
 

@@ -15,10 +15,10 @@ from typing import TypeVar
 import numpy as np
 
 from simulator.clock.metrics import ModelMetrics
+from simulator.clock.outages.outages import LATE_MIN, Outages, without
 from simulator.clock.records import SimulationResult
 from simulator.clock.stability import drain, offered_load
 from simulator.clock.worlds import Shares, WorldFigures, Worlds
-from simulator.outages.outages import LATE_MIN, Outages, without
 from simulator.rules.latencies import EDGES_S, QUANTILES, Counts
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Floats, Workload
