@@ -150,7 +150,7 @@ class ShortLook:
 
     worlds: Worlds
     clear_shares: Mapping[str, float]
-    """By model, of requests in time that leave no doubt."""
+    """By model, of requests in time that leave no doubt: nearly as many as can be, and more than must."""
     missed_shares: Mapping[str, float]
     """By model, of requests in time below which there is none either."""
 
@@ -158,7 +158,10 @@ class ShortLook:
     def of(cls, worlds: Worlds, needs: Mapping[str, Need], length: ReplayLength) -> "ShortLook":
         """At worlds that are replayed so long only."""
         may_miss = {model: 1 - need.slo.attainment for model, need in needs.items()}
-        clear_shares = {model: 1 - FEW * share for model, share in may_miss.items()}
+        clear_shares = {
+            model: max(worlds.in_time_at_most(model), needs[model].slo.attainment + 2 * FEW * share) - FEW * share
+            for model, share in may_miss.items()
+        }
         missed_shares = {model: 1 - MARGIN * share for model, share in may_miss.items()}
         return cls(worlds.lasting(length.horizon_s, length.warmup_s), clear_shares, missed_shares)
 

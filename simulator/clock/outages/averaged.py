@@ -135,6 +135,10 @@ class AveragedWorlds(Worlds):
     def _load(self) -> float:
         return offered_load(self.deployment, self.rates_rps, self.workload)
 
+    def in_time_at_most(self, model: str) -> float:
+        """The share of a model's requests in time where no replay shows one that is late."""
+        return self._in_time(model, 1.0, [1.0] * len(self._states))
+
     def _in_time(self, model: str, up: Value, others: Sequence[Value]) -> Value:
         """The share in time over all states. `others`: of what is left, in the order of the states."""
         outages = self.outages
