@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import ceil, floor
+from math import ceil, floor, log10
 from pathlib import Path
 
 from planner.model.candidate import Candidate
@@ -14,6 +14,13 @@ from planner.units.writing import begin, counted, dollars, exact, gigabytes, nam
 from planner.words.candidates import gpus_name, subject_name
 from simulator.grouping import grouped
 from simulator.world.hardware import with_article
+
+
+def _down(value: float) -> float:
+    """To three digits, and no more than it is: 840.9 is 840."""
+    unit = 10.0 ** (floor(log10(value)) - 2)
+    return floor(value / unit + 1e-9) * unit
+
 
 UNITS: dict[str, Callable[[float], str]] = {
     "n": lambda value: f"{value:,.0f}",
@@ -27,6 +34,7 @@ UNITS: dict[str, Callable[[float], str]] = {
     "gb_up": lambda value: f"{ceil(value / 1e7 - 1e-9) / 100:.2f} GB",  # who provides so much has enough
     "ms": lambda value: f"{value * 1e3:.4g} ms",
     "ms0": lambda value: f"{value * 1e3:.0f} ms",
+    "g3_down": lambda value: f"{_down(value):,.10g}",
     "ms_up": lambda value: f"{ceil(value * 1e3)} ms",
     "ms_up2": lambda value: f"{ceil(value * 1e5 - 1e-6) / 100:g} ms",
     "span": written_duration,
