@@ -135,15 +135,15 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
 
 
 def demand_arrivals(header: list[str], times: int, body: Body, path: Path) -> None:
-    """TraceError where each row says how many arrived: read as one arrival each, most of them would be lost."""
+    """TraceError where each row says how many arrived: read as one arrival each, others would come than did."""
     others = [(index, name) for index, name in enumerate(header) if index != times]
     index, named = next(
-        ((index, name) for index, name in others if re.sub(r"[^a-z]", "", name.lower()) in COUNTS), (times, "")
+        ((i, name) for i, name in others if re.sub(r"[^a-z]|total", "", name.lower()) in COUNTS), (times, "")
     )
     if not named:
         return
     cells = [row[index].strip() if index < len(row) else "" for row in islice(rows(body), COUNTED_ROWS)]
-    if all(map(numeric, cells)) and any(number(cell) > 1 for cell in cells):
+    if all(map(numeric, cells)) and any(number(cell) != 1 for cell in cells):
         raise TraceError(
             f"{path}: column {quoted(named)} says how many arrived, and each row is read as one arrival. Write a row "
             "for each of them; or name the column of time stamps with `column`, on the command line with --column, if "

@@ -134,6 +134,14 @@ def test_counts_of_arrivals_are_no_arrivals(tmp_path, column):
     assert len(read_trace(path, "timestamp").times_s) == 30
 
 
+@pytest.mark.parametrize("counts", [(0.5, 0.7, 0.2), (1, 0, 1), (2, 1, 1)])
+@pytest.mark.parametrize("column", ["rate", "count", "num_requests_total"])
+def test_counts_of_few_are_no_arrivals_either(tmp_path, column, counts):
+    rows = "\n".join(f"{60 * minute},{count}" for minute, count in enumerate(counts))
+    with pytest.raises(TraceError, match=f"column `{column}` says how many arrived"):
+        read_trace(csv(tmp_path, f"ts,{column}\n{rows}\n"))
+
+
 @pytest.mark.parametrize("rows", ["timestamp,requests\n0,1\n1,1\n", "timestamp,request_id\n0,8\n1,9\n"])
 def test_one_request_a_row_is_an_arrival(tmp_path, rows):
     assert len(read_trace(csv(tmp_path, rows)).times_s) == 2
