@@ -6,7 +6,7 @@ effects are those at which the points are likeliest (marginal likelihood).
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import exp, log
@@ -29,7 +29,6 @@ from planner.prediction.effects import (
     EffectPart,
     PredictedCase,
     effects,
-    filled_share,
     is_repository,
     least_s,
     roofline,
@@ -136,21 +135,12 @@ def repository_figures(gpus: Mapping[str, GPU]) -> Iterator[tuple[Figure, dict[s
     """
     known = QueryKnowledge(learnt(), gpus)
     for row in read_queries(REPOSITORIES):
-        case = padded(known.named({**row, "gpu": names.gpu_among(row["gpu"], gpus)}))
+        case = known.named({**row, "gpu": names.gpu_among(row["gpu"], gpus)})
         published = names.facts_of(case.architecture, case.input)
         figure = Figure(case, gpus[case.gpu], repository(row), log(float(row["latency_s"])))
         is_published = (published and published.macs is not None) or any(points(case.architecture))
         if is_published and not is_too_fast(figure):
             yield figure, row
-
-
-def padded(case: PredictedCase) -> PredictedCase:
-    """The case with all of its input computed: only MLPerf leaves out what pads a text."""
-    share, counts = filled_share(case), names.facts_of(case.architecture, case.input)
-    if share == 1.0 or counts is None:
-        return case
-    macs, activations = (count and count / share for count in (counts.macs, counts.activations))
-    return replace(case, counted=replace(counts, macs=macs, activations=activations))
 
 
 def is_too_fast(figure: Figure) -> bool:

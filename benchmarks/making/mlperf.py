@@ -11,7 +11,7 @@ FIRST_SINGLE_GPU_STREAMS = "v2.0"
 """Round from which MultiStream is a batch on one GPU; before, it was streams of the whole system."""
 INPUTS = {
     "resnet50": "224",
-    "bert_large": "seq384",
+    "bert_large": "squad",
     "ssd_resnet34": "1200",
     "ssd_mobilenet_v1": "300",
     "retinanet_resnext50_fpn": "800",

@@ -91,7 +91,8 @@ def meant_by(written: str) -> str:
 def identity(written: str, size: str = "") -> tuple[str, str]:
     """The architecture's name and its input: `("vit_b_16", "384")` for `ViT_base_patch16_384`.
 
-    `size` is the input that the source gives beside the name; empty: the one in the name, else the usual one.
+    `size` is the input that the source gives beside the name; empty: the one in the name, else that of the benchmark
+    whose name it is (`squad` of `bert-99`), else the usual one.
     """
     candidates = [(candidate, "") for candidate in _candidates(written)]
     for candidate, _ in tuple(candidates):
@@ -100,7 +101,8 @@ def identity(written: str, size: str = "") -> tuple[str, str]:
     for known in (_well_known(), _by_key()):
         for candidate, named in candidates:
             if name := known.get(_key(candidate)):
-                return name, _input_of(name, size) or named or usual_input(name)
+                benchmark = _spellings("input").get(_key(written), "")
+                return name, _input_of(name, size) or named or benchmark or usual_input(name)
     return written, canonical_input(size)
 
 

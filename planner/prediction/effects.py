@@ -61,10 +61,6 @@ SAME_NETWORKS = {
 """Networks that differ in their training alone (Touvron and others, 2012.12877)."""
 SAME_MACS, SAME_KERNELS = 0.001, 0.05
 """Logarithms by which networks that are alike may differ: some number a text's tokens by kernels of their own."""
-SQUAD_INPUT, SQUAD_RUNTIMES, SQUAD_PRECISIONS = "seq384", ("tensorrt", "triton-tensorrt"), ("int8", "fp8")
-SQUAD_FILLED = 0.54
-"""SQuAD's texts fill that share of 384 tokens (openreview.net, 3nzKUh9a4M). All publications of that input in these
-runtimes are MLPerf's, whose submitters run texts without their padding."""
 FREE_FLOPS_PER_J = 0.1e12
 """Peak arithmetic for each joule of the power limit from which clocks fall below those of the peak."""
 USUAL_FLOPS_PER_J = 1e12 / 6
@@ -180,9 +176,7 @@ def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
     facts = case.counted or names.facts_of(case.architecture, case.input)
     known = facts is not None and facts.macs is not None
     counted = at_size(facts, case.input) if facts and known else UNKNOWN
-    filled = filled_share(case)
-    macs, activations = (filled * (count or 0.0) for count in (counted.macs, counted.activations))
-    params = counted.params or 0.0
+    macs, activations, params = counted.macs or 0.0, counted.activations or 0.0, counted.params or 0.0
     arithmetic_s = 2 * macs * case.batch / (WORK_REACHED * peak_flops(gpu, case.precision))
     value_bytes = VALUE_BYTES.get(case.precision, FP8_BYTES)
     weight_bytes = WEIGHT_BYTES.get(case.precision, FP8_BYTES)
@@ -208,13 +202,7 @@ def operations_s(case: PredictedCase, gpu: GPU) -> float:
     """Seconds that all operations of a case take at the vendor's peak; 0 where they are not known."""
     facts = case.counted or names.facts_of(case.architecture, case.input)
     macs = (at_size(facts, case.input).macs or 0.0) if facts else 0.0
-    return 2 * filled_share(case) * macs * case.batch / peak_flops(gpu, case.precision)
-
-
-def filled_share(case: PredictedCase) -> float:
-    """How much of an input is computed: MLPerf's BERT, in TensorRT, leaves out what pads texts to 384 tokens."""
-    is_squad = case.input == SQUAD_INPUT and case.runtime in SQUAD_RUNTIMES and case.precision in SQUAD_PRECISIONS
-    return SQUAD_FILLED if is_squad else 1.0
+    return 2 * macs * case.batch / peak_flops(gpu, case.precision)
 
 
 @cache
