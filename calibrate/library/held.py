@@ -1,13 +1,14 @@
 """Held: how many numbers a network holds at once besides its weights, from layers that were traced or counted."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
 from calibrate.io.tables import table
 from calibrate.layers.facts import facts, named
 from calibrate.layers.facts import known as models_with_layers
-from calibrate.layers.work import Facts
+from calibrate.layers.work import Facts, FactsError
 from calibrate.published import names
 from simulator.world.precision import FACT_BYTES
 from simulator.world.profile import Evidence
@@ -26,18 +27,22 @@ that were traced, half are within 33 %."""
 def held_numbers(architecture: str, size: str) -> float | None:
     """The most that lie in memory for one sample of an input; None where its layers are not known.
 
-    Traced at one size, they grow with pixels or tokens.
+    Traced at one size, they grow with pixels or tokens; with these as layers say, for attention grows by the square.
     """
+    layers, length = _own_layers(architecture), names.tokens(size)
+    if layers and length and layers.scales_to((length,)):
+        with suppress(FactsError):  # more tokens than it has positions for
+            return counted(layers.of_shape((length,)), architecture).held
     if known := _by_input(architecture):
         traced = size if size in known else next(iter(known))
         return known[traced] * names.grown(traced, size)
-    counted = names.facts_of(architecture, size)
-    if counted is None or not (counted.activations or counted.macs):
+    counts = names.facts_of(architecture, size)
+    if counts is None or not (counts.activations or counts.macs):
         return None
-    grown = names.grown(str(names.USUAL_SIZE), counted.input) if counted.input.isdigit() else 1.0
-    usual_size = names.activations_of(counted) / grown
+    grown = names.grown(str(names.USUAL_SIZE), counts.input) if counts.input.isdigit() else 1.0
+    usual_size = names.activations_of(counts) / grown
     held = USUAL_HELD * (usual_size / 1e6) ** USUAL_POWER
-    return float(held * grown * names.grown(counted.input, size))
+    return float(held * grown * names.grown(counts.input, size))
 
 
 def counts_of(model: str) -> names.Architecture | None:

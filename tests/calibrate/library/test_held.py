@@ -87,7 +87,7 @@ def test_a_larger_input_holds_more():
     assert at_448 == 4 * at_224
     short, long = (held_numbers("bert_base", size) for size in ("seq128", "seq384"))
     assert short is not None
-    assert long == pytest.approx(3 * short)
+    assert 3 * short < long < 9 * short  # attention grows by the square, all else with the length
     assert held_numbers("nobody_knows", "224") is None
 
 
