@@ -325,7 +325,7 @@ def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -
         changes.append(_more_time(need, worst_s))
     if in_draws:
         changes += in_draws
-    elif bottleneck is not Bottleneck.LATENCY:
+    elif bottleneck is not Bottleneck.LATENCY and seen.mean > 0:
         changes.append(_less_load(need, min(1.0, seen.mean / target) * 0.95))
     within_reach = not more_gpus or target <= seen.high
     if floor(seen.low * 1000) > 0 and not trial.replay.draws and within_reach:

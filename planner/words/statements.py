@@ -18,6 +18,8 @@ from simulator.world.hardware import with_article
 
 def _down(value: float) -> float:
     """To three digits, and no more than it is: 840.9 is 840."""
+    if value <= 0:
+        return 0.0
     unit = 10.0 ** (floor(log10(value)) - 2)
     return floor(value / unit + 1e-9) * unit
 
