@@ -36,6 +36,8 @@ class Part:
     late_s: float
     """Time whose requests are late, if nobody takes them over: until the host is back, holds its weights, and has
     worked off what waited."""
+    caught_s: float
+    """Time whose requests wait or run there at any moment: a failure catches them."""
     load_s: float
     """Time until a host that is back holds its weights again."""
 
@@ -80,19 +82,33 @@ class Outages:
     def _part(self, service: Service, replica: Replica) -> Part:
         hosts = frozenset(self.host_of[device] for device in replica.devices)
         load_s = max(sum(self._load_s[device] for device in self.host_of if self.host_of[device] == h) for h in hosts)
-        load = max(self._loads[device] for device in replica.devices)
+        # Of the time in which it is up: what earlier outages left is worked off then, too.
+        load = max(self._loads[device] for device in replica.devices) / (1 - self.away)
+        idle = max(1 - load, 1e-9)
+        run_s = max(self._runs_s[device] for device in replica.devices)
+        waits_s = run_s * (1 + load / (2 * idle))
+        away_s = self.failures.recovery_s + load_s
+        if service.drop in (Drop.NEWEST, Drop.NEWEST_AND_LATE):  # whatever waits makes way
+            waits_s, late_s = run_s, away_s
+        else:
+            late_s = max(0.0, away_s + waits_s - service.slo.latency_s)
         return Part(
             hosts=hosts,
             share=replica.share / sum(one.share for one in service.replicas),
-            late_s=self._worked_off_s(service, self.failures.recovery_s + load_s, load),
+            late_s=late_s if self.drops else late_s / idle,
             load_s=load_s,
+            caught_s=min(waits_s, service.slo.latency_s, self.failures.recovery_s),
         )
 
-    def _worked_off_s(self, service: Service, away_s: float, load: float) -> float:
-        """The time whose requests are late while a host is away and what waited is worked off, as a fluid is: 5 min at
-        a load of half are 10 min. What is dropped is not worked off."""
-        late_s = max(0.0, away_s - service.slo.latency_s)
-        return late_s if self.drops else late_s / max(1 - load, 1e-9)
+    @cached_property
+    def _runs_s(self) -> dict[str, float]:
+        """By GPU: the longest batch of those that run there."""
+        found: dict[str, float] = {}
+        for service in self.calm.services:
+            for replica in service.replicas:
+                run_s = replica.profile.latency(replica.batching.max_batch_size)
+                found |= {device: max(run_s, found.get(device, 0.0)) for device in replica.devices}
+        return found
 
     @cached_property
     def _loads(self) -> dict[str, float]:
@@ -133,7 +149,7 @@ class Outages:
             mine = [station for station in self.calm.stations if station.kind == kind]
             can = sum(station.capacity for station in mine)
             for station in mine:
-                yield Part(frozenset({station.host}), station.capacity / can, late_s, 0.0)
+                yield Part(frozenset({station.host}), station.capacity / can, late_s, 0.0, 0.0)
 
     def late_if_dealt(self, model: str) -> float:
         """The share of requests that are late where nobody takes over what a host is asked that is away."""
@@ -142,13 +158,9 @@ class Outages:
         for part, items in self._parts_of(model):
             for host in part.hosts:
                 shares[host] = shares.get(host, 0.0) + part.share * items
-                late_s[host] = max(late_s.get(host, 0.0), part.late_s)
-        late = sum(min(1.0, share) * (self._caught_s(model) + late_s[host]) for host, share in shares.items())
+                late_s[host] = max(late_s.get(host, 0.0), part.late_s + (part.caught_s if part.late_s else 0.0))
+        late = sum(min(1.0, share) * late_s[host] for host, share in shares.items())
         return min(1.0, late / self.cycle_s)
-
-    def _caught_s(self, model: str) -> float:
-        """Time before a failure whose requests may be caught by it: earlier ones are answered, or late anyway."""
-        return min(self.slo_s[model], self.failures.recovery_s)
 
     # What others take over
 
@@ -165,7 +177,7 @@ class Outages:
     def late_beside(self, model: str) -> float:
         """The share that is late besides what replays of states show: caught by a failure, or sent to a host that still
         loads; of what no other host serves what is worked off later; and frames whose source stays at its engine."""
-        late_s = self._caught_s(model) + sum(part.share * part.load_s for part, _ in self._parts_of(model))
+        late_s = sum(part.share * (part.caught_s + part.load_s) for part, _ in self._parts_of(model))
         if self.is_on_one(model):
             late_s += max(0.0, max(part.late_s for part, _ in self._parts_of(model)) - self.failures.recovery_s)
         elif pipeline := self._pipelines.get(model):

@@ -64,6 +64,31 @@ def test_the_mean_is_that_of_long_replays(
     assert high < 0.9999, "outages show"
 
 
+@pytest.mark.parametrize(
+    ("routing", "drop", "hosts", "rate_rps", "failures", "slo_s"),
+    [
+        (RR, Drop.NEVER, 1, 3.2, Failures(mean_time_between_s=60.0, recovery_s=5.0), 3.0),
+        (RR, Drop.NEVER, 1, 4.4, Failures(mean_time_between_s=600.0, recovery_s=20.0), 10.0),
+        (RR, Drop.LATE, 1, 3.2, Failures(mean_time_between_s=60.0, recovery_s=5.0), 3.0),
+        (RR, Drop.NEWEST, 1, 3.2, Failures(mean_time_between_s=60.0, recovery_s=5.0), 3.0),
+        (RR, Drop.NEVER, 1, 1.0, Failures(mean_time_between_s=1200.0, recovery_s=30.0), 60.0),
+        (LEAST, Drop.NEVER, 2, 3.0, Failures(mean_time_between_s=600.0, recovery_s=5.0), 3.0),
+    ],
+)
+def test_so_it_is_where_an_slo_is_as_long_as_an_outage(
+    routing: Routing, drop: Drop, hosts: int, rate_rps: float, failures: Failures, slo_s: float
+) -> None:
+    """And where a busy host hardly works off what waited before it fails again. A request that waits when a host fails
+    counts as late: of some seconds, one in each time between failures."""
+    deployment = failing(routing, drop, hosts, failures=failures)
+    (asked,) = deployment.services
+    deployment = replace(deployment, services=(replace(asked, slo=replace(asked.slo, latency_s=slo_s)),))
+    seen = [attainments(simulate(deployment, demand(rate_rps), HOURS * 3600.0, seed), 60.0)["m"] for seed in SEEDS]
+    _, low, high = confidence_interval(seen)
+    mean = float(np.mean(averaged(deployment, rate_rps).shares([1, 2, 3]).in_time["m"]))
+    assert low - 1.0 / (failures.mean_time_between_s + failures.recovery_s) <= mean <= high
+
+
 def test_figures_say_the_same_as_shares_and_what_is_in_time_while_all_are_up() -> None:
     many = averaged(failing(LEAST, Drop.LATE, 3), 7.0)
     figures, shares = list(many.seen([1, 2])), many.shares([1, 2])
