@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("forked")
 
 LENET = SCENARIOS / "training" / "lenet.yaml"
 WITHIN = 0.15
-TRIES = 12
+TRIES = 5
 """Other processes share the machine and its caches, and memory falls out well or badly: both only ever add time."""
 
 
