@@ -6,7 +6,7 @@ The tests run the same job as processes: that agrees where a formula here has an
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import NormalDist, median
 
 import numpy as np
 
@@ -272,3 +272,44 @@ def with_interruptions_s(
         return math.inf
     tried = sum(count * math.expm1(each_s / mean_time_between_s) for count, each_s in attempts)
     return mean_time_between_s * math.exp(restart) * tried
+
+
+def interruptions_spread_s(work_s: float, mean_time_between_s: float, write_s: float, restart_s: float) -> float:
+    """Standard deviation of the time whose mean is `with_interruptions_s`: interruptions come at random.
+
+    Of a part that takes `a` mean times between failures, and `b` with its restart, the mean square is
+    2 e^b ((1 - e^-a) (e^b - b) - a e^-a), in squares of that time; parts are independent. 20 h of work, a failure every
+    5 h, writes of 1 min, restarts of 5 min: 22.1 h, give or take 0.7 h.
+    """
+    if math.isinf(mean_time_between_s) or math.isinf(work_s) or not work_s:
+        return 0.0
+    parts = stretches(work_s, mean_time_between_s, write_s)
+    attempt = attempt_s(work_s, write_s, parts) / mean_time_between_s
+    restart = restart_s / mean_time_between_s
+    again = attempt + restart
+    if again > HOPELESS:
+        return 0.0
+    mean = math.exp(restart) * math.expm1(attempt)
+    failed, done = -math.expm1(-attempt), math.exp(-attempt)
+    square = 2 * math.exp(again) * (failed * (math.exp(again) - again) - attempt * done)
+    return mean_time_between_s * math.sqrt(parts * max(0.0, square - mean * mean))
+
+
+def ended_within_s(share: float, work_s: float, mean_time_between_s: float, write_s: float, restart_s: float) -> float:
+    """Time within which a share of runs end whose mean is `with_interruptions_s`.
+
+    Runs without an interruption take work and writes alone, times of the others are normal. 4 h of work, a failure
+    every 12 h, writes of 1 min, restarts of 5 min: 4.1 h are enough for 71 %, 4.7 h for 90 %.
+    """
+    given = work_s, mean_time_between_s, write_s, restart_s
+    mean_s, spread_s = with_interruptions_s(*given), interruptions_spread_s(*given)
+    if not spread_s:
+        return mean_s
+    parts = stretches(work_s, mean_time_between_s, write_s)
+    least_s = parts * attempt_s(work_s, write_s, parts)
+    none = math.exp(-least_s / mean_time_between_s)
+    if share <= none:
+        return least_s
+    some, over_s = 1 - none, mean_s - least_s
+    spread_of_some_s = math.sqrt(max(0.0, (spread_s**2 + over_s**2) / some - (over_s / some) ** 2))
+    return least_s + max(0.0, over_s / some + NormalDist().inv_cdf((share - none) / some) * spread_of_some_s)

@@ -12,6 +12,7 @@ from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Count, Factory, GpuKind, InputShape, ModelName, Name
 from planner.model.parts.machines import BuySpec
+from planner.model.ranges import Range, exactly, ranged
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN, FORWARD_SHARE
 from planner.questions.training.memory import OPTIMIZERS, Split
 from planner.units.reading import (
@@ -35,7 +36,9 @@ COUNTS = tuple(2**n for n in range(14))
 """Numbers of GPUs that are tried where a scenario names none."""
 SHOWN_COUNTS = 12
 """Numbers of GPUs that a message lists."""
-SPOT_BETWEEN_S = 86_400.0
+SPOT_BETWEEN_S = ranged(6 * 3600.0, 24 * 3600.0, 96 * 3600.0)
+"""Mean time between interruptions of a spot machine of which nobody says it: a day, or four times as often or seldom.
+Providers' own figures spread wider, from hours to months, by kind of machine and region."""
 FROZEN_KEYS = "lora qlora dora peft adapter adapters freeze freezes frozen unfreeze trainable"
 FROZEN = (
     "All weights are trained: frozen ones, LoRA and adapters are not modelled. Leave it out: memory and time are then"
@@ -317,16 +320,16 @@ class InterruptionSpec:
     mean_time_between: LongDuration | None = None
     """Mean time between failures of one machine; none where not given."""
     spot_mean_time_between: LongDuration | None = None
-    """Mean time between interruptions of a machine at spot price; 24 h are assumed where not given."""
+    """Mean time between interruptions of a machine at spot price; 24 h (6 h to 4 days) are assumed where not given."""
     write: Duration = 60.0
     """To write a checkpoint."""
     restart: Duration = 300.0
     """From an interruption until training goes on."""
 
     @property
-    def between_spot_s(self) -> float:
+    def between_spot_s(self) -> Range:
         """As given, or as assumed."""
-        return SPOT_BETWEEN_S if self.spot_mean_time_between is None else self.spot_mean_time_between
+        return SPOT_BETWEEN_S if self.spot_mean_time_between is None else exactly(self.spot_mean_time_between)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

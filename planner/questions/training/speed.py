@@ -99,10 +99,9 @@ class PassSpeed:
     sources: tuple[str, ...] = ()
     """Publications and profiles that it rests on; empty where the scenario or data sheets say it."""
     whole: bool = False
-    """Links, waiting and restarts are in it already."""
-    least_s: Range | None = None
-    """Where `whole` is a band of other runs: the time of computing alone, at best. None of those runs had what this
-    run's links, waiting and small passes add to it."""
+    """What a run takes over its steps is in it already."""
+    linked: bool = False
+    """So are links, and waiting for each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +166,7 @@ class OnePass:
             evidence=Evidence.ASSUMED,
             source=f"{stated.achieved / 1e12:g} TFLOP/s achieved, as the scenario says",
             whole=True,
+            linked=True,
         )
 
     def from_training_curve(self) -> PassSpeed | None:
@@ -308,7 +308,6 @@ class OnePass:
             evidence=Evidence.ASSUMED,
             source=f"{share_text(share)} of the vendor's peak, end to end{held_as}",
             whole=True,
-            least_s=issued_s.joined(max, computing_s if stated else computing_s.low),
         )
 
     @property

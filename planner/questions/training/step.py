@@ -13,6 +13,7 @@ from planner.questions.training.closed_forms import (
     RUN_OVER_STEPS,
     attempt_s,
     bubble,
+    ended_within_s,
     exposed_s,
     loader_s,
     pipeline_s,
@@ -66,9 +67,15 @@ class StepTimes:
 
     def over_links(self, time_s: Range, change: Callable[[float, Traffic], float]) -> Range:
         """A rising function of a time and of messages; its good end over the fastest link between machines."""
-        link = self.layout.network_bytes_per_s
+        link = self.link_bytes_per_s
         traffics = (Traffic(layout=self.layout, network_bytes_per_s=rate) for rate in (link.high, link.mid, link.low))
         return ranged(*map(change, time_s.ends, traffics))
+
+    @property
+    def link_bytes_per_s(self) -> Range:
+        """Bandwidth that messages between machines get: what the scenario states has the doubt of a stated speed."""
+        link = self.layout.network_bytes_per_s
+        return link if self.layout.scenario.network.bandwidth is None else doubted(link, MEASURED_BAND)
 
     @property
     def passes(self) -> int:
@@ -78,8 +85,8 @@ class StepTimes:
     @cached_property
     def step(self) -> Step:
         """The longest of the GPUs' work, the loader's, and reading from storage."""
-        work = self.of_gpus.at_least(exactly(making_s(self.layout)), Limit.LOADER)
-        return work.at_least(exactly(reading_s(self.layout)), Limit.STORAGE)
+        work = self.of_gpus.at_least(as_stated(making_s(self.layout)), Limit.LOADER)
+        return work.at_least(as_stated(reading_s(self.layout)), Limit.STORAGE)
 
     @cached_property
     def of_gpus(self) -> Step:
@@ -87,7 +94,7 @@ class StepTimes:
         stated = nearest(self.layout.scenario.speed, self.layout.gpu, self.layout.gpu_count)
         if stated:
             return self.stated(stated)
-        return self.whole() if self.speed.whole else self.computed(self.speed.pass_s)
+        return self.linked() if self.speed.linked else self.computed(self.speed.pass_s)
 
     def computed(self, pass_s: Range) -> Step:
         """A step from the time of one pass on one GPU, with all that dividing the work adds."""
@@ -117,10 +124,10 @@ class StepTimes:
         beside_s = computing_s if traffic.every_pass else computing_s / self.passes
         return computing_s + exposed_s(traffic.gradients_s(), beside_s, hidden)
 
-    def whole(self) -> Step:
-        """A step from speeds of whole runs; never faster than this run's own links and waiting allow."""
+    def linked(self) -> Step:
+        """A step from a speed that has links and waiting in it."""
         speed = self.speed
-        step = Step(
+        return Step(
             time_s=speed.pass_s * (self.passes / self.layout.split.parts),
             limit=speed.limit,
             rule=speed.rule,
@@ -128,10 +135,6 @@ class StepTimes:
             source=speed.source,
             sources=speed.sources,
         )
-        if speed.least_s is None:
-            return step
-        own = self.computed(speed.least_s)
-        return step.at_least(own.time_s, own.limit)
 
     # Steps and runs that the scenario states
 
@@ -240,9 +243,14 @@ def reading_s(layout: TrainingLayout) -> float:
     return layout.global_batch * data.bytes / (data.storage * readers)
 
 
-def feeding_s(layout: TrainingLayout) -> float:
+def feeding_s(layout: TrainingLayout) -> Range:
     """Least time in which a step's samples are there."""
-    return max(making_s(layout), reading_s(layout))
+    return as_stated(max(making_s(layout), reading_s(layout)))
+
+
+def as_stated(time_s: float) -> Range:
+    """A time by a rate of a loader or a storage, with the doubt of a stated speed."""
+    return doubted(exactly(time_s), MEASURED_BAND)
 
 
 def nearest(speeds: Sequence[SpeedSpec], gpu: GPU, gpu_count: int) -> SpeedSpec | None:
@@ -264,6 +272,8 @@ class RunInterruptions:
 
     between_s: float
     """Mean time between two of them, of all machines together."""
+    between_range_s: Range | None = None
+    """Its band; None in answers of before that was said."""
     checkpoint_s: float | None
     """Between two checkpoints, as costs least; None where none is worth a write."""
     write_s: float
@@ -298,15 +308,12 @@ def run_time(layout: TrainingLayout, times: StepTimes) -> RunTime:
     if not step.of_run:
         evaluated_s = steps_s + evaluation_s(layout, times.of_gpus.time_s)
         run_s = over_steps_s(layout, times.speed, step, evaluated_s)
-    between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
-    interrupted_s = run_s.each(lambda time_s: with_interruptions_s(time_s, between_s, spec.write, spec.restart))
-    return RunTime(steps_s=steps_s, evaluated_s=evaluated_s, run_s=run_s, interrupted_s=interrupted_s)
+    return RunTime(steps_s=steps_s, evaluated_s=evaluated_s, run_s=run_s, interrupted_s=interrupted_s(layout, run_s))
 
 
 def evaluation_s(layout: TrainingLayout, step_s: Range) -> Range:
     """Time of the evaluation after each epoch: forward passes alone, of samples that must be there."""
-    least_s = feeding_s(layout)
-    forward_s = (step_s * FORWARD_SHARE).each(lambda time_s: max(time_s, least_s))
+    forward_s = (step_s * FORWARD_SHARE).joined(max, feeding_s(layout))
     return layout.epochs() * evaluation_steps(layout) * forward_s
 
 
@@ -331,15 +338,40 @@ def over_steps_s(layout: TrainingLayout, speed: PassSpeed, step: Step, work_s: R
     return work_s * RUN_OVER_STEPS
 
 
+def interrupted_s(layout: TrainingLayout, run_s: Range) -> Range:
+    """Time of a run with its interruptions, at their mean.
+
+    How many there are errs apart from how long steps take: the ends lie as far from the middle as the root of both
+    squares, in logarithms. As few or many come as a tenth of runs meet, at the ends of an assumed rate.
+    """
+    between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
+    means_s = run_s.each(lambda time_s: with_interruptions_s(time_s, between_s.mid, spec.write, spec.restart))
+    mid_s = means_s.mid
+    if math.isinf(between_s.mid) or math.isinf(mid_s):
+        return means_s
+    few_s = ended_within_s(0.1, run_s.mid, between_s.high, spec.write, spec.restart)
+    many_s = max(mid_s, ended_within_s(0.9, run_s.mid, between_s.low, spec.write, spec.restart))
+    return ranged(mid_s / both_apart(mid_s, means_s.low, few_s), mid_s, mid_s * both_apart(mid_s, means_s.high, many_s))
+
+
+def both_apart(mid: float, one: float, other: float) -> float:
+    """Times that an end lies from its middle where two independent causes would put it at each of these.
+
+    10 h, by one cause 12 h, by the other 15 h: 1.56, so 15.6 h.
+    """
+    return math.exp(math.hypot(math.log(one / mid), math.log(other / mid)))
+
+
 def interruptions(layout: TrainingLayout, run_s: float) -> RunInterruptions | None:
     """What interrupts a run that takes so long without it, and what is done against it."""
     between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
     spot = layout.source.price_kind == PriceKind.SPOT
-    if math.isinf(between_s):
+    if math.isinf(between_s.mid):
         return None
-    parts = stretches(run_s, between_s, spec.write)
+    parts = stretches(run_s, between_s.mid, spec.write)
     return RunInterruptions(
-        between_s=between_s,
+        between_s=between_s.mid,
+        between_range_s=between_s,
         checkpoint_s=attempt_s(run_s, spec.write, parts) - spec.write if parts > 1 else None,
         write_s=spec.write,
         restart_s=spec.restart,
@@ -347,11 +379,14 @@ def interruptions(layout: TrainingLayout, run_s: float) -> RunInterruptions | No
     )
 
 
-def between_interruptions_s(layout: TrainingLayout) -> float:
+def between_interruptions_s(layout: TrainingLayout) -> Range:
     """Mean time between interruptions of all machines together; infinite where there are none."""
     spec = layout.scenario.interruptions
-    of_one_s = [spec.mean_time_between] if spec.mean_time_between else []
+    of_one_s = [exactly(spec.mean_time_between)] if spec.mean_time_between else []
     if layout.source.price_kind == PriceKind.SPOT:
         of_one_s.append(spec.between_spot_s)
-    rate = sum(1 / time_s for time_s in of_one_s) * layout.machines
-    return 1 / rate if rate else math.inf
+    rates = [
+        layout.machines * sum(1 / time_s for time_s in ends)
+        for ends in zip(*(one_s.ends for one_s in of_one_s), strict=True)
+    ]
+    return ranged(*(1 / rate for rate in rates)) if rates else exactly(math.inf)

@@ -422,7 +422,10 @@ def interruption_lines(shown: Sequence[TrainingOption]) -> list[str]:
 
 def interruption_line(o: TrainingOption, cause: RunInterruptions) -> str:
     """`... interrupted every 24 h (60 s to write, 5 min to restart); a checkpoint every 53 min costs least.`"""
-    assumed = "assumed; write `interruptions.spot_mean_time_between`; " if cause.assumed else ""
+    assumed = ""
+    if cause.assumed:
+        apart = f"{ends(cause.between_range_s)}, " if cause.between_range_s else ""
+        assumed = f"{apart}assumed; write `interruptions.spot_mean_time_between`; "
     price = f"{length(cause.write_s)} to write, {length(cause.restart_s)} to restart"
     every = f"{who(o)}: interrupted every {length(cause.between_s)} ({assumed}{price})"
     if cause.checkpoint_s is None:
