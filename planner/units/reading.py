@@ -150,6 +150,10 @@ class Quantity:
             )
         return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number))
 
+    def size(self, unit: str) -> Decimal | None:
+        """SI value of one of a unit; None where it is none of these."""
+        return self.units.get(self._short(unit))
+
     def _short(self, unit: str) -> str:
         """A unit without what is counted, its words made short."""
         word = unit.lower()
@@ -297,6 +301,16 @@ price = HourlyPrice(
     most=1e6,
 )
 own_price = OwnPrice(price.noun, price.examples, price.units, zero=price.zero, prefix=price.prefix, most=price.most)
+
+
+QUANTITIES = (duration, rate, memory, fraction, load_factor, price)
+"""All kinds that differ in their units."""
+
+
+def ratio_of(unit: str, other: str) -> Decimal | None:
+    """How many of another unit one is: 1000 of `s` and `ms`; None where they are not of one kind."""
+    sizes = ((kind.size(unit), kind.size(other)) for kind in QUANTITIES)
+    return next((one / another for one, another in sizes if one and another), None)
 
 
 def whole_machines(value: object) -> int:

@@ -30,7 +30,7 @@ class LoadLevel:
     rate_rps: float
     minutes: int
     gpus_needed: int
-    """Fewest GPUs, in whole machines of `instance`, on which every SLO is met on average."""
+    """Fewest GPUs, in whole machines of `instance`, on which every SLO is met on average and the headroom is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Strategy:
     wasted_gpu_hours: float
     """GPU-hours paid beyond what the load needed at that moment."""
     short_gpu_hours: float
-    """GPU-hours needed beyond what answered at that moment."""
+    """GPU-hours needed beyond what answered, at moments that miss an SLO."""
     gpus_max: int
     """Most GPUs that were paid at once."""
     base_gpus: int
@@ -121,6 +121,12 @@ class Strategy:
     """Cost of the dearest hour, with whichever interruptions; nan in answers that do not say."""
     over_max_cost: bool = False
     """Its dearest hour costs more than `buy.max_cost` allows."""
+    draws_kept: float | None = None
+    """Share of the draws of uncertain speeds that meet every SLO in the busiest minute; None where none is drawn."""
+    draws: int = 0
+    """How many were drawn."""
+    reason: str = ""
+    """Why it misses, where more than its machines are to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +188,8 @@ class Horizon:
     warnings: tuple[str, ...]
     speed_evidence: Evidence | None = None
     """Where the speeds of all ways come from, by `speed_evidence_of`; None in answers that do not say."""
-    speed_draws: int = 0
-    """Draws of uncertain speeds at each level, on whose mean SLOs are judged; 0 where all are measured."""
+    speed_confidence: float | None = None
+    """Share that uncertain speeds are at least as fast in as in all replays of levels; None where none is uncertain."""
     schema: str = SCHEMA
 
 

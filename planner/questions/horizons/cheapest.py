@@ -16,19 +16,24 @@ from planner.model.ranges import Range, ranged
 from planner.questions.horizons.answer import Mode, Strategy, StrategyPart
 from planner.questions.horizons.demand import MINUTES_PER_HOUR, request_count
 from planner.questions.horizons.judging import (
+    TINY,
     Course,
     Stretches,
     all_met,
+    busiest,
     hopeless,
+    leaves_headroom,
     meets_slos,
+    missed_in,
     model_slos,
     stretches,
 )
+from planner.questions.horizons.machines import Sureness
 from planner.questions.horizons.market import Paid
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.ways import OfferPair, WayCandidate, candidates, pairs
 from planner.units.reading import HOURS_PER_MONTH
-from planner.units.writing import share
+from planner.units.writing import exact, share
 from simulator.clock.autoscaling import HOUR_S, FleetTimeline, summed, timeline
 from simulator.clock.metrics import confidence_interval
 from simulator.world.workload import Floats
@@ -129,8 +134,16 @@ def meets_all(question: HorizonQuestion, candidate: WayCandidate) -> bool:
     lines = timelines(question, candidate)
     if len(lines) == 1 and hopeless(course, lines[0], calendar.keep, calendar.keep_share):
         return False
+    if not leaves_headroom(course, candidate.wishes(), calendar.keep, calendar.keep_share):
+        return False
     cuts = [stretches(line, len(course.factors)) for line in lines]
-    return meets_slos(course, cuts, calendar.keep, calendar.keep_share)
+    return meets_slos(course, cuts, calendar.keep, calendar.keep_share) and sureness(course, cuts).met
+
+
+def sureness(course: Course, cuts: Sequence[Stretches]) -> Sureness:
+    """What a plan says of the busiest minute in which the headroom is left, on the machines that then answer."""
+    minute = busiest(course, cuts)
+    return course.group.sureness(*minute) if minute else Sureness(met=False)
 
 
 def timelines(question: HorizonQuestion, candidate: WayCandidate) -> list[FleetTimeline]:
@@ -169,10 +182,52 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
         slos=slos,
         gpu_hours=sum(part.machine_hours * part.gpus_per_machine for part in parts),
         **gpu_use(question, candidate, course, cuts),
+        **in_draws(course, cuts),
+        reason=why_missed(question, candidate, course, cuts) if missed else "",
         orders=mean([line.orders for line in lines]),
         interruptions=mean([line.interruptions for line in lines]),
     )
     return Cheapest(strategy, candidate, lines)
+
+
+def in_draws(course: Course, cuts: Sequence[Stretches]) -> dict[str, Any]:
+    """How sure it is of uncertain speeds."""
+    sure = sureness(course, cuts)
+    return {"draws_kept": sure.draws_kept, "draws": sure.draws}
+
+
+# Misses
+
+
+def why_missed(question: HorizonQuestion, candidate: WayCandidate, course: Course, cuts: Sequence[Stretches]) -> str:
+    """Why a way misses where more than its machines are to blame; empty elsewhere."""
+    calendar, scenario = question.calendar, course.group.loaded.scenario
+    if candidate.mode is Mode.AUTOSCALED and (limit := why_not_scaled(question, candidate, course, cuts)):
+        return limit
+    if not leaves_headroom(course, candidate.wishes(), calendar.keep, calendar.keep_share):
+        return f"in busy minutes its load leaves less than {exact(scenario.headroom)} of the GPUs free (`headroom`)"
+    sure = sureness(course, cuts)
+    if sure.draws_kept is None or not meets_slos(course, cuts, calendar.keep, calendar.keep_share):
+        return ""
+    held = f"its busiest minute holds in {share(sure.draws_kept)} of {sure.draws} draws of uncertain speeds"
+    return f"{held}, which is too few for {exact(scenario.confidence)} (`confidence`)"
+
+
+def why_not_scaled(
+    question: HorizonQuestion, candidate: WayCandidate, course: Course, cuts: Sequence[Stretches]
+) -> str:
+    """What keeps the autoscaler from as many machines as the busiest level needs; empty where nothing does."""
+    most = max(int(cut.paid.max()) for cut in cuts)
+    base = candidate.base.machines if candidate.base else 0
+    needed = int(question.needed(candidate.group)[-1])
+    if most + course.group.base_erlangs >= needed:
+        return ""
+    at_most = f"at most {most + base} machines, of {needed} that the busiest load needs"
+    if most >= question.policy(course.group, 1.0).machines_max:
+        limit = "calendar.autoscaling.max" if question.calendar.autoscaling.max is not None else "buy.max_gpus"
+        return f"`{limit}` allows {at_most}"
+    stated = question.calendar.autoscaling.target_utilization
+    return f"`calendar.autoscaling.target_utilization: {share(stated)}` asks for {at_most}" if stated else ""
 
 
 # GPUs
@@ -189,11 +244,12 @@ def gpu_use(
     wasted, short = [], []
     for cut in cuts:
         needed = needed_at[course.levels.of_minute[cut.minute]]
-        wasted.append(hours_above_zero(cut, cut.paid + base_erlangs - needed))
-        short.append(hours_above_zero(cut, needed - base_erlangs - cut.ready))
+        there = np.maximum(cut.paid + base_erlangs, TINY)
+        wasted.append(hours_above_zero(cut, (base_gpus + cut.paid * each) * (1 - needed / there)))
+        short.append(hours_above_zero(cut, (needed - base_erlangs - cut.ready) * missed_in(course, cut)))
     paid_by_hour = np.mean([by_hour(cut) for cut in cuts], axis=0)
     return {
-        "wasted_gpu_hours": mean(wasted) * each,
+        "wasted_gpu_hours": mean(wasted),
         "short_gpu_hours": mean(short) * each,
         "gpus_max": int(max((base_gpus + cut.paid * each).max() for cut in cuts)),
         "base_gpus": base_gpus,
@@ -201,9 +257,9 @@ def gpu_use(
     }
 
 
-def hours_above_zero(cut: Stretches, machines: NDArray[Any]) -> float:
-    """Machine-hours of those stretches that have more than 0."""
-    return summed(np.maximum(machines, 0), cut.lengths_s) / HOUR_S
+def hours_above_zero(cut: Stretches, counts: NDArray[Any]) -> float:
+    """Machine-hours, or GPU-hours, of those stretches that have more than 0."""
+    return summed(np.maximum(counts, 0), cut.lengths_s) / HOUR_S
 
 
 def by_hour(cut: Stretches) -> Floats:

@@ -17,6 +17,7 @@ from planner.search.question import NothingToPlanError
 from simulator.clock.autoscaling import HOUR_S, FleetTimeline
 from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
+from simulator.world.doubt import slow_end
 
 STAGE = 3
 """Seeds of these replays are no others'."""
@@ -92,7 +93,7 @@ def piece(course: Course, machines: int, start_s: float, finish_s: float, number
     except NothingToPlanError:  # too few to hold all models
         return nothing_served
     length_s = finish_s - start_s
-    result = simulate(deployment, stamped(arrivals_s, length_s), length_s, seed)
+    result = simulate(slow_end(deployment), stamped(arrivals_s, length_s), length_s, seed)
     summary = summarise(result)
     models = [metrics for metrics in summary.models.values() if metrics.judged]
     return ReplayedPiece(

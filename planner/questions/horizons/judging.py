@@ -12,7 +12,7 @@ from planner.model.replications import longest_slo_s
 from planner.questions.horizons.answer import ModelSlo
 from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, PERIODS, WHOLE, Levels
 from planner.questions.horizons.machines import Behaviour, MachineGroup
-from simulator.clock.autoscaling import FleetTimeline
+from simulator.clock.autoscaling import FleetTimeline, Wishes, timeline
 from simulator.world.deployment import Drop
 from simulator.world.workload import Floats
 
@@ -62,16 +62,16 @@ class Stretches:
         return self.minute // minutes
 
 
-def stretches(timeline: FleetTimeline, minutes: int) -> Stretches:
+def stretches(line: FleetTimeline, minutes: int) -> Stretches:
     """A timeline cut at every minute."""
-    at_s = np.union1d(np.arange(minutes) * MINUTE_S, timeline.at_s)
-    row = np.searchsorted(timeline.at_s, at_s, side="right") - 1
+    at_s = np.union1d(np.arange(minutes) * MINUTE_S, line.at_s)
+    row = np.searchsorted(line.at_s, at_s, side="right") - 1
     return Stretches(
         at_s=at_s,
         lengths_s=np.diff(at_s, append=minutes * MINUTE_S),
         minute=(at_s // MINUTE_S).astype(np.intp),
-        paid=timeline.paid[row],
-        ready=timeline.ready[row].astype(np.intp),
+        paid=line.paid[row],
+        ready=line.ready[row].astype(np.intp),
     )
 
 
@@ -116,6 +116,13 @@ def judged(course: Course, cut: Stretches, *, replay: bool = True) -> Judged:
     return Judged(cut, weight, shares, which, tuple(replays))
 
 
+def missed_in(course: Course, cut: Stretches) -> NDArray[np.bool_]:
+    """Stretches in which some SLO is missed."""
+    seen = judged(course, cut).share
+    short = [seen[model] < target for model, target in course.group.targets.items()]
+    return np.array(np.logical_or.reduce(short))
+
+
 def backlogged(course: Course, cut: Stretches) -> Floats:
     """Share of each stretch in which requests wait behind a backlog, and are late.
 
@@ -142,6 +149,49 @@ def busy_gpu_s(course: Course, cut: Stretches) -> Floats:
     pairs = zip(factors.tolist(), cut.ready.tolist(), strict=True)
     busy_gpus = [course.group.behaviour(factor, machines).busy_gpus for factor, machines in pairs]
     return np.array(busy_gpus) * cut.lengths_s
+
+
+# Headroom
+
+
+def leaves_headroom(course: Course, wishes: Wishes, keep: Keep, keep_share: float) -> bool:
+    """In each period the machines that are wanted leave the headroom to as many requests as the strictest SLO asks for.
+
+    Seen without a replay. Machines count as if they answered once they are wanted, and nobody took them away. Where no
+    headroom is asked, SLOs alone decide.
+    """
+    scenario, target = course.group.loaded.scenario, max(course.group.targets.values())
+    if not scenario.headroom:
+        return True
+    cut = stretches(timeline(wishes, 0.0), len(course.factors))
+    weight = course.factors[cut.minute] * cut.lengths_s
+    periods = cut.periods(PERIODS[keep])
+    load = np.bincount(periods, weight)
+    left = np.bincount(periods, weight * with_headroom(course, cut))
+    busy = load > 0
+    return float(np.mean(left[busy] / load[busy] >= target - TINY)) >= keep_share - TINY
+
+
+def with_headroom(course: Course, cut: Stretches) -> NDArray[np.bool_]:
+    """Stretches in which the machines that answer leave the headroom."""
+    counts, which = np.unique(cut.ready, return_inverse=True)
+    factor_max = np.array([course.group.factor_max(count) for count in counts.tolist()])
+    return np.array(course.factors[cut.minute] <= factor_max[which])
+
+
+def busiest(course: Course, cuts: Sequence[Stretches]) -> tuple[float, int] | None:
+    """The factor of the minute with most load on the machines that answer, and their number, of those minutes in which
+    the headroom is left; None where it never is."""
+    found: dict[int, float] = {}
+    for cut in cuts:
+        factors = course.factors[cut.minute]
+        left = (factors > 0) & with_headroom(course, cut)
+        for machines in np.unique(cut.ready[left]).tolist():
+            factor = float(factors[left & (cut.ready == machines)].max())
+            found[machines] = max(factor, found.get(machines, 0.0))
+    base = course.group.base_erlangs
+    pairs = ((factor / (machines + base), factor, machines) for machines, factor in found.items())
+    return max(pairs)[1:] if found else None
 
 
 # SLOs
@@ -242,7 +292,7 @@ def _shares(model: str, parts: Sequence[Judged], minutes: int, *, apart: bool = 
     return share, share - SIGMAS * np.sqrt(variance[busy]) / load[busy]
 
 
-def hopeless(course: Course, timeline: FleetTimeline, keep: Keep, keep_share: float) -> bool:
+def hopeless(course: Course, line: FleetTimeline, keep: Keep, keep_share: float) -> bool:
     """Even machines that are never idle leave too much undone: seen without a replay.
 
     Of the work that comes in a period, no more is done than the machines that answer have time for. So some model has
@@ -251,7 +301,7 @@ def hopeless(course: Course, timeline: FleetTimeline, keep: Keep, keep_share: fl
     scenario, targets = course.group.loaded.scenario, course.group.targets.values()
     if scenario.drop is Drop.NEVER or longest_slo_s(scenario) > MINUTE_S:
         return False  # a request that waits may still be served in time, in a later minute
-    cut = stretches(timeline, len(course.factors))
+    cut = stretches(line, len(course.factors))
     load = course.load_erlangs[cut.minute]
     done = np.minimum(load, cut.ready + course.group.base_erlangs_most) * cut.lengths_s
     periods = cut.periods(PERIODS[keep])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, floor, isnan, sqrt
+from math import ceil, floor, inf, isnan, sqrt
 
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import Offer
@@ -10,15 +10,16 @@ from planner.io.load import Loaded
 from planner.model.replications import longest_slo_s, warmup_s
 from planner.placing.packing.packed import Packing
 from planner.placing.packing.packer import Packer
-from planner.placing.sizing import Kind, Profiles
+from planner.placing.sizing import Kind, Profiles, needs
 from planner.replay.deploying import deploy, devices_of
-from planner.replay.run import seed_of
+from planner.replay.run import replay, seed_of
 from planner.replay.trial import Trial
 from planner.search.question import NothingToPlanError, ask
 from simulator.clock.metrics import ModelMetrics, summarise
 from simulator.clock.run import simulate
-from simulator.clock.stability import drain
+from simulator.clock.stability import NEAR, drain, offered_load
 from simulator.world.deployment import Deployment, Drop
+from simulator.world.doubt import slow_end
 from simulator.world.workload import Workload, scaled
 
 STAGE = 2
@@ -51,6 +52,17 @@ class Behaviour:
     """Models whose queues would grow without end, were the load to stay."""
     requests: int = 0
     """Requests that were replayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sureness:
+    """What a plan says of so many machines at one load: the verdict of its own replays, in draws of what is unsure."""
+
+    met: bool
+    draws_kept: float | None = None
+    """Share of the draws in which every SLO is met; None where nothing is drawn."""
+    draws: int = 0
+    requests: int = 0
 
 
 @dataclass
@@ -119,6 +131,8 @@ class MachineGroup:
     base: MachineBase | None = None
     placed: dict[int, Deployment] = field(default_factory=dict)
     seen: dict[tuple[float, int], Behaviour] = field(default_factory=dict)
+    factors_max: dict[int, float] = field(default_factory=dict)
+    planned: dict[tuple[float, int], Sureness] = field(default_factory=dict)
     mixes: "dict[tuple[int | None, Hardware, int], MachineGroup]" = field(default_factory=dict)
 
     @property
@@ -169,7 +183,7 @@ class MachineGroup:
             return self
         key = self.offer.count_max, hardware(base.offer), base.machines
         if key not in self.mixes:
-            self.mixes[key] = replace(self, base=base, placed={}, seen={}, mixes={})
+            self.mixes[key] = replace(self, base=base, placed={}, seen={}, factors_max={}, planned={}, mixes={})
         return self.mixes[key]
 
     def of_one_type(self, machines: int) -> MachineBase | None:
@@ -207,6 +221,54 @@ class MachineGroup:
                 return deploy(scenario, question.needs, devices, packing.placed)
         raise NothingToPlanError(f"{machines} x {self.offer.instance} cannot hold all models.")
 
+    # Headroom and sureness, as plans have them
+
+    def factor_max(self, machines: int) -> float:
+        """Factor up to which so many machines keep up and leave the headroom, uncertain speeds at their slow end."""
+        if whole := self.of_one_type(machines):
+            return whole.group.factor_max(whole.machines)
+        if machines not in self.factors_max:
+            self.factors_max[machines] = self._factor_max(machines)
+        return self.factors_max[machines]
+
+    def _factor_max(self, machines: int) -> float:
+        deployment = self._held(machines)
+        if deployment is None:
+            return 0.0
+        full = 1 - self.loaded.scenario.headroom
+        if not drain(deployment, self.needed_rps(self.peak / full), self.demand).growing:
+            return inf
+        load = offered_load(deployment, self.needed_rps(self.peak), self.demand)
+        return self.peak * full / (load * NEAR)  # the load is known as well as that
+
+    def sureness(self, factor: float, machines: int) -> Sureness:
+        """The verdict of a plan on so many machines at one load; remembered."""
+        if whole := self.of_one_type(machines):
+            return whole.group.sureness(factor, whole.machines)
+        key = factor, machines
+        if key not in self.planned:
+            self.planned[key] = self._sureness(factor, machines)
+        return self.planned[key]
+
+    def _sureness(self, factor: float, machines: int) -> Sureness:
+        deployment = self._held(machines)
+        if deployment is None:
+            return Sureness(met=False)
+        if not deployment.doubted:
+            return Sureness(met=True)
+        scenario, demand = self.loaded.scenario, scaled(self.demand, factor)
+        seen = replay(scenario, demand, needs(scenario, demand), deployment, screen=False, verdict_only=True)
+        return Sureness(seen.met, seen.kept_share, seen.replications, seen.requests)
+
+    def _held(self, machines: int) -> Deployment | None:
+        """The models on so many machines; None where these are too few to hold all."""
+        if not machines and not self.base:
+            return None
+        try:
+            return self.deployment(machines)
+        except NothingToPlanError:
+            return None
+
     # Replaying
 
     def judged_s(self, factor: float) -> float:
@@ -234,13 +296,8 @@ class MachineGroup:
         if not factor:
             return Behaviour(dict.fromkeys(self.targets, 1.0), 0.0)
         nothing_served = Behaviour(dict.fromkeys(self.targets, 0.0), 0.0)
-        if not machines and not self.base:
-            return nothing_served
-        try:
-            deployment = self.deployment(machines)
-        except NothingToPlanError:  # too few to hold all models
-            return nothing_served
-        return self._replay(deployment, factor)
+        deployment = self._held(machines)
+        return self._replay(slow_end(deployment), factor) if deployment else nothing_served
 
     def _replay(self, deployment: Deployment, factor: float) -> Behaviour:
         scenario, demand = self.loaded.scenario, scaled(self.demand, factor)
@@ -270,7 +327,7 @@ class MachineGroup:
         return {model: rate_rps * self.targets[model] for model, rate_rps in rates_rps.items()}
 
     def needed(self, factor: float, least: int = 1) -> int:
-        """Fewest machines, `least` or more, on which every SLO is met on average.
+        """Fewest machines, `least` or more, on which every SLO is met on average and the headroom is left.
 
         Where even the most that may be had miss one: the machines that the load would keep busy, one more at least.
         """
@@ -285,7 +342,9 @@ class MachineGroup:
         return max(most + 1, least, ceil(factor * self.load_erlangs))
 
     def misses(self, factor: float, machines: int) -> bool:
-        """Some SLO is missed on average, or would be were the load to stay."""
+        """Some SLO is missed on average, or would be were the load to stay, or the headroom is not left."""
+        if self.loaded.scenario.headroom and factor > self.factor_max(machines):
+            return True
         return bool(self.behaviour(factor, machines).growing) or self.misses_target(factor, machines)
 
     def misses_target(self, factor: float, machines: int) -> bool:

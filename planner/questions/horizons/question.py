@@ -23,8 +23,12 @@ from simulator.world.workload import Floats
 
 STAGE = 4
 """Seeds of interruptions are no others'."""
-TARGETS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+TARGETS = tuple(percent / 100 for percent in range(5, 101, 5))
 """Target utilizations of a timetable, and of an autoscaler where the scenario states none."""
+TARGET_MIN = 0.5
+"""Lower ones are tried only where the headroom asks for them."""
+NEAR_HEADROOM = 0.7
+"""Part of what the headroom leaves from which on targets are tried."""
 SPARE = 1.5
 """Machines over those of the peak up to which numbers are tried."""
 
@@ -109,10 +113,16 @@ class HorizonQuestion:
         return sum(profile.load(profile.weight_bytes) for profile in profiles.values())
 
     @cached_property
+    def grid(self) -> Sequence[float]:
+        """Target utilizations that are tried."""
+        least = min(TARGET_MIN, NEAR_HEADROOM * (1 - self.market.loaded.scenario.headroom))
+        return [target for target in TARGETS if target >= least] or TARGETS[:1]
+
+    @cached_property
     def targets(self) -> Sequence[float]:
         """Target utilizations of the autoscaler."""
         stated = self.calendar.autoscaling.target_utilization
-        return TARGETS if stated is None else (stated,)
+        return self.grid if stated is None else (stated,)
 
     @cached_property
     def interruptions(self) -> Interruptions | None:

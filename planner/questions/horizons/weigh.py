@@ -9,7 +9,7 @@ from time import perf_counter
 from planner.catalog.catalog import Catalog
 from planner.catalog.sold import stale, usual_days
 from planner.io.load import Loaded
-from planner.model.calendar import CalendarSpec, SpotSpec
+from planner.model.calendar import CalendarSpec, Keep, SpotSpec
 from planner.model.choices import HorizonWay, PriceKind
 from planner.model.progress import Progress, silent
 from planner.model.ranges import Range, ranged
@@ -106,7 +106,7 @@ def horizon(
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
         speed_evidence=speed_evidence_of(profile.speed_evidence for profile in profiles_in(ways)),
-        speed_draws=REPLAYS if uncertain_in(ways) else 0,
+        speed_confidence=scenario.confidence if uncertain_in(ways) else None,
         assumptions=(
             *assumptions(question, course, ways),
             *map(assumption_line, assumptions_of(scenario, course.group.trial, catalog.assumptions)),
@@ -244,9 +244,15 @@ def profiles_in(ways: Ways) -> Iterator[Profile]:
 
 def drawn_assumption(confidence: float) -> str:
     """How sure an answer on uncertain speeds is."""
-    drawn = f"Uncertain speeds are {REPLAYS} draws from their bands, the same at every level"
-    asked = f"`planner plan` asks for {exact(confidence)} of them, which may take more machines"
-    return f"{drawn}, and SLOs are judged by their mean; {asked}"
+    slow = f"Uncertain speeds are at the slow {exact(confidence)} end of their bands at every level"
+    return f"{slow}; the busiest minute is also replayed in draws of them, as by `planner plan` (`confidence`)"
+
+
+def headroom_assumption(headroom: float, keep: Keep) -> str:
+    """When the headroom is left."""
+    each = "over the whole" if keep is Keep.WHOLE else f"in every {keep}"
+    left = f"{exact(headroom)} of the GPUs stay free for as many requests {each} as the SLO asks for (`headroom`)"
+    return f"{left}; machines that boot or were taken away count"
 
 
 def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterator[str]:
@@ -260,6 +266,8 @@ def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterat
     if uncertain_in(ways):
         yield drawn_assumption(group.loaded.scenario.confidence)
     yield "Load changes by the minute; within it, requests come as the streams say"
+    if headroom := group.loaded.scenario.headroom:
+        yield headroom_assumption(headroom, question.calendar.keep)
     yield "Machines are paid by the second, from their order until they are given back"
     if question.buy.max_cost is not None:
         yield f"No way is taken that has an hour of more than {dollars(question.buy.max_cost)} (`buy.max_cost`)"

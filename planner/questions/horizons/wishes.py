@@ -11,7 +11,7 @@ from planner.questions.horizons.answer import Mode
 from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_HOUR
 from planner.questions.horizons.judging import SIGMAS, Course
 from planner.questions.horizons.machines import Behaviour, MachineBase, MachineGroup
-from planner.questions.horizons.question import TARGETS, HorizonQuestion
+from planner.questions.horizons.question import HorizonQuestion
 from simulator.clock.autoscaling import HOUR_S, ROUNDING, Counts, Wishes, constant, followed
 from simulator.world.workload import Floats
 
@@ -51,10 +51,10 @@ class RestPlans:
             case Mode.CONSTANT:
                 yield from self._constant(group)
             case Mode.SCHEDULED if same_type:
-                yield from self._less_base(base, TARGETS, timetable)
+                yield from self._less_base(base, self.question.grid, timetable)
                 yield from self._limited(base, None, partial(fewest, self.question, self.group))
             case Mode.SCHEDULED:
-                yield from self._beside_other_type(group, TARGETS, timetable)
+                yield from self._beside_other_type(group, self.question.grid, timetable)
             case Mode.AUTOSCALED if same_type:
                 yield from self._less_base(base, self.question.targets, following)
             case Mode.AUTOSCALED:
@@ -134,7 +134,8 @@ def hourly(question: HorizonQuestion, machines: Counts) -> Wishes:
 
 
 def fewest_of_hour(course: Course, levels: Counts, factors: Floats) -> int:
-    """The fewest machines for an hour whose minutes have these levels, and these factors."""
+    """The fewest machines for an hour whose minutes have these levels, and these factors; with the headroom left to as
+    many requests as the strictest SLO asks for."""
     group, targets = course.group, course.group.targets
     least = min(targets.values())
     load = float(factors.sum())
@@ -143,6 +144,9 @@ def fewest_of_hour(course: Course, levels: Counts, factors: Floats) -> int:
         done_erlangs = float(np.minimum(factors * group.load_erlangs, machines).sum())
         if done_erlangs < least * load * group.load_erlangs:
             continue  # never idle, they would still leave too much undone
+        with_headroom = float(factors[factors <= group.factor_max(machines)].sum())
+        if group.loaded.scenario.headroom and with_headroom < max(targets.values()) * load:
+            continue
         seen = {
             level: group.behaviour(float(course.levels.factor[level]), machines)
             for level in np.flatnonzero(weight).tolist()

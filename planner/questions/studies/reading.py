@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from itertools import starmap
 from math import prod
@@ -36,7 +37,7 @@ from planner.questions.studies.scenario import (
     with_unit,
 )
 from planner.units.errors import Steps, shown
-from planner.units.reading import NUMBER, did_you_mean, duration, fraction, memory, price, rate
+from planner.units.reading import NUMBER, did_you_mean, duration, fraction, memory, price, rate, ratio_of
 from simulator.near import known_ones
 
 POINTS_MAX = 100_000
@@ -246,7 +247,7 @@ class StudyReader(ScenarioReader):
             yield Value(label, (ChangedValue(name, label),))
 
     def ends(self, at: Steps, low: Any, high: Any, keys: Sequence[str | int]) -> tuple[float, float, str] | None:
-        """Both ends of a range in their common unit; None where they are none."""
+        """Both ends of a range in one unit, the smaller of theirs; None where they are none."""
         start, end = measured(low), measured(high)
         for key, written, known in zip(keys, (low, high), (start, end), strict=True):
             if known is None:
@@ -256,9 +257,15 @@ class StudyReader(ScenarioReader):
             return None
         (first, unit), (last, other) = start, end
         if unit != other:
-            named = f"`{unit or 'none'}` and `{other or 'none'}`"
-            self.report((*at, keys[1]), f"must have the unit of the other end, got {named}. Write both alike.")
-            return None
+            ratio = ratio_of(unit, other)
+            if ratio is None:
+                named = f"`{unit or 'none'}` and `{other or 'none'}`"
+                self.report((*at, keys[1]), f"must have a unit like that of the other end, got {named}.")
+                return None
+            if ratio > 1:
+                first, unit = float(Decimal(repr(first)) * ratio), other
+            else:
+                last = float(Decimal(repr(last)) / ratio)
         if first >= last:
             self.report((*at, keys[1]), f"must be above the other end, {first:g}, got {last:g}. Exchange them.")
             return None

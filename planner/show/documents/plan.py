@@ -274,7 +274,8 @@ def on_demand_instead(plan: Plan) -> Iterator[str]:
     usd, one = min(priced, key=lambda pair: pair[0])
     about = "about " if one.searched is not Searched.CONFIRMED else ""
     less = ", which is less than this plan" if usd < plan.recommendation.cost_usd_per_hour else ""
-    yield f"On demand: {candidate_name(one.candidate)} costs {about}{dollars(usd)}/h{less}."
+    name = f"{candidate_name(one.candidate)}{reasons.and_spares(plan, one.candidate)}"
+    yield f"On demand: {name} costs {about}{dollars(usd)}/h{less}."
 
 
 def rented_instead(plan: Plan) -> list[str]:
@@ -288,7 +289,8 @@ def rented_instead(plan: Plan) -> list[str]:
     best = min(found, key=lambda one: one.cost_usd_per_hour)
     is_glanced = isinstance(best, OfOneKind) and best.searched is not Searched.CONFIRMED
     price = f"{'about ' if is_glanced else ''}{dollars(best.cost_usd_per_hour)}/h"
-    return [f"Without your own machines: {candidate_name(best.candidate)}, {price}."]
+    name = f"{candidate_name(best.candidate)}{reasons.and_spares(plan, best.candidate)}"
+    return [f"Without your own machines: {name}, {price}."]
 
 
 def all_rented(candidate: Candidate) -> bool:

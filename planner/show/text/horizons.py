@@ -25,14 +25,14 @@ def headline(horizon: Horizon) -> str:
 def answers(horizon: Horizon) -> list[str]:
     """The cheapest way, what it commits to, and what no way can cost less than."""
     if not horizon.best:
-        return [none_meets(horizon.strategies), *mean_of_draws(horizon)]
+        return [none_meets(horizon.strategies)]
     best = next(s for s in horizon.strategies if s.way == horizon.best)
     lines = [cheapest(best, horizon)]
     if owed := sum(part.commitment_usd for part in best.parts):
         lines.append(f"It commits you to {dollars(owed)} over the whole term, whatever is used.")
     bound = f"{dollars(horizon.bound_usd)}: the work on the cheapest machine, never idle"
-    slow = ", with uncertain speeds at their slow ends" if horizon.speed_draws else ""
-    return [*lines, f"No way on offer can cost less than {bound}{slow}.", *mean_of_draws(horizon)]
+    slow = ", with uncertain speeds at their slow ends" if horizon.speed_confidence else ""
+    return [*lines, *in_draws(best, horizon), f"No way on offer can cost less than {bound}{slow}."]
 
 
 def none_meets(strategies: Sequence[Strategy]) -> str:
@@ -43,7 +43,8 @@ def none_meets(strategies: Sequence[Strategy]) -> str:
     if not within:
         return f"{none}."
     nearest = max(within, key=shortest)
-    return f"{none}. Nearest: {nearest.way}, {percent(on_time(nearest))} % on time."
+    reason = f"; {nearest.reason}" if nearest.reason else ""
+    return f"{none}. Nearest: {nearest.way}, {percent(on_time(nearest))} % on time{reason}."
 
 
 def met(s: Strategy) -> str:
@@ -53,12 +54,12 @@ def met(s: Strategy) -> str:
     return "yes" if s.met else "no"
 
 
-def mean_of_draws(horizon: Horizon) -> list[str]:
+def in_draws(best: Strategy, horizon: Horizon) -> list[str]:
     """How sure it is where speeds are predicted or published."""
-    if not horizon.speed_draws:
+    if not horizon.speed_confidence or best.draws_kept is None:
         return []
-    judged = f"Not all speeds are measured: SLOs are judged by the mean of {horizon.speed_draws} draws of those"
-    return [f"{judged}. `planner plan` is stricter, and may take more machines."]
+    held = f"In its busiest minute every SLO is met in {share(best.draws_kept)} of {best.draws} draws of these speeds"
+    return [f"Not all speeds are measured. {held}; {exact(horizon.speed_confidence)} was asked for."]
 
 
 def cheapest(best: Strategy, horizon: Horizon) -> str:
@@ -105,7 +106,8 @@ def in_short(s: Strategy, horizon: Horizon) -> str:
         parts.append(f"{counted(each_day, 'machine')} booted a day")
     if s.interruptions:
         parts.append(f"{s.interruptions / horizon.days:,.1f} are taken")
-    return ", ".join(parts)
+    reason = f". It misses: {s.reason}" if s.reason else ""
+    return ", ".join(parts) + reason
 
 
 def models(horizon: Horizon) -> list[str]:

@@ -24,7 +24,15 @@ from planner.model.plan import (
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
-from planner.show.text.reasons import OLD_PRICES, days_old, least_price, rejected_in_all, saving, warnings_of
+from planner.show.text.reasons import (
+    OLD_PRICES,
+    and_spares,
+    days_old,
+    least_price,
+    rejected_in_all,
+    saving,
+    warnings_of,
+)
 from planner.units.writing import counted, dollars, exact, gigabytes, names, percent, seconds, share, span
 from planner.words.candidates import candidate_name
 from simulator.world.deployment import Failures
@@ -369,7 +377,8 @@ def least_of_objective(plan: Plan) -> str:
     cheapest = min(plan.alternatives, key=lambda one: one.cost_usd_per_hour if one.feasible else math.inf, default=best)
     if not cheapest.feasible or cheapest.cost_usd_per_hour >= best.cost_usd_per_hour:
         return f"{found[plan.policies.objective]}; none of them costs less."
-    less = f"{candidate_name(cheapest.candidate)} costs least, {dollars(cheapest.cost_usd_per_hour)}/h"
+    name = f"{candidate_name(cheapest.candidate)}{and_spares(plan, cheapest.candidate)}"
+    less = f"{name} costs least, {dollars(cheapest.cost_usd_per_hour)}/h"
     return f"{found[plan.policies.objective]}; of those {less}."
 
 

@@ -309,6 +309,12 @@ def with_spares(plan: Plan) -> str:
     return " with its spares" if plan.policies.survive else ""
 
 
+def and_spares(plan: Plan, candidate: Candidate) -> str:
+    """` and 1 spare`: machines that its price includes and its name leaves out; of each type as many as may be away."""
+    spares = plan.policies.survive * len(candidate.machines)
+    return f" and {counted(spares, 'spare')}" if spares else ""
+
+
 def precisions(plan: Plan) -> list[str]:
     """Those that may save: `fp16: about $2.10/h (80 % band $1.60 to $2.63/h; 4 x g4dn.xlarge (T4)); this plan ...`
 

@@ -604,6 +604,9 @@ def test_a_reserved_plan_says_what_the_cheapest_kind_costs_on_demand():
     reserved = replace(PLAN, recommendation=replace(best, instances=own), by_gpu=(row,))
     (line,) = on_demand_instead(reserved)
     assert line == f"On demand: {candidate_name(best.candidate)} costs $3.06/h, which is less than this plan."
+    spared = replace(reserved, policies=replace(PLAN.policies, survive=1))
+    (line,) = on_demand_instead(spared)
+    assert line.startswith(f"On demand: {candidate_name(best.candidate)} and 1 spare costs $3.06/h")
     dearer = replace(row, usd_per_hour_by_price={"on-demand": 2 * best.cost_usd_per_hour})
     assert "less than" not in " ".join(on_demand_instead(replace(reserved, by_gpu=(dearer,))))
     assert not [*on_demand_instead(replace(PLAN, by_gpu=(row,)))]

@@ -31,10 +31,14 @@ def verdict(s: Strategy, horizon: Horizon) -> str:
     paid = f"{usd(s)}{dearer(s, horizon)}"
     if s.met:
         return f"{paid}; {s.wasted_gpu_hours:,.0f} of {s.gpu_hours:,.0f} paid GPU-hours are not needed at their moment"
+    if s.reason and all(one.met_share >= horizon.keep_share for one in s.slos):
+        return f"{paid}, but {s.reason}"
     worst = min(s.slos, key=beyond)
     got = f"{percent(worst.slo_attainment)} % on time, SLO {exact(worst.slo_attainment_target)}"
     kept = f"met in {share(worst.met_share)} of what is asked, {kept_over(horizon)}"
-    return f"{paid}, but {worst.model} is late: {got}, {kept}; {s.short_gpu_hours:,.1f} GPU-hours short"
+    short = f"; {s.short_gpu_hours:,.1f} GPU-hours short" if s.short_gpu_hours else ""
+    reason = f"; {s.reason}" if s.reason else ""
+    return f"{paid}, but {worst.model} is late: {got}, {kept}{short}{reason}"
 
 
 def dearer(s: Strategy, horizon: Horizon) -> str:

@@ -25,6 +25,7 @@ from planner.show.text.plan import (
 from planner.show.text.reasons import (
     PRECISIONS,
     PREDICTED,
+    and_spares,
     assumption_lines,
     measure_next,
     nearest,
@@ -186,7 +187,7 @@ def price_room(plan: Plan, answer: Recommendation) -> list[str]:
     other = min(others, key=lambda o: o.cost_usd_per_hour)
     margin = other.cost_usd_per_hour - answer.cost_usd_per_hour
     dearer = f"{dollars(margin)}/h ({share(margin / answer.cost_usd_per_hour)}) more"
-    name = candidate_name(other.candidate)
+    name = f"{candidate_name(other.candidate)}{and_spares(plan, other.candidate)}"
     return [f"Price: the next best, {name}, costs {dearer}. This plan stays cheaper until its price rises by as much."]
 
 

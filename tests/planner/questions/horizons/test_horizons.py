@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from dataclasses import replace
-from math import ceil, exp
+from math import ceil, exp, log
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.planning import A10G, CATALOG, T4, Shelf, loaded, model, profile, scenario, shelf
+from support.planning import A10G, CATALOG, T4, Shelf, loaded, model, planned, profile, scenario, shelf
 from support.theory import erlang_c
 
 from planner.catalog.catalog import Catalog
@@ -46,7 +46,7 @@ from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import blocks, shape_of_counts, unseen
 from planner.questions.horizons.ways import WayCandidate, pairs
 from planner.questions.horizons.weigh import horizon
-from planner.show.text.horizons import answers, headline
+from planner.show.text.horizons import answers, headline, in_short
 from planner.words.statements import rejection_remedy
 from simulator.clock.autoscaling import (
     Autoscaling,
@@ -93,6 +93,11 @@ def asked(calendar: CalendarSpec) -> Loaded:
     buy = BuySpec(instances=("g4dn.xlarge",))
     made = scenario([model("a", 4.5)], {"a": (10, 1.0)}, buy=buy, horizon=60.0, warmup=6.0)
     return loaded(replace(made, calendar=calendar))
+
+
+def with_headroom(given: Loaded, headroom: float) -> Loaded:
+    """The same with so much kept free."""
+    return replace(given, scenario=replace(given.scenario, headroom=headroom))
 
 
 def known() -> Shelf:
@@ -340,7 +345,7 @@ def small_group() -> MachineGroup:
 
 def test_hours_paid_in_vain_and_hours_missed_by_hand() -> None:
     """Two machines are needed for two hours; 1 is reserved, and 2, 1 and 0 more are there for 30, 60 and 30 minutes."""
-    given = asked(CalendarSpec(hourly=DAY, days=1))
+    given = with_headroom(asked(CalendarSpec(hourly=DAY, days=1)), 0.0)
     on_sale = on_offer(given, known(), 1.5)
     (rest,), (base,) = (on_sale.offers[paid] for paid in (Paid.ON_DEMAND, Paid.RESERVED))
     machines, reserved = on_sale.group(rest), on_sale.group(base)
@@ -407,15 +412,16 @@ def test_an_hour_that_is_missed_counts_unless_one_asks_of_the_whole() -> None:
 @pytest.mark.parametrize(
     ("kept", "limits"),
     [
-        ({"keep": Keep.DAY}, (6,)),
-        ({"keep": Keep.WHOLE}, (6,)),
-        ({"keep": Keep.HOUR, "keep_share": 0.95}, (2, 4)),
+        ({"keep": Keep.DAY}, (7,)),
+        ({"keep": Keep.WHOLE}, (7,)),
+        ({"keep": Keep.HOUR, "keep_share": 0.95}, (3, 4)),
     ],
 )
 def test_where_hours_may_miss_no_limit_of_machines_makes_a_way_cheaper(
     kept: dict[str, Any], limits: tuple[int, ...]
 ) -> None:
-    """The limit is one of those that are weighed. Six machines are the fewest that keep whole days."""
+    """The limit is one of those that are weighed. Seven machines are the fewest that keep whole days, of
+    which 10 % stay free."""
     free = {s.way: s.cost_usd for s in weighed(rates_are=RatesAre.UNIT, **kept).strategies if s.met}
     for most in limits:
         limited = weighed(rates_are=RatesAre.UNIT, autoscaling=AutoscalingSpec(max=most), **kept)
@@ -496,21 +502,93 @@ def test_all_ways_side_by_side() -> None:
     assert found.best == min(found.strategies, key=lambda s: s.cost_usd).way
 
 
-def test_predicted_speeds_are_said_to_be_judged_by_the_mean_of_few_draws() -> None:
+def uncertain() -> Shelf:
+    """The same speeds at the slow end of a band of 95 %, twice as fast in the middle."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (log(2) / 1.645,)), quantile=1.645)
+    return shelf(replace(profile("a", T4, 0.15, 0.18), doubt=doubt, predicted=True))
+
+
+def test_uncertain_speeds_are_at_their_slow_ends_and_the_busiest_minute_holds_in_enough_draws() -> None:
     calendar = CalendarSpec(hourly=DAY, days=1, representatives=2)
     doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), quantile=1.645)
     theirs = replace(profile("a", T4, 0.15, 0.18), doubt=doubt)
     predicted, published = (
         shelf(replace(theirs, **how)) for how in ({"predicted": True}, {"latency_evidence": Evidence.PUBLISHED})
     )
-    for library, draws, ground in ((predicted, 2, "predicted"), (published, 2, "published"), (known(), 0, "")):
+    for library, ground in ((predicted, "predicted"), (published, "published"), (known(), "")):
         found = horizon(asked(calendar), CATALOG, library, created_at=MADE)
-        assert found.speed_draws == draws
+        assert found.speed_confidence == (0.5 if ground else None)
         assert headline(found).endswith(f" Speeds are {ground}, not measured.") is bool(ground)
         (bound,) = [line for line in answers(found) if line.startswith("No way on offer can cost less than")]
-        assert bound.endswith("never idle, with uncertain speeds at their slow ends.") is bool(draws)
-        assert any("2 draws from their bands" in one for one in found.assumptions) is bool(draws)
-        assert ("judged by the mean of 2 draws" in answers(found)[-1]) is bool(draws)
+        assert bound.endswith("never idle, with uncertain speeds at their slow ends.") is bool(ground)
+        assert any("Uncertain speeds are at the slow 50 % end" in one for one in found.assumptions) is bool(ground)
+        assert any("draws of these speeds; 50 % was asked for." in line for line in answers(found)) is bool(ground)
+        for s in found.strategies:
+            assert (s.draws_kept is not None and s.draws_kept >= 0.5) is bool(ground)
+            assert (s.draws > 0) is bool(ground)
+
+
+def of_busiest_minute(given: Loaded) -> Scenario:
+    """The same load at all times, without a calendar."""
+    assert given.scenario.calendar is not None
+    peak = float(factors_of(given, given.scenario.calendar).max())
+    streams = tuple(replace(one, poisson=one.poisson * peak) for one in given.scenario.streams if one.poisson)
+    return replace(given.scenario, streams=streams, calendar=None)
+
+
+def by_chance(**changes: Any) -> Loaded:
+    """Ten requests a second at random on average, three times as many for eight hours as in the others."""
+    calendar = CalendarSpec(hourly=(1.0,) * 8 + (3.0,) * 8 + (1.0,) * 8, days=1, between=Between.STEP)
+    given = asked(calendar)
+    streams = (StreamSpec(model="a", poisson=10.0),)
+    return replace(given, scenario=replace(given.scenario, streams=streams, **changes))
+
+
+@pytest.mark.parametrize("headroom", [0.0, 0.1, 0.5])
+def test_as_much_stays_free_as_in_a_plan_of_the_busiest_minute(headroom: float) -> None:
+    given = by_chance(headroom=headroom)
+    wanted = planned(of_busiest_minute(given), known()).recommendation.gpu_count
+    ways = {s.way: s for s in horizon(given, CATALOG, known(), created_at=MADE).strategies}
+    for way in (HorizonWay.FIXED, HorizonWay.SCHEDULED):
+        assert ways[way].met
+        assert ways[way].gpus_max == wanted
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_no_way_does_with_less_than_a_plan_of_the_busiest_minute_on_uncertain_speeds(confidence: float) -> None:
+    given = by_chance(confidence=confidence)
+    wanted = planned(of_busiest_minute(given), uncertain()).recommendation.gpu_count
+    (fixed,) = [
+        s for s in horizon(given, CATALOG, uncertain(), created_at=MADE).strategies if s.way is HorizonWay.FIXED
+    ]
+    assert fixed.met
+    assert fixed.gpus_max == wanted
+    assert fixed.draws_kept is not None
+    assert fixed.draws_kept >= confidence
+
+
+def test_nothing_is_short_where_the_worst_minute_misses_nothing() -> None:
+    for headroom in (0.0, 0.1, 0.3):
+        given = by_chance(headroom=headroom)
+        for library in (known(), uncertain()):
+            for s in horizon(given, CATALOG, library, created_at=MADE).strategies:
+                least = min(one.worst_minute - one.slo_attainment_target for one in s.slos)
+                assert (s.short_gpu_hours > 0) <= (least < 0)
+                assert s.wasted_gpu_hours <= s.gpu_hours
+
+
+def test_what_keeps_an_autoscaler_from_enough_machines_is_said() -> None:
+    calendar = CalendarSpec(hourly=(1.0,) * 12 + (3.0,) * 12, days=1, between=Between.STEP)
+    for changes, said in (
+        ({"target_utilization": 1.0}, "`calendar.autoscaling.target_utilization: 100 %` asks for at most "),
+        ({"max": 2}, "`calendar.autoscaling.max` allows at most 2 machines, of "),
+    ):
+        scaled = replace(calendar, autoscaling=AutoscalingSpec(**changes))
+        found = horizon(by_chance(calendar=scaled, headroom=0.3), CATALOG, known(), created_at=MADE)
+        (way,) = [s for s in found.strategies if s.way is HorizonWay.AUTOSCALED]
+        assert not way.met
+        assert way.reason.startswith(said)
+        assert in_short(way, found).endswith(f". It misses: {way.reason}")
 
 
 def test_levels_say_what_a_day_replayed_frame_by_frame_says() -> None:

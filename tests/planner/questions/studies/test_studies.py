@@ -58,6 +58,7 @@ from planner.search.plan import plan
 from planner.show.kept import render
 from planner.show.text.explained import study as explained
 from planner.show.text.studies import feasible_by, not_measured
+from planner.units.reading import ratio_of
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
 
@@ -592,6 +593,17 @@ def test_a_search_runs_the_value_that_it_reports(unit: str) -> None:
     assert run(0.12345678) == 0.12345678
 
 
+def test_ends_of_one_kind_may_be_in_different_units(tmp_path: Path) -> None:
+    axes = "axes: {horizon: {from: 3 s, to: 1 min, steps: 3, log: true}, buy.max_gpus: [1, 2]}\n"
+    search = 'search: {path: "models[*].slo.latency", between: [50 ms, 1 s], find: smallest}\n'
+    study = load_study(written(tmp_path, f"base: base.yaml\n{axes}{search}"))
+    assert [value.label for value in study.axes[0].values] == ["3 s", "13.4164 s", "60 s"]
+    assert study.search is not None
+    assert (study.search.low, study.search.high, study.search.unit) == (50.0, 1000.0, "ms")
+    assert ratio_of("seconds", "ms") == 1000
+    assert ratio_of("GB", "ms") is None
+
+
 def test_steps_are_written_with_six_digits_and_whole_numbers_with_all(tmp_path: Path) -> None:
     axes = "axes:\n  seed: {from: 1000001, to: 3000003, steps: 3}\n  load: {from: 1, to: 2, steps: 3, log: true}\n"
     seeds, loads = load_study(written(tmp_path, "base: base.yaml\n" + axes)).axes
@@ -767,7 +779,8 @@ WRONG = [
     ("base: base.yaml\naxes:\n  stream[*].rate: [1]\n", "is no list with items, and `[*]` means each of them."),
     ("base: base.yaml\naxes: {load: {from: 1, to: 2, steps: 1}}\n", "2:38: axes.load.steps: must be a whole"),
     ("base: base.yaml\naxes: {load: {from: 3, to: 2, steps: 2}}\n", "axes.load.to: must be above the other"),
-    ("base: base.yaml\naxes: {horizon: {from: 3 s, to: 1 min, steps: 2}}\n", "must have the unit of the other end"),
+    ("base: base.yaml\naxes: {horizon: {from: 3 s, to: 9 fps, steps: 2}}\n", "must have a unit like that of the other"),
+    ("base: base.yaml\naxes: {horizon: {from: 3, to: 9 s, steps: 2}}\n", "of the other end, got `none` and `s`"),
     ("base: base.yaml\naxes: {load: {from: 1, to: 2, steps: 2, lg: true}}\n", "2:41: axes.load.lg: unknown key."),
     ("base: base.yaml\naxes: {a: {cases: {x: 1}}}\n", "axes.a.cases.x: must be a mapping of paths to values, got 1."),
     ("base: base.yaml\naxes: {load: [1]}\noutputs: [cost]\n", "3:11: outputs[0]: unknown output `cost`."),
