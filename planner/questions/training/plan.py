@@ -37,7 +37,8 @@ from planner.questions.training.answer.choosing import (
     unsure_of,
 )
 from planner.questions.training.answer.feeding import A_WORKER, fed, keeping_up, probed_rates
-from planner.questions.training.answer.option import TrainingOption, TrainingPlan
+from planner.questions.training.answer.fitting import changes
+from planner.questions.training.answer.option import TrainingOption, TrainingPlan, TriedChange
 from planner.questions.training.answer.remarks import measured_doubts, no_option, stale_prices, usual_length, warnings
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.held import accumulation_enough, in_room, largest, peak
@@ -87,6 +88,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         faster_if_fed=other_than(fastest, fastest_of(fitting)),
         cheapest_rival=cheapest and rival_of(cheapest, sure, attrgetter("paid_usd")),
         fastest_rival=fastest and rival_of(fastest, sure, attrgetter("time_s.mid")),
+        tried=tuple(tried_changes(scenario, subject, machines, predictor, rates) if unfitting(options) else ()),
         assumptions=tuple(usual_length(scenario, subject)),
         feeding=tuple(fed(scenario, subject, chosen)),
         warnings=(
@@ -252,6 +254,40 @@ def every_option(
             if speed := speeds[asked]:
                 chosen = None if layout is whole else layout.scenario.train.passes
                 yield replace(option_of(layout, speed, predictor), accumulation_chosen=chosen)
+
+
+def unfitting(options: Sequence[TrainingOption]) -> bool:
+    """Nothing fits, not even at the middle of its memory."""
+    return not any(option.may_fit for option in options)
+
+
+def tried_changes(
+    scenario: TrainingScenario,
+    subject: Subject,
+    machines: Sequence[MachineSource],
+    predictor: Predictor,
+    loader_rates: Mapping[str, float],
+) -> list[TriedChange]:
+    """Changes of a scenario of which nothing fits, each with the cheapest that fits then; those that help first."""
+    found: dict[str, list[TriedChange]] = {}
+    for change in changes(scenario, machines):
+        changed = subject_of(change.scenario) if subject.shape else subject
+        options = list(every_option(change.scenario, changed, machines, predictor, loader_rates))
+        room = surest([*filter(is_allowed, options)]) or surest(options)
+        tried = TriedChange(key=change.key, values=(change.value,), option=cheapest_of(room))
+        found.setdefault(change.key, []).append(tried)
+    return sorted((best_of(tried) for tried in found.values()), key=paid_usd)
+
+
+def best_of(tried: Sequence[TriedChange]) -> TriedChange:
+    """The value of a key that costs least; all its values where nothing fits with any."""
+    best = min(tried, key=paid_usd)
+    return best if best.option else replace(best, values=tuple(value for one in tried for value in one.values))
+
+
+def paid_usd(tried: TriedChange) -> float:
+    """Dollars that are paid with a change; infinite where nothing fits."""
+    return tried.option.paid_usd if tried.option else math.inf
 
 
 def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) -> TrainingOption:

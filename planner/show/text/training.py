@@ -214,7 +214,7 @@ def no_way(plan: TrainingPlan) -> list[str]:
     """Why nothing is recommended, and the nearest there is."""
     fitting = [o for o in plan.options if o.may_fit]
     if not fitting:
-        return [nothing_fits(plan)]
+        return [nothing_fits(plan), *changes_that_fit(plan)]
     if not any(math.isfinite(o.time_s.low) for o in fitting):
         return ["No option ends: machines fail before a checkpoint is written."]
     return ["No option surely keeps these limits.", *nearest_to_limits(plan), *remedies(plan)]
@@ -299,12 +299,27 @@ def nothing_fits(plan: TrainingPlan) -> str:
     """The option that needs least memory beyond what its GPUs have."""
     least = least_short_of_memory(plan)
     need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
-    hint = "Divide it (`parallel`), or take a smaller batch"
+    hint = ""
     if least.largest_batch:
-        hint = f"Take at most {least.largest_batch:,} samples a pass, with `train.accumulation` for the rest"
+        most = counted(least.largest_batch, "sample")
+        hint = f" Take at most {most} a pass, with `train.accumulation` for the rest."
     elif least.gpus_needed is None:
-        hint = "`context` alone takes all of it: write less"
-    return f"None fits in memory. Nearest: {who(least)}, {need} on each GPU. {hint}."
+        hint = " `context` alone takes all of it: write less."
+    return f"None fits in memory. Nearest: {who(least)}, {need} on each GPU.{hint}"
+
+
+def changes_that_fit(plan: TrainingPlan) -> Iterator[str]:
+    """Changes with which something was seen to fit, the cheapest first; those that were tried where none does."""
+    helpful = [one for one in plan.tried if one.option]
+    for one in helpful:
+        if o := one.option:
+            limits = "".join(f", {word}" for word in broken_at_worst(o))
+            doubt = "" if o.fits else f"; may run out of memory, {at_most_held(o)}"
+            figures = f"{between(o.time_s)}, {between(o.cost_usd, usd)}{limits}{doubt}"
+            yield f"Remedy: `{one.key}: {one.values[0]}`; {who(o)}: {figures}."
+    if plan.tried and not helpful:
+        keys = "; ".join(f"`{one.key}` {names(one.values)}" for one in plan.tried)
+        yield f"Nothing fits either with one of these alone: {keys}. Take more memory (`buy`), or several of them."
 
 
 def least_short_of_memory(plan: TrainingPlan) -> TrainingOption:

@@ -119,6 +119,18 @@ class TrainingOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TriedChange:
+    """A change of a scenario of which nothing fits in memory, and the best that fits with it."""
+
+    key: str
+    """As `--set` takes it."""
+    values: tuple[str, ...]
+    """The one that it fits with; all that were tried where it fits with none."""
+    option: TrainingOption | None
+    """The cheapest that fits, of those that keep the limits where any does; None where nothing fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
     """The answer."""
 
@@ -142,6 +154,8 @@ class TrainingPlan:
     """Cheapest of the other kinds of GPU, where nobody can tell whether it is not cheaper than `cheapest`."""
     fastest_rival: TrainingOption | None = None
     """The same, by time."""
+    tried: tuple[TriedChange, ...] = ()
+    """Changes that were tried where nothing fits in memory, those that help first, by what is paid then."""
     assumptions: tuple[str, ...] = ()
     """What the scenario leaves open of a sample, and all figures rest on."""
     feeding: tuple[str, ...] = ()
