@@ -183,12 +183,7 @@ class TrainingLayout:
 
     def samples(self) -> float:
         """Samples of one epoch."""
-        data = self.scenario.data
-        if data.samples is not None:
-            return data.samples * data.used
-        assert data.tokens is not None
-        assert self.subject.shape
-        return data.tokens * data.used / self.subject.shape.sequence
+        return self.scenario.epoch_samples
 
     def epochs(self) -> Range:
         """Epochs to the end, or to the target."""

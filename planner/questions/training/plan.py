@@ -39,13 +39,21 @@ from planner.questions.training.answer.choosing import (
 from planner.questions.training.answer.feeding import A_WORKER, fed, keeping_up, probed_rates
 from planner.questions.training.answer.fitting import changes
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan, TriedChange
-from planner.questions.training.answer.remarks import measured_doubts, no_option, stale_prices, usual_length, warnings
+from planner.questions.training.answer.remarks import (
+    measured_doubts,
+    mostly_start,
+    no_option,
+    stale_prices,
+    unused_speeds,
+    usual_length,
+    warnings,
+)
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.held import accumulation_enough, in_room, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
 from planner.questions.training.memory import Fits, gpus_needed
 from planner.questions.training.reading import SPEEDS, LoadedTraining
-from planner.questions.training.scenario import SpeedSpec, TrainingScenario, batch_of
+from planner.questions.training.scenario import SpeedSpec, TrainingScenario, batch_of, has_a_step
 from planner.questions.training.sources import MachineSource, counts, sources
 from planner.questions.training.speed import Limit, OnePass, PassSpeed
 from planner.questions.training.step import StepTimes, interruptions, run_time
@@ -89,11 +97,13 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         cheapest_rival=cheapest and rival_of(cheapest, sure, attrgetter("paid_usd")),
         fastest_rival=fastest and rival_of(fastest, sure, attrgetter("time_s.mid")),
         tried=tuple(tried_changes(scenario, subject, machines, predictor, rates) if unfitting(options) else ()),
+        unused=tuple(unused_speeds(scenario, machines, catalog)),
         assumptions=tuple(usual_length(scenario, subject)),
         feeding=tuple(fed(scenario, subject, chosen)),
         warnings=(
             *loaded.warnings,
             *warnings(scenario, machines, options),
+            *mostly_start(scenario, shown),
             *probed_rates(scenario, rates),
             *measured_doubts(scenario, subject, options, library),
         ),
@@ -230,7 +240,7 @@ def every_option(
     for source in machines:
         for gpu_count in counts(scenario, source):
             micro_batch = batch_of(scenario, gpu_count)
-            if micro_batch is None:
+            if micro_batch is None or not has_a_step(scenario, gpu_count):
                 continue
             whole = TrainingLayout(
                 scenario=scenario,
@@ -315,6 +325,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         global_batch=layout.global_batch,
         micro_batch=layout.micro_batch,
         parallel=layout.in_words(),
+        undivided=layout.gpu_count % scenario.parallel.parts > 0,
         fits=fits,
         memory_bytes=round(memory.total.mid),
         memory=memory.kinds(),

@@ -16,6 +16,8 @@ from planner.questions.training.scenario import (
     TrainSpec,
     Transformer,
     batch_of,
+    has_a_step,
+    step_samples,
 )
 from planner.units.errors import Steps, Wrong, shown
 from planner.units.reading import (
@@ -69,6 +71,7 @@ def wrong(scenario: TrainingScenario) -> Iterator[Wrong]:
     yield from _wrong_copies(scenario.parallel)
     yield from _wrong_parts(scenario)
     yield from _wrong_words(scenario.train)
+    yield from _wrong_length(scenario)
     for i, speed in enumerate(scenario.speed):
         yield from _one_of(("speed", i), speed, SPEEDS)
 
@@ -118,10 +121,10 @@ def _wrong_training(scenario: TrainingScenario) -> Iterator[Wrong]:
 
 
 def _wrong_batch(scenario: TrainingScenario, batch: int) -> Iterator[Wrong]:
-    if any(batch_of(scenario, count) for count in scenario.gpu_counts):
+    if not scenario.gpu_counts or any(batch_of(scenario, count) for count in scenario.gpu_counts):
         return
     parts, passes = scenario.parallel.parts, scenario.train.passes
-    divided = f"{batch} is divided by none of {_counts(scenario)}"
+    divided = f"{batch} is divided by none of {_counts(scenario.gpu_counts)}"
     if parts > 1:
         divided += f" as copies of the model on {parts} each"
     if passes > 1:
@@ -149,10 +152,11 @@ def _wrong_parts(scenario: TrainingScenario) -> Iterator[Wrong]:
         yield ("parallel", "sequence_parallel"), "needs `tensor` above 1: it divides the rest of a divided layer."
     if shape and shape.heads % parallel.tensor:
         yield ("parallel", "tensor"), f"must divide `heads`, {shape.heads}, got {parallel.tensor}."
-    if parallel.parts > 1 and all(count % parallel.parts for count in scenario.gpu_counts):
+    counts = scenario.counts or scenario.usual_counts
+    if parallel.parts > 1 and all(count % parallel.parts for count in counts):
         divided = f"tensor {parallel.tensor} x pipeline {parallel.pipeline}"
         remedy = "Write other parts, or other `counts`."
-        yield ("parallel",), f"{divided} divide none of {_counts(scenario)}. {remedy}", "tensor", "pipeline"
+        yield ("parallel",), f"{divided} divide none of {_counts(counts)}. {remedy}", "tensor", "pipeline"
 
 
 def _wrong_words(train: TrainSpec) -> Iterator[Wrong]:
@@ -164,6 +168,24 @@ def _wrong_words(train: TrainSpec) -> Iterator[Wrong]:
             yield ("train", key), f"must be one of {', '.join(words)}, got {shown(word)}.{hint}"
 
 
+def _wrong_length(scenario: TrainingScenario) -> Iterator[Wrong]:
+    """A training that ends before its first step."""
+    shape, data, counts = scenario.model.transformer, scenario.data, scenario.gpu_counts
+    key = "samples" if data.tokens is None else "tokens"
+    if (data.samples is None) == (data.tokens is None) or (key == "tokens" and shape is None):
+        return
+    if not counts or any(has_a_step(scenario, count) for count in counts):
+        return
+    step = min(step_samples(scenario, count) for count in counts)
+    epochs = scenario.epochs_most
+    samples = epochs * scenario.epoch_samples
+    number = f"{samples:,.0f}" if samples >= 10 else f"{samples:.2g}"
+    of_tokens = f" of {shape.sequence:,} tokens" if shape else ""
+    given = f"{number} samples{of_tokens} in {epochs:g} epoch{'' if epochs == 1 else 's'}"
+    text = f"{given} are less than one step of {step:,.15g}. Write more of them, more epochs, or a smaller batch."
+    yield ("data", key), text
+
+
 def _one_of(path: Steps, spec: Any, keys: Sequence[str], remedy: str = "Keep one.") -> Iterator[Wrong]:
     """A mapping that has none of some keys, or several."""
     given = [key for key in keys if getattr(spec, key)]
@@ -172,8 +194,8 @@ def _one_of(path: Steps, spec: Any, keys: Sequence[str], remedy: str = "Keep one
         yield path, f"must have one of {listed(keys)}, got {got}. {remedy}", *keys
 
 
-def _counts(scenario: TrainingScenario) -> str:
-    return gpus(scenario.gpu_counts[:SHOWN_COUNTS])
+def _counts(counts: Sequence[int]) -> str:
+    return gpus(counts[:SHOWN_COUNTS])
 
 
 def odd(scenario: TrainingScenario) -> Iterator[str]:

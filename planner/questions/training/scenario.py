@@ -382,7 +382,7 @@ class TrainingScenario:
     purchase: PurchaseSpec | None = None
     """Also machines that the catalog has a purchase price of."""
     counts: Annotated[tuple[Count, ...], Field(max_length=100)] = ()
-    """Numbers of GPUs to try; powers of two up to `buy.max_gpus` where not given."""
+    """Numbers of GPUs to try; where not given, powers of two up to `buy.max_gpus` that `parallel` divides."""
     context: PositiveBytes | None = None
     """GPU memory that a process holds before any model is loaded; as it was measured, else 800 MB, where not given."""
     deadline: LongDuration | None = None
@@ -393,9 +393,28 @@ class TrainingScenario:
     """g CO2 for a kWh; without it the answer has no CO2."""
 
     @property
+    def usual_counts(self) -> tuple[int, ...]:
+        """Numbers of GPUs that are tried of a model that is not divided, where the scenario names none."""
+        return tuple(n for n in COUNTS if n <= self.buy.max_gpus)
+
+    @property
     def gpu_counts(self) -> tuple[int, ...]:
-        """Numbers of GPUs to try."""
-        return self.counts or tuple(n for n in COUNTS if n <= self.buy.max_gpus)
+        """Numbers of GPUs to try: of those that nobody named the ones that make up copies of a divided model."""
+        return self.counts or tuple(n for n in self.usual_counts if not n % self.parallel.parts)
+
+    @property
+    def epoch_samples(self) -> float:
+        """Samples of one epoch."""
+        if self.data.samples is not None:
+            return self.data.samples * self.data.used
+        assert self.data.tokens is not None
+        assert self.model.transformer
+        return self.data.tokens * self.data.used / self.model.transformer.sequence
+
+    @property
+    def epochs_most(self) -> float:
+        """Epochs, the most of those to a target."""
+        return self.train.epochs or max((point.epochs for point in self.train.epochs_to_target), default=1.0)
 
     @property
     def price_kinds(self) -> tuple[PriceKind, ...]:
@@ -428,6 +447,19 @@ def batch_of(scenario: TrainingScenario, gpu_count: int) -> float | None:
     assert train.global_batch is not None
     batch, rest = divmod(train.global_batch, copies(scenario, gpu_count) * train.passes)
     return None if rest else batch
+
+
+def step_samples(scenario: TrainingScenario, gpu_count: int) -> float:
+    """Samples of one step on so many GPUs."""
+    train = scenario.train
+    if train.global_batch is not None:
+        return train.global_batch
+    return (train.micro_batch or 0) * copies(scenario, gpu_count) * train.passes
+
+
+def has_a_step(scenario: TrainingScenario, gpu_count: int) -> bool:
+    """The whole training has one step or more on so many GPUs."""
+    return scenario.epochs_most * scenario.epoch_samples >= step_samples(scenario, gpu_count)
 
 
 def copies(scenario: TrainingScenario, gpu_count: int) -> int:

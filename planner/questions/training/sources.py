@@ -81,7 +81,7 @@ def sources(scenario: TrainingScenario, catalog: Catalog) -> tuple[list[MachineS
         machines, rejected = purchases(catalog, scenario.buy)
         found += [_bought(machine, catalog.gpus[machine.gpu], scenario.purchase) for machine in machines]
         rejections += rejected
-    return found, rejections
+    return found, [no for i, no in enumerate(rejections) if no not in rejections[:i]]
 
 
 def among_compared(no: Rejection, scenario: TrainingScenario) -> Rejection:

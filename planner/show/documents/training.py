@@ -45,7 +45,7 @@ def document(plan: TrainingPlan) -> Document:
     shown = chosen(plan)
     options = Table(columns(plan, shown), unfit(shown), stacked=True)
     rest = Text(others(plan, shown, "--format json"), indent=2)
-    warnings = (*plan.assumptions, *plan.feeding, *plan.warnings, *warning_texts(plan.stale_prices))
+    warnings = (*plan.unused, *plan.assumptions, *plan.feeding, *plan.warnings, *warning_texts(plan.stale_prices))
     notes = [Text(note) for note in (*warnings, *prose.remarks(plan, shown))]
     drawn = picture(shown)
     title = "Cost by time, both logarithmic; *: no other is both faster and cheaper:" if drawn else ""

@@ -170,7 +170,7 @@ def in_short(o: TrainingOption) -> str:
     if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is Fits.LIKELY:
         doubt = f"; may run out of memory, {at_most_held(o)}: {settled(o)}"
     figures = f"{between(o.time_s)}{in_time(o)}, {between(o.cost_usd, usd)}{commitment(o)}"
-    return f"{who(o)}: {figures}, limited by {o.bottleneck}{in_passes(o)}{doubt}"
+    return f"{who(o)}: {figures}, limited by {o.bottleneck}{in_passes(o)}{whole_model(o)}{doubt}"
 
 
 def in_time(o: TrainingOption) -> str:
@@ -196,6 +196,12 @@ def chance(band: Range, probability: float) -> str:
 def in_passes(o: TrainingOption) -> str:
     """`, in 32 passes a step (train.accumulation)`, where these were chosen; else nothing."""
     return f", in {o.accumulation_chosen} passes a step (`train.accumulation`)" if o.accumulation_chosen else ""
+
+
+def whole_model(o: TrainingOption) -> str:
+    """`, the model whole on each of 2 GPUs`, where the scenario divides it among another number; else nothing."""
+    each = "1 GPU, which" if o.gpu_count == 1 else f"each of {o.gpu_count:,} GPUs, which"
+    return f", the model whole on {each} `parallel` does not divide" if o.undivided else ""
 
 
 def divided(o: TrainingOption) -> str:
@@ -376,7 +382,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
 def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
-    lines = [*plan.assumptions, *(sentence(warning(one)[0]) for one in plan.stale_prices)]
+    lines = [*plan.unused, *plan.assumptions, *(sentence(warning(one)[0]) for one in plan.stale_prices)]
     lines += [*weak_lines(plan), *plan.feeding, *band_lines(plan), *starved_lines(plan, held), *plan.warnings]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     old = {one.what.subjects[-1] for one in plan.stale_prices}

@@ -35,6 +35,8 @@ class TrainingOption:
     """Passes before each step, chosen so that it fits in memory; None where that takes one, or the scenario says."""
     parallel: str
     """How the GPUs share the work, in words."""
+    undivided: bool = False
+    """Each GPU has the whole model, for the parts of the scenario do not divide their number."""
     fits: bool
     """At the upper end of the memory that it may need."""
     memory_bytes: int
@@ -156,6 +158,8 @@ class TrainingPlan:
     """The same, by time."""
     tried: tuple[TriedChange, ...] = ()
     """Changes that were tried where nothing fits in memory, those that help first, by what is paid then."""
+    unused: tuple[str, ...] = ()
+    """What the scenario says and no figure rests on."""
     assumptions: tuple[str, ...] = ()
     """What the scenario leaves open of a sample, and all figures rest on."""
     feeding: tuple[str, ...] = ()

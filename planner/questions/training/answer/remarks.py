@@ -12,13 +12,15 @@ from planner.catalog.catalog import Catalog
 from planner.catalog.sold import stale_price, usual_days
 from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
+from planner.model.candidate import MachineType
 from planner.model.plan import PlanWarning, Rejection
+from planner.model.statement import Code
 from planner.prediction.rules.roofline import PrecisionError, lacks, peak_flops, why_not
 from planner.questions.training.answer.choosing import is_stale
 from planner.questions.training.answer.option import TrainingOption
 from planner.questions.training.layout import Subject
 from planner.questions.training.reading import LoadedTraining
-from planner.questions.training.scenario import SHOWN_COUNTS, ParallelSpec, TrainingScenario, batch_of
+from planner.questions.training.scenario import SHOWN_COUNTS, ParallelSpec, TrainingScenario, batch_of, has_a_step
 from planner.questions.training.sources import (
     ASSUMED_NETWORK_BYTES_PER_S,
     OWN,
@@ -29,8 +31,9 @@ from planner.questions.training.sources import (
     whole_counts,
 )
 from planner.questions.training.speed import steps_optimizer
-from planner.units.writing import counted, dollars, gpus, names, ranges
-from planner.words.statements import rejection_line
+from planner.units.errors import Wrong
+from planner.units.writing import counted, dollars, gpus, names, ranges, span
+from planner.words.statements import rejection_lines
 from simulator.grouping import grouped
 from simulator.world.hardware import GPU
 
@@ -46,8 +49,10 @@ def no_option(
     catalog: Catalog,
 ) -> ScenarioError:
     """The error of a scenario for which no machine on offer will do."""
+    if not machines:
+        return nothing_on_offer(loaded, scenario, rejections)
     able = [one for one in machines if computes(scenario, one.gpu)]
-    if machines and not able:
+    if not able:
         return refused(loaded, [(("train", "precision"), no_precision(scenario, machines, catalog))])
     if (most := scenario.buy.max_cost) is not None and not any(any(counts(scenario, one)) for one in able):
         hourly = [hourly_usd(one, count) for one in able for count in whole_counts(scenario, one)]
@@ -59,8 +64,31 @@ def no_option(
     more = ", a higher `buy.max_cost`" if most is not None else ""
     remedy = f"Name other `counts`, `buy.gpus`{more}, or another precision."
     first = f"no machine on offer makes up {tried} at {scenario.train.precision}. {remedy}"
-    reasons = (*map(rejection_line, rejections), *without_precision(scenario, machines, ()), *too_dear(scenario, able))
+    reasons = (*rejection_lines(rejections), *without_precision(scenario, machines, ()), *too_dear(scenario, able))
     return refusal(loaded.path, [Problem(0, 0, text, "") for text in (first, *reasons)])
+
+
+def nothing_on_offer(
+    loaded: LoadedTraining, scenario: TrainingScenario, rejections: Sequence[Rejection]
+) -> ScenarioError:
+    """The error of a scenario for which no machine can be had; one line where all lack the price alone."""
+    unpriced = [no for no in rejections if no.why.code is Code.NO_PRICE]
+    others = [no for no in rejections if no not in unpriced]
+    key = ("prices",) if scenario.prices else ("buy", "price")
+    problems: list[Wrong] = [(key, without_price(scenario, unpriced))] if unpriced else []
+    return refused(loaded, [*problems, *((("buy",), line) for line in rejection_lines(others))])
+
+
+def without_price(scenario: TrainingScenario, unpriced: Sequence[Rejection]) -> str:
+    """Machines that lack nothing but the kinds of price that are asked for, and the kinds that they have."""
+    machines = dict.fromkeys(no.subject for no in unpriced)
+    kinds = sorted({one.gpu for one in machines if isinstance(one, MachineType)})
+    wanted = " or ".join(scenario.price_kinds)
+    has = dict.fromkeys(kind for no in unpriced for remedy in no.remedies for kind in remedy.subjects)
+    known = [kind for kind in has if kind not in scenario.price_kinds]
+    text = f"no {wanted} price is known of any of {counted(len(machines), 'machine')} with {names(kinds)}."
+    write = f"Write {' or '.join(known)}, or put" if known else "Put"
+    return f"{text} {write} such prices into prices.yaml of a --catalog directory."
 
 
 def computes(scenario: TrainingScenario, gpu: GPU, precision: str = "") -> bool:
@@ -127,10 +155,39 @@ def warnings(
         )
 
 
+def unused_speeds(scenario: TrainingScenario, machines: Sequence[MachineSource], catalog: Catalog) -> Iterator[str]:
+    """Speeds of kinds of GPU that are not on offer, and how to have them there."""
+    offered = {one.gpu.name for one in machines}
+    for kind in dict.fromkeys(speed.gpu for speed in scenario.speed):
+        if kind in offered:
+            continue
+        wider, _ = sources(replace(scenario, buy=replace(scenario.buy, gpus=(kind,))), catalog)
+        remedy = "Name a machine that has it in `buy.own`, or price one in prices.yaml of a --catalog directory."
+        if wider:
+            remedy = f"Add {kind} to `buy.gpus`."
+        yield f"speed: that of {kind} counts for nothing, for no machine on offer has it. {remedy}"
+
+
+def mostly_start(scenario: TrainingScenario, shown: Sequence[TrainingOption]) -> Iterator[str]:
+    """Runs that end before machines and processes have begun, of whose start nobody knows more."""
+    restart_s = scenario.interruptions.restart
+    if any(option.time_s.mid < restart_s for option in shown):
+        yield (
+            f"A run shorter than a restart (`interruptions.restart`, {span(restart_s)}) is mostly its start, which is"
+            " counted as a share of its steps alone."
+        )
+
+
 def left_out(
     scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
 ) -> Iterator[str]:
     """Numbers of GPUs that the batch cannot be divided among, and GPUs without the precision."""
+    parts = scenario.parallel
+    if not scenario.counts and (whole := [n for n in scenario.usual_counts if n % parts.parts]):
+        divided = f"tensor {parts.tensor} x pipeline {parts.pipeline} do not divide"
+        yield f"Left out: {gpus(whole)}, which {divided}. Name them in `counts` to have the model whole on each."
+    if short := [count for count in scenario.gpu_counts if not has_a_step(scenario, count)]:
+        yield f"Left out: {gpus(short)}, of which one step has more samples than the whole training."
     if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
         yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
     yield from not_whole(scenario, machines)

@@ -53,7 +53,7 @@ def document(plan: TrainingPlan) -> Document:
         "What the memory holds": [memory_line(o) for o in chosen],
         "How sure that is": [*(f"{who(o)}: {band(o)}." for o in chosen), *speed_lines(chosen)],
         "Why not others": list(left_out(plan)),
-        "Warnings": [*plan.assumptions, *plan.feeding, *plan.warnings, *warning_texts(plan.stale_prices)],
+        "Warnings": [*plan.unused, *plan.assumptions, *plan.feeding, *plan.warnings, *warning_texts(plan.stale_prices)],
     }
     return explanation(plan.name, headline(plan), parts, answers(plan))
 
