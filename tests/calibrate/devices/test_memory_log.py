@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -29,6 +28,18 @@ with MemoryLog(Path(sys.argv[1]), reader("cpu"), every_s=0.005) as log:
 print("the run went on", flush=True)
 """
 
+GROWING = """
+import sys, time
+from pathlib import Path
+from calibrate.devices.memory_log import MemoryLog, reader
+with MemoryLog(Path(sys.argv[1]), reader("cpu"), every_s=0.01) as log:
+    log.mark("small/latency/1", "small", "latency")
+    time.sleep(0.1)
+    held = bytearray(b"x" * int(sys.argv[2]))
+    log.mark("large/latency/1", "large", "latency")
+    time.sleep(0.1)
+"""
+
 
 def run_logged(path: Path, before: str = "", pause_s: float = 0.001) -> subprocess.Popen[str]:
     code = LOGGED.format(before=before, pause_s=pause_s)
@@ -36,15 +47,10 @@ def run_logged(path: Path, before: str = "", pause_s: float = 0.001) -> subproce
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_it_follows_memory_and_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_follows_memory_and_is_drawn(tmp_path: Path) -> None:
+    """In a process of its own: one that ran other tests gives their memory back meanwhile."""
     path, wanted_bytes = tmp_path / "log.csv", 200_000_000
-    with MemoryLog(path, reader("cpu"), every_s=0.01) as log:
-        log.mark("small/latency/1", "small", "latency")
-        time.sleep(0.1)
-        held = np.ones(wanted_bytes, dtype=np.uint8)
-        log.mark("large/latency/1", "large", "latency")
-        time.sleep(0.1)
-        del held
+    done = subprocess.run([sys.executable, "-c", GROWING, str(path), str(wanted_bytes)], capture_output=True, text=True)
     rows = read_log(path)
     before = min(row.memory_bytes for row in rows if row.model == "small")
     after = max(row.memory_bytes for row in rows if row.model == "large")
@@ -52,7 +58,7 @@ def test_it_follows_memory_and_is_drawn(tmp_path: Path, capsys: pytest.CaptureFi
     assert [row.t_s for row in rows] == sorted(row.t_s for row in rows)
     assert {row.running for row in rows} <= {"", "small/latency/1", "large/latency/1"}
     picture = tmp_path / "log.png"
-    assert capsys.readouterr().err == f"memory log: {picture}\n"
+    assert (done.returncode, done.stderr) == (0, f"memory log: {picture}\n")
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
