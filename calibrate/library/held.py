@@ -17,7 +17,7 @@ from simulator.world.signature import sizes
 TRACED_ERROR = 0.15
 """What layers hold is as near to the allocations of real passes: ten networks at batch 1, 8 and 64."""
 OWN_NAMES = {"fasterrcnn_resnet50_fpn": "faster_rcnn"}
-"""Published architectures by the name that their layers have here: both are torchvision's."""
+"""Published architectures by the name that their layers have in the zoo: both are torchvision's."""
 USUAL_HELD, USUAL_POWER = 0.89e6, 0.46
 """Numbers held by a network whose layers put out a million at the usual size, and how they grow with those: of 750
 that were traced, half are within 33 %."""
@@ -29,7 +29,7 @@ def held_numbers(architecture: str, size: str) -> float | None:
 
     Traced at one size, they grow with pixels or tokens; with these as layers say, for attention grows by the square.
     """
-    layers, length = _own_layers(architecture), names.tokens(size)
+    layers, length = own_layers(architecture), names.tokens(size)
     if layers and length and layers.scales_to((length,)):
         with suppress(FactsError):  # more tokens than it has positions for
             return counted(layers.of_shape((length,)), architecture).held
@@ -55,7 +55,7 @@ def counts_of(model: str) -> names.Architecture | None:
 @cache
 def own_counts(architecture: str) -> names.Architecture | None:
     """Counts of a network's own layers, at the input that they were traced at; None where they are not known."""
-    layers = facts(architecture) if architecture in named() else _own_layers(architecture)
+    layers = facts(architecture) if architecture in named() else own_layers(architecture)
     return counted(layers, architecture) if layers else None
 
 
@@ -66,11 +66,11 @@ def held_evidence(architecture: str) -> Evidence:
 
 def _by_input(architecture: str) -> Mapping[str, float]:
     """By its own layers, else as traced at each input; empty where neither is there."""
-    layers = _own_layers(architecture)
+    layers = own_layers(architecture)
     return _of_layers(layers) if layers else _traced().get(architecture, {})
 
 
-def _own_layers(architecture: str) -> Facts | None:
+def own_layers(architecture: str) -> Facts | None:
     """Those which plans know it by, or of the package's model that is it."""
     own = OWN_NAMES.get(architecture, architecture)
     if own in models_with_layers():

@@ -23,8 +23,10 @@ MODULE = re.compile(r"^(?:torchvision|timm|(?:tf\.|tensorflow\.)?keras)\.(?:mode
 """Of a package, before the name of a network: `torchvision.models.` of `torchvision.models.resnet50`."""
 OPSET = re.compile(r"(?<=v\d)[-_]\d{1,2}$")
 """Version of the operators that the ONNX zoo names its files by: `resnet50-v1-12`."""
-YOLO_V = re.compile(r"^yolov(?=1[1-9][nsmlx]$)", re.IGNORECASE)
+YOLO_V = re.compile(r"^yolov(?=1[1-9][nsmlx](?!\w))", re.IGNORECASE)
 """Its authors left the `v` out from the eleventh on."""
+REGNET = re.compile(r"regnet[-_ ]?([xy])[-_ ]?(\d+)(?:[._](\d))?([mg])f", re.IGNORECASE)
+"""Of pycls and torchvision, by operations: `RegNetY-1.6GF` and `regnet_y_1_6gf`, which another with 16 GF is not."""
 SIZE = re.compile(r"[-_](\d{3})$")
 SEQUENCE = re.compile(r"seq(\d+)")
 MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
@@ -275,13 +277,19 @@ def _candidates(written: str) -> Iterator[str]:
     last = written.rsplit("/", maxsplit=1)[-1]
     for name in dict.fromkeys((written, last, last.split(":")[-1])):
         yield name
-        for shorter in (MODULE.sub("", name), OPSET.sub("", name), YOLO_V.sub("yolo", name)):
-            if shorter != name:
-                yield shorter
-        plain = without_weights(name)
+        shorter = YOLO_V.sub("yolo", OPSET.sub("", MODULE.sub("", name)))
+        yield shorter
+        plain = without_weights(shorter)
         yield plain
         # Paddle's variants of ResNet have timm's letters: `ResNet50_vd` is `resnet50d`.
         yield re.sub(r"_v([cd])(?=_|$)", r"\1", plain, flags=re.IGNORECASE)
+        yield REGNET.sub(_timm_regnet, plain)
+
+
+def _timm_regnet(found: re.Match[str]) -> str:
+    """`regnety_016` of 1.6 billion multiply-adds."""
+    tenths = int(found[2]) // 100 if found[4] in "mM" else 10 * int(found[2]) + int(found[3] or 0)
+    return f"regnet{found[1].lower()}_{tenths:03d}"
 
 
 @cache

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from math import log1p, sqrt
 
 from calibrate.layers.facts import facts
+from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.work import Facts
 from calibrate.library.held import counted
 from calibrate.library.lookup import Library, is_measured
@@ -35,7 +36,15 @@ from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.layered import BATCHES, Layered
 from planner.prediction.rules.measured import interpolated
-from planner.prediction.rules.pairs import SHARED, PredictedPair, in_proportion, joined_pair, no_faster, width
+from planner.prediction.rules.pairs import (
+    SHARED,
+    PredictedPair,
+    in_proportion,
+    is_refuted,
+    joined_pair,
+    no_faster,
+    width,
+)
 from planner.prediction.rules.roofline import PrecisionError, why_not
 from planner.prediction.trainings import Trainings, trainings
 from simulator.world.curves import Erring, Interpolated
@@ -283,9 +292,9 @@ class Predictor:
     def _all_joined(
         self, pairs: Iterable[PredictedPair], others: Sequence[PredictedPair | None]
     ) -> Iterator[PredictedPair]:
-        """Each pair joined with each of the others, or alone with none."""
+        """Each pair joined with each of the others, or alone with none, or with one that it refutes."""
         for pair in pairs:
-            yield from (joined_pair(pair, other) if other else pair for other in others)
+            yield from (joined_pair(pair, other) if other and not is_refuted(other, pair) else pair for other in others)
 
     def _sources(self, model: str, gpu: GPU, precision: str | None) -> list[Profile]:
         """The best profile of the model's architecture on each other GPU, all at one precision."""
@@ -330,7 +339,7 @@ class Predictor:
     def _case(self, model: str, gpu: GPU, precision: str, runtime: str) -> PredictedCase:
         """One sample of a model by its published name, where its own layers do not contradict that."""
         facts = self.grounds.facts(model)
-        own = facts if facts and ":" in facts.model else None
+        own = facts if facts and has_counts_of_its_own(facts) else None
         architecture, size = _identity(own) if own else names.identity(model)
         counts = counted(facts, architecture) if facts else None
         ran_at = self.learnt.precision(gpu, precision, architecture, counts)
@@ -406,12 +415,18 @@ def _identity(own: Facts) -> tuple[str, str]:
     return architecture if is_alike(own, architecture) else own.model, size
 
 
+def has_counts_of_its_own(facts: Facts) -> bool:
+    """Whether it is a package's model, or one that published tables know by another name, perhaps at another input."""
+    return ":" in facts.model or names.architecture(facts.model) != facts.model
+
+
 def is_alike(facts: Facts, architecture: str) -> bool:
-    """Whether layers of a package's model are those of a published architecture: equal in parameters, but for a head.
+    """Whether layers are those of a published architecture: equal in parameters, but for a head.
 
     A name alone says little of a file, or of a function of a user's own.
     """
-    return is_sourced(facts.model) and names.has_size_of(facts.params, architecture)
+    is_known = is_sourced(facts.model) or facts.model in models_with_layers()
+    return is_known and names.has_size_of(facts.params, architecture)
 
 
 def _preferred(sources: list[Profile]) -> str:

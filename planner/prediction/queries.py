@@ -16,7 +16,7 @@ from calibrate.layers.facts import facts, full_name, has_layers, named, of_any_i
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError, too_small
-from calibrate.library.held import counted, held_numbers
+from calibrate.library.held import OWN_NAMES, counted, held_numbers
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.library.memory import Room, room_in
 from calibrate.library.reading import USUAL_RUNTIME
@@ -30,7 +30,7 @@ from planner.prediction.columns import COLUMNS, NEEDED, header
 from planner.prediction.effects import PredictedCase, at_size, network
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
-from planner.prediction.predict import Predictor, doubt_of, is_alike
+from planner.prediction.predict import Predictor, doubt_of, has_counts_of_its_own, is_alike
 from planner.prediction.rules.bands import around, low_end_at_least
 from planner.prediction.rules.floors import resized, shape_of, shipped_layers
 from planner.prediction.rules.grounds import Grounds
@@ -156,9 +156,8 @@ class QueryKnowledge:
         asked = names.precision(row.get("precision", "")) or USUAL_PRECISION
         if unserved := runtimes.runtime(case.runtime).unserved(architecture, asked, self.gpus[gpu]):
             raise UnansweredError(f"{unserved}. {ways_to_run(architecture, asked, self.gpus[gpu])}")
-        if wrong := wrong_input(architecture, size, row.get("input", "")) or _too_small(
-            row["model"], architecture, size
-        ):
+        wrong = wrong_input(architecture, size, row.get("input", "")) or _too_small(row["model"], architecture, size)
+        if wrong or (wrong := _scaled(row["model"], architecture, size)):
             raise UnansweredError(wrong)
         return case
 
@@ -227,7 +226,7 @@ class QueryKnowledge:
         profile = self.shipped.get(case.architecture, case.gpu, precision, case.runtime)
         if profile is None or (profile.latency_evidence in MEASURED and not self.measured):
             return None
-        name, usual = names.identity(profile.model)
+        name, usual = names.identity(OWN_NAMES.get(profile.model, profile.model))
         size = names.input_of(name, (profile.flops_per_sample or 0.0) / 2) or usual or _own_input(name)
         return profile if size == case.input else None
 
@@ -397,9 +396,10 @@ def _full_name(model: str, architecture: str) -> str:
 
 
 def _layers_by_name(model: str, architecture: str) -> Facts | None:
-    """Layers of a package's network, by either name; None where none are shipped."""
+    """Shipped layers of a network that has counts of its own, by either name; None where there are none."""
     full = _full_name(model, architecture)
-    return facts(full) if full in named() else None
+    layers = facts(full) if full in named() or full in models_with_layers() else None
+    return layers if layers and has_counts_of_its_own(layers) else None
 
 
 def _shipped_counts(model: str, architecture: str, size: str) -> names.Architecture | None:
@@ -452,6 +452,19 @@ def _too_small(model: str, architecture: str, size: str) -> str:
     return f"{architecture} {too_small(least, side)}" if 0 < side < least else ""
 
 
+def _scaled(model: str, architecture: str, size: str) -> str:
+    """Why a network of the zoo takes no such picture, though others of its architecture may; empty where it does."""
+    layers = _layers_by_name(model, "") if has_layers(model) else None
+    shape = shape_of(size, layers) if layers and ":" not in layers.model else None
+    if layers is None or shape is None:
+        return ""
+    try:
+        layers.of_shape(shape)
+    except FactsError as error:
+        return str(error)
+    return ""
+
+
 def _too_long(model: str, architecture: str, size: str) -> str:
     """Why a network reads no text of that length; empty where it does, or where somebody timed one made for it."""
     tokens = names.tokens(size)
@@ -495,6 +508,13 @@ def _apart(same: Sequence[PublishedPoint]) -> float:
 
 def _counts(case: PredictedCase) -> names.Architecture | None:
     """Counts at the input of the case, with what it holds; None where nothing is known."""
+    known = _counts_alone(case)
+    layers = shipped_layers(case.architecture, case.input)
+    return known and replace(known, params=layers.weight_bytes / FACT_BYTES if layers else known.params)
+
+
+def _counts_alone(case: PredictedCase) -> names.Architecture | None:
+    """The same with parameters as tables have them."""
     if case.counted and case.counted.input == case.input:
         return case.counted
     if case.counted and (scaled := at_input(case, case.input, None).counted):
@@ -502,13 +522,8 @@ def _counts(case: PredictedCase) -> names.Architecture | None:
     known = names.facts_of(case.architecture, case.input)
     if known is None:
         return None
-    layers = shipped_layers(case.architecture, case.input)
-    return replace(
-        at_size(known, case.input),
-        input=case.input,
-        held=held_numbers(case.architecture, case.input),
-        params=layers.weight_bytes / FACT_BYTES if layers else known.params,
-    )
+    held = held_numbers(case.architecture, case.input)
+    return replace(at_size(known, case.input), input=case.input, held=held)
 
 
 def batch_of(written: str) -> int | None:

@@ -64,7 +64,7 @@ def test_of_what_this_project_measured_no_network_both_teaches_and_judges() -> N
     taught = {(f.case.gpu, f.case.architecture) for f in measured_figures(load_catalog().gpus)}
     judging = {(row["gpu"], architecture(row["model"])) for row in read_queries(FILE) if OWN in row["source"]}
     assert {"resnet50", "bert_base"} <= {name for _, name in taught}
-    assert {"vgg16", "faster_rcnn"} <= {name for _, name in judging}
+    assert {"vgg16", "fasterrcnn_resnet50_fpn"} <= {name for _, name in judging}
     assert not judging & taught
 
 

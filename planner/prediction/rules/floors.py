@@ -10,9 +10,8 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.layers.facts import facts, full_name, has_layers
 from calibrate.layers.work import Facts, FactsError, LayerArrays
-from calibrate.library.held import counted
+from calibrate.library.held import counted, own_layers
 from calibrate.published import names
 from planner.prediction.effects import WINOGRAD
 from planner.prediction.rules.roofline import computed_in, vendor_ceilings
@@ -62,11 +61,8 @@ def passed_by(times_s: Iterable[tuple[float, float]], floor_s: Seconds) -> float
 @cache
 def shipped_layers(architecture: str, size: str) -> Facts | None:
     """The layers of an architecture at that input, where they are shipped."""
-    try:
-        layers = facts(full_name(architecture)) if has_layers(architecture) else None
-    except FactsError:
-        return None
-    return None if layers is None else resized(layers, architecture, size)
+    layers = own_layers(architecture)
+    return layers and resized(layers, architecture, size)
 
 
 def resized(layers: Facts, architecture: str, size: str) -> Facts | None:

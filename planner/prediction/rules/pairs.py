@@ -189,6 +189,15 @@ def width(pair: PredictedPair) -> float:
     return large.high / large.low if large.low > 0 else inf
 
 
+def is_refuted(carried: PredictedPair, told: PredictedPair) -> bool:
+    """Whether what was carried over rests on a time of which something is assumed, and what was published of the
+    network says otherwise: the bands of one sample have nothing in common."""
+    if carried.known is None or carried.known.latency_evidence is not Evidence.ASSUMED:
+        return False
+    one, other = carried.time_s(1), told.time_s(1)
+    return one.low > other.high or other.low > one.high
+
+
 def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
     """What was learnt, and what was carried over from another GPU or comes from layers, each as it is sure."""
     least_s = min(told.least_s, carried.least_s)

@@ -57,7 +57,7 @@ def test_the_usual_input_is_meant_where_none_is_written() -> None:
         ("bge-m3", "seq8192", {"input_shape": (8192,)}),
         ("hf:intfloat/e5-base-v2", "", {}),
         ("hf:facebook/dinov2-base", "448", {"resolution": 448}),
-        ("hf:PekingU/rtdetr_r18vd", "1280", {"resolution": 1280}),
+        ("hf:nvidia/segformer-b2-finetuned-ade-512-512", "1024", {"resolution": 1024}),
         ("torchvision:fcn_resnet101", "1024", {"resolution": 1024}),
         ("faster_rcnn", "", {}),
     ],
