@@ -65,6 +65,11 @@ def _names() -> frozenset[str]:
     return frozenset(named())
 
 
+def taken_for(model: str) -> str:
+    """The network that a name of many is taken for, as published tables mean it; empty of others, and of the zoo's."""
+    return "" if model in known() else names.meant_by(model)
+
+
 @cache
 def full_name(model: str) -> str:
     """The name of a shipped model that a plain one stands for; FactsError where that is none, or several."""

@@ -54,11 +54,17 @@ JITTER_MAX = 0.1
 """Share of the horizon that a frame may be late by, so that frames due in it mostly arrive in it."""
 
 
+PROBLEMS_SHOWN = 12
+"""Of many, which are often one mistake made again and again."""
+
+
 class ScenarioError(InputError):
     """All that is wrong with a scenario, a line each: `file:line:column: path: what is wrong. what to write.`"""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
+        more = len(problems) - PROBLEMS_SHOWN
+        rest = [f"and {more:,} more such lines: mend these first"] if more > 0 else []
+        super().__init__("\n".join([*problems[:PROBLEMS_SHOWN], *rest]))
         self.problems = tuple(problems)
 
 

@@ -16,7 +16,7 @@ from calibrate.layers.facts import facts, full_name, has_layers, named, of_any_i
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError, too_small
-from calibrate.library.held import OWN_NAMES, counted, held_numbers
+from calibrate.library.held import OWN_NAMES, counted, held_numbers, own_layers
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.library.memory import Room, room_in
 from calibrate.library.reading import USUAL_RUNTIME
@@ -396,9 +396,9 @@ def _full_name(model: str, architecture: str) -> str:
 
 
 def _layers_by_name(model: str, architecture: str) -> Facts | None:
-    """Shipped layers of a network that has counts of its own, by either name; None where there are none."""
+    """Shipped layers of a network that has counts of its own, by any of its names; None where there are none."""
     full = _full_name(model, architecture)
-    layers = facts(full) if full in named() or full in models_with_layers() else None
+    layers = facts(full) if full in named() or full in models_with_layers() else own_layers(architecture)
     return layers if layers and has_counts_of_its_own(layers) else None
 
 
@@ -454,7 +454,7 @@ def _too_small(model: str, architecture: str, size: str) -> str:
 
 def _scaled(model: str, architecture: str, size: str) -> str:
     """Why a network of the zoo takes no such picture, though others of its architecture may; empty where it does."""
-    layers = _layers_by_name(model, "") if has_layers(model) else None
+    layers = _layers_by_name(model, architecture) if has_layers(model) else None
     shape = shape_of(size, layers) if layers and ":" not in layers.model else None
     if layers is None or shape is None:
         return ""

@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import date
 from math import expm1, floor
 
-from calibrate.layers.facts import facts, has_layers
+from calibrate.layers.facts import facts, has_layers, taken_for
 from calibrate.library.held import TRACED_ERROR
 from calibrate.published import runtimes
 from calibrate.published.accuracy import EXACT, accuracy
-from calibrate.published.names import architecture, identity, meant_by, tokens
+from calibrate.published.names import architecture, identity, tokens
 from calibrate.published.points import points
 from planner.catalog.engines import EngineRate, engine_rate, frame_bytes, stream_bytes
 from planner.catalog.files import SaleStatus
@@ -284,7 +284,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
 def _taken_for(scenario: Scenario) -> Iterator[PlanWarning]:
     """Names that begin like those of many networks, of which published tables mean one."""
     for model in scenario.models:
-        if meant := meant_by(model.known_as):
+        if meant := taken_for(model.known_as):
             yield PlanWarning(what=Statement(code=Code.TAKEN_FOR, subjects=(model.name, meant)))
 
 

@@ -43,7 +43,7 @@ def profiles_show(
 
     Of many profiles a line each.
     """
-    from calibrate.published.names import meant_by
+    from calibrate.layers.facts import taken_for
     from planner.catalog.choosing import choose, folders_near
     from planner.show.text.listings.profiles import profile_show, speed_list
 
@@ -52,7 +52,7 @@ def profiles_show(
     found = choose(library, model, gpu)
     if not profiles and (more := folders_near(library, model, gpu)):
         note(more.strip())
-    if meant := meant_by(model):
+    if meant := taken_for(model):
         note(f"{model} is taken for {meant}, as published tables mean it.")
     if len(found) > WHOLE_MAX and not verbose:
         emit(speed_list(found, screen))

@@ -25,6 +25,14 @@ from calibrate.published import names
         ("MobileNetV3_large_x1_0_ssld", "mobilenet_v3_large", "224"),
         ("InceptionV3", "inceptionv3", "299"),
         ("bert-99", "bert_large", "seq384"),
+        ("YOLOv11n.pt", "yolo11n", "640"),
+        ("RegNetY-1.6GF", "regnety_016", "224"),
+        ("RegNetY-16GF", "regnety_160", "224"),
+        ("torchvision:regnet_y_3_2gf", "regnety_032", "224"),
+        ("torchvision.models.regnet_x_32gf", "regnetx_320", "224"),
+        ("RegNetX_200MF", "regnetx_002", "224"),
+        ("torchvision:mnasnet1_0", "mnasnet_100", "224"),
+        ("Faster R-CNN", "fasterrcnn_resnet50_fpn", "800"),
     ],
 )
 def test_an_architecture_has_one_name(written, name, size):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.paths import SCENARIOS
 
 from planner.catalog.catalog import load_catalog
-from planner.io.load import ScenarioError, load_scenario, schema, workload
+from planner.io.load import PROBLEMS_SHOWN, ScenarioError, load_scenario, schema, workload
 from planner.io.starter import starter
 from planner.io.strict_yaml import YamlError, parse
 from planner.model.replications import confidence_of, horizon_s, requests_needed, warmup_s
@@ -448,3 +448,12 @@ def test_a_recording_asked_by_several_sources_starts_elsewhere_for_each(tmp_path
     assert first.tolist() == pytest.approx(stream.arrivals.times_s.tolist())
     assert [len(times) for times in others] == [30, 30]
     assert not any(np.allclose(times, first) for times in others)
+
+
+def test_of_many_mistakes_the_first_are_shown_and_the_rest_counted() -> None:
+    lines = [f"s.yaml:{n}:3: models[{n}].name: no such model." for n in range(50)]
+    error = ScenarioError(lines)
+    shown = str(error).splitlines()
+    assert shown == [*lines[:PROBLEMS_SHOWN], f"and {50 - PROBLEMS_SHOWN} more such lines: mend these first"]
+    assert error.problems == tuple(lines)
+    assert str(ScenarioError(lines[:PROBLEMS_SHOWN])).splitlines() == lines[:PROBLEMS_SHOWN]

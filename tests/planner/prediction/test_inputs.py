@@ -114,3 +114,20 @@ def test_a_plan_of_a_table_needs_no_torch(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert KNOWN.answer({"gpu": "T4", "model": "bge-m3", "input": "seq1000"}).latency_s
     assert KNOWN.answer({"gpu": "T4", "model": "hf:facebook/dinov2-base", "input": "3x518x518"}).latency_s
+
+
+@pytest.mark.parametrize("gpu", ["T4", "A10G", "H100"])
+@pytest.mark.parametrize(
+    ("one", "other", "size"),
+    [
+        ("faster_rcnn", "torchvision:fasterrcnn_resnet50_fpn", "800"),
+        ("hf:PekingU/rtdetr_r50vd", "rt_detr_r50", ""),
+        ("torchvision:mnasnet1_0", "mnasnet_100", ""),
+        ("torchvision:maxvit_t", "maxvit_tiny_tf_224.in1k", ""),
+        ("torchvision:regnet_y_3_2gf", "RegNetY-3.2GF", ""),
+    ],
+)
+def test_a_network_costs_the_same_under_each_of_its_names(one: str, other: str, size: str, gpu: str) -> None:
+    told = [answer(name, size, gpu=gpu, batch="4") for name in (one, other)]
+    assert told[0].latency_s
+    assert told[0] == told[1]

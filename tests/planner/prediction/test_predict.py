@@ -310,6 +310,29 @@ def test_what_was_published_of_an_architecture_goes_before_one_ratio() -> None:
     assert found.latency_s.low < found.latency_s.value < found.latency_s.high
 
 
+@pytest.mark.parametrize(("evidence", "joined"), [(Evidence.MEASURED, True), (Evidence.ASSUMED, False)])
+def test_an_assumed_time_is_no_evidence_against_published_ones(evidence: Evidence, joined: bool) -> None:
+    probes = [profile(name, kind, 0.004, 0.003) for name in ("one", "two") for kind in (V100, L4)]
+    slow = replace(profile("yolov3", V100, 1.0, 0.5), latency_evidence=evidence)
+    found = Predictor(library(*probes, slow), CATALOG.gpus).predict("yolov3", "L4", batch=1)
+    published = Predictor(library(*probes), CATALOG.gpus).predict("yolov3", "L4", batch=1)
+    assert found is not None
+    assert published is not None
+    assert (found.latency_s.value > published.latency_s.high) == joined
+    assert (found.latency_s.value == pytest.approx(published.latency_s.value)) != joined
+
+
+def test_an_assumed_time_that_published_ones_bear_out_narrows_the_band() -> None:
+    probes = [profile(name, kind, 0.004, 0.003) for name in ("one", "two") for kind in (V100, L4)]
+    published = Predictor(library(*probes), CATALOG.gpus).predict("yolov3", "L4", batch=1)
+    assert published is not None
+    alike = profile("yolov3", V100, 0.0, published.latency_s.value)
+    assumed = replace(alike, latency_evidence=Evidence.ASSUMED)
+    found = Predictor(library(*probes, assumed), CATALOG.gpus).predict("yolov3", "L4", batch=1)
+    assert found is not None
+    assert found.latency_s.high / found.latency_s.low < published.latency_s.high / published.latency_s.low
+
+
 @pytest.mark.parametrize("precision", ["bf16", "amp-bf16", "tf32"])
 @pytest.mark.parametrize("runtime", [None, "tensorrt"])
 def test_nothing_is_predicted_at_a_precision_that_the_gpu_lacks(precision: str, runtime: str | None) -> None:

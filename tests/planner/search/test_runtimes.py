@@ -97,7 +97,9 @@ def test_a_plan_says_how_many_tokens_it_takes_where_none_are_stated(tmp_path, mo
     assert (said in brief(made, Screen(120))) == bool(tokens)
 
 
-@pytest.mark.parametrize(("name", "taken"), [("resnet", [("resnet", "resnet50")]), ("ResNet-50", [])])
+@pytest.mark.parametrize(
+    ("name", "taken"), [("resnet", [("resnet", "resnet50")]), ("ResNet-50", []), ("faster_rcnn", [])]
+)
 def test_a_name_of_many_networks_is_said_to_be_taken_for_one(tmp_path, name, taken):
     file = tmp_path / "s.yaml"
     file.write_text(SCENARIO.format(wish="").replace("resnet50", name), encoding="utf-8")
