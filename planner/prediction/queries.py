@@ -508,9 +508,8 @@ def _apart(same: Sequence[PublishedPoint]) -> float:
 
 def _counts(case: PredictedCase) -> names.Architecture | None:
     """Counts at the input of the case, with what it holds; None where nothing is known."""
-    known = _counts_alone(case)
-    layers = shipped_layers(case.architecture, case.input)
-    return known and replace(known, params=layers.weight_bytes / FACT_BYTES if layers else known.params)
+    known, own = _counts_alone(case), own_layers(case.architecture)
+    return known and replace(known, params=own.weight_bytes / FACT_BYTES if own else known.params)
 
 
 def _counts_alone(case: PredictedCase) -> names.Architecture | None:

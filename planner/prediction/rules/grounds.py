@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from calibrate.layers.work import Facts, FactsError
-from calibrate.library.held import counted, held_numbers
+from calibrate.library.held import counted, held_numbers, own_layers
 from calibrate.library.lookup import Library
 from calibrate.library.memory import Room, memory_source, nearest, room_in, room_of
 from calibrate.library.reading import PRECISIONS
@@ -101,8 +101,9 @@ class Grounds:
         architecture, size = names.identity(model)
         if layers is not None:
             return replace(counted(layers, architecture), params=layers.weight_bytes / FACT_BYTES)
-        known = names.facts_of(architecture, size) or _nothing_of(architecture, size)
-        return replace(known, held=held_numbers(architecture, size))
+        known, own = names.facts_of(architecture, size) or _nothing_of(architecture, size), own_layers(architecture)
+        params = own.weight_bytes / FACT_BYTES if own else known.params
+        return replace(known, held=held_numbers(architecture, size), params=params)
 
     def _memory_source(
         self, model: str, gpu: GPU, precision: str, flops: float | None, held: float | None
