@@ -66,16 +66,16 @@ class StepTimes:
     speed: PassSpeed
 
     def over_links(self, time_s: Range, change: Callable[[float, Traffic], float]) -> Range:
-        """A rising function of a time and of messages; its good end over the fastest link between machines."""
-        link = self.link_bytes_per_s
-        traffics = (Traffic(layout=self.layout, network_bytes_per_s=rate) for rate in (link.high, link.mid, link.low))
-        return ranged(*map(change, time_s.ends, traffics))
+        """A rising function of a time and of messages; its good end over the fastest link between machines.
 
-    @property
-    def link_bytes_per_s(self) -> Range:
-        """Bandwidth that messages between machines get: what the scenario states has the doubt of a stated speed."""
-        link = self.layout.network_bytes_per_s
-        return link if self.layout.scenario.network.bandwidth is None else doubted(link, MEASURED_BAND)
+        Nobody measured these messages: they get what their links have within the band of a stated speed.
+        """
+        link, reached = self.layout.network_bytes_per_s, doubted(exactly(1.0), MEASURED_BAND)
+        traffics = (
+            Traffic(layout=self.layout, network_bytes_per_s=rate, reached=share)
+            for rate, share in zip(reversed(link.ends), reversed(reached.ends), strict=True)
+        )
+        return ranged(*map(change, time_s.ends, traffics))
 
     @property
     def passes(self) -> int:

@@ -24,16 +24,19 @@ class Traffic:
     layout: TrainingLayout
     network_bytes_per_s: float
     """Bandwidth of one machine to others."""
+    reached: float = 1.0
+    """Bandwidth that messages get over that of their links."""
 
     @property
     def inside(self) -> NetworkLink:
         """The link between GPUs of one machine."""
-        return NetworkLink(bytes_per_s=self.layout.gpu.link_bytes_per_s, latency_s=INSIDE_LATENCY_S)
+        return NetworkLink(bytes_per_s=self.reached * self.layout.gpu.link_bytes_per_s, latency_s=INSIDE_LATENCY_S)
 
     @property
     def between(self) -> NetworkLink:
         """The link between machines."""
-        return NetworkLink(bytes_per_s=self.network_bytes_per_s, latency_s=self.layout.scenario.network.latency)
+        latency_s = self.layout.scenario.network.latency
+        return NetworkLink(bytes_per_s=self.reached * self.network_bytes_per_s, latency_s=latency_s)
 
     def link(self, gpus: int) -> NetworkLink:
         """The slowest link among so many neighbours."""

@@ -28,12 +28,13 @@ class Change:
 def changes(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> Iterator[Change]:
     """Changes of one key after which each GPU holds less of the same training, but those that a scenario may not have.
 
-    Passes are not among them: as few samples as fit are known without a try.
+    Passes of a `global_batch` are not among them: as few samples as fit are known without a try.
     """
     train, parallel = scenario.train, scenario.parallel
     most = max((one.gpus_each for one in machines), default=1) // parallel.pipeline
     tensors = [2**n for n in range(1, most.bit_length()) if parallel.tensor < 2**n <= most]
     tried: dict[str, Sequence[str | int]] = {
+        "train.micro_batch": halves(train.micro_batch or 1),
         "train.recompute": RECOMPUTE[RECOMPUTE.index(train.recompute) + 1 :],
         "parallel.tensor": tensors,
         "parallel.zero": range(parallel.zero + 1, 4),
@@ -45,6 +46,11 @@ def changes(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> It
             changed = with_key(scenario, key, value)
             if not any(wrong(changed)):
                 yield Change(key=key, value=str(value), scenario=changed)
+
+
+def halves(batch: int) -> list[int]:
+    """Half of a batch, half of that, and so on: of 12 samples 6, 3, 1."""
+    return [batch >> n for n in range(1, batch.bit_length())]
 
 
 def smaller_precisions(precision: str) -> list[str]:

@@ -86,6 +86,19 @@ def test_nobody_is_sure_of_a_deadline_near_the_middle(boxes: Path, of_middle: fl
     assert chance_in_time(near) not in ("0 %", "100 %")
 
 
+@pytest.mark.parametrize("given", [
+    ("parallel.zero=3",), ("parallel.tensor=8",), ("parallel={tensor: 4, pipeline: 2}", "train.accumulation=8"),
+])  # fmt: skip
+def test_the_middle_lies_between_the_ends_over_links_that_are_listed(boxes: Path, given: tuple[str, ...]) -> None:
+    """Also where a provider lists no bursts, and inside of a machine: messages err as much as a stated speed."""
+    model = "model={transformer: {layers: 32, hidden: 4096, heads: 32, sequence: 2048, params: 6.74e9}}"
+    bought = ("buy={providers: [gcp, azure, aws], max_gpus: 64}", "network={}", "counts=[8, 64]")
+    plan = train(load_training(boxes, (model, *bought, *given)), CATALOG, LIBRARY)
+    assert sum(o.bottleneck is Limit.NETWORK for o in plan.options) > 10
+    for o in plan.options:
+        assert o.time_s.low * 1.05 < o.time_s.mid < o.time_s.high / 1.05
+
+
 # Whatever limits it
 
 

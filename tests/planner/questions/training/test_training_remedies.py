@@ -95,6 +95,17 @@ def test_fewer_samples_a_pass_are_named_where_there_are_fewer() -> None:
                                       f"train.accumulation={fewer}").options)  # fmt: skip
 
 
+def test_a_smaller_micro_batch_is_named_where_it_is_larger_than_one(long: Path) -> None:
+    fits = answer(long, "model.transformer.sequence=2048", "train={epochs: 3, micro_batch: 1, precision: amp-bf16}")
+    assert fits.cheapest
+    plan = answer(long, "model.transformer.sequence=2048", "train={epochs: 3, micro_batch: 64, precision: amp-bf16}")
+    assert not any(o.may_fit for o in plan.options)
+    (smaller,) = [one for one in plan.tried if one.key == "train.micro_batch"]
+    assert smaller.option
+    assert smaller.option.micro_batch == int(smaller.values[0]) < 64
+    assert not any(one.key == "train.micro_batch" for one in answer(long).tried)
+
+
 def test_nothing_is_tried_where_something_fits() -> None:
     assert answer(RESNET50).tried == ()
 
