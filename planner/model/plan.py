@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import nan
+from math import inf, nan
 
 from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
 from planner.model.choices import PriceKind
@@ -194,6 +194,8 @@ class Rejection:
     """What the remedies leave open."""
     cost_usd_per_hour: float | None = None
     """What it would have cost; None where it has no price."""
+    replayed: bool = False
+    """Whether each of its remedies was replayed and then met what it names; else they are estimates."""
 
 
 def less_sure(rejections: Iterable[Rejection], usd_per_hour: float) -> Rejection | None:
@@ -795,3 +797,42 @@ class InterruptedSearch(KeyboardInterrupt):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
+
+
+# Rejections, the nearest miss first
+
+FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
+"""What can stop a fleet that was tried; the rest stops an offer before."""
+
+
+def nearest(plan: Plan) -> list[Rejection]:
+    """Refused fleets that would have been the better buy, the nearest miss first: where all miss, the answer's own."""
+    closest = None if plan.recommendation.feasible else plan.recommendation.candidate
+    fleets = [no for no in plan.rejections if is_fleet(no) and cheaper(plan, no)]
+    return sorted(fleets, key=lambda no: (no.subject != closest, *distance(no)))
+
+
+def cheaper(plan: Plan, no: Rejection) -> bool:
+    """Whether a refused candidate would have been the better buy; any would, where nothing is feasible."""
+    best = plan.recommendation
+    return not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
+
+
+def distance(no: Rejection) -> tuple[float, float]:
+    """How far beyond its limit a fleet was, of draws by the share of them that meets SLOs; then how many requests came
+    late."""
+    at = no.why.figures
+    late = 1 - at["mean"] / at["target"] if at.keys() >= {"mean", "target"} else 0.0
+    if no.why.code is Code.MISSED_IN_DRAWS:
+        return 1 - at["kept"] / at["asked"], late
+    return overshoot(no), late
+
+
+def overshoot(no: Rejection) -> float:
+    """How far beyond its limit a candidate was, as a share of the limit: 81 ms where 50 ms are allowed: 0.62."""
+    return abs(no.observed - no.limit) / no.limit if no.limit else inf
+
+
+def is_fleet(no: Rejection) -> bool:
+    """Whether a fleet was rejected, or a model on any, not an offer that another is better than."""
+    return isinstance(no.subject, Candidate) or no.bottleneck in FLEET

@@ -24,6 +24,7 @@ from planner.model.plan import (
     PlanWarning,
     Recommendation,
     Rejection,
+    nearest,
 )
 from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective, Scenario
@@ -41,7 +42,7 @@ from planner.replay.warnings import assumptions
 from planner.search.budgets import check_fastest, check_load, designed
 from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.question import Question, ask, predictor_of
-from planner.search.search import BestFound, FleetSearch, goal_of
+from planner.search.search import GLANCE, PROOF, BestFound, Effort, FleetSearch, goal_of
 from simulator.clock.metrics import Verdict
 from simulator.world.deployment import Deployment
 from simulator.world.doubt import slow_end
@@ -61,6 +62,10 @@ REPLAYED = {
     Code.RAISE_LATENCY: "latency_s",
 }
 """Remedies that are replayed, and their figures."""
+BORNE_OUT = frozenset({*REPLAYED, Code.MORE_GPUS, Code.LOWER_SLO})
+"""They, and others that replays bear out."""
+MORE_MAX = 8
+"""Times the GPUs that are estimated to help."""
 GROWN_REQUESTS_MAX = 3e6
 """Requests of a replication above which more load is not replayed: a dozen of them take some seconds."""
 
@@ -232,11 +237,13 @@ def _answered(
     answer = replace(recommended(questions, shown), feasible=feasible)
     if not (feasible or found.interrupted):
         with suppress(KeyboardInterrupt):  # the answer stands without
-            lower = partial(as_replayed, search.question, shown)
+            lower = partial(as_replayed, search.question, shown, known=search)
             plan = replace(
                 plan, rejections=tuple(lower(no) if no.subject == shown.candidate else no for no in plan.rejections)
             )
     if feasible and not found.interrupted:
+        with suppress(KeyboardInterrupt):
+            plan = nearest_replayed(replace(plan, recommendation=answer), search)
         answer = replace(answer, models=tuple(as_far_as_replayed(search.question, shown, answer.models)))
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
@@ -412,28 +419,64 @@ def _lessened(streams: Sequence[Stream], remedy: Statement) -> Iterator[Stream]:
             yield from scaled(Workload(tuple(asked)), remedy.figures["share"]).streams
 
 
-def as_replayed(question: Question, trial: Trial, rejection: Rejection) -> Rejection:
+def as_replayed(
+    question: Question,
+    trial: Trial,
+    rejection: Rejection,
+    effort: Effort = PROOF,
+    known: FleetSearch | None = None,
+) -> Rejection:
     """The rejection of a placement, whose remedies are such that replays then meet what they name; without those of
-    which half as much load, or twice as long an SLO, would still miss."""
+    which half as much load, twice as long an SLO, or many more GPUs, would still miss.
+
+    `effort`: for fleets of more GPUs. `known`: has tried some.
+    """
     if _takes_long(question, trial):
         return rejection
-    replayed = _Replayed(question, slow_end(trial.deployment))
+    replayed = _Replayed(question, trial, slow_end(trial.deployment), effort, known)
     # A longer SLO of a busy fleet leaves time for larger batches, which this placement has not.
     kept = (Code.RAISE_LATENCY,) if rejection.why.code is Code.TOO_BUSY else ()
     found = (one if one.code in kept else replayed.remedy(one) for one in rejection.remedies)
     remedies = tuple(one for one in found if one)
-    return replace(rejection, remedies=remedies or rejection.remedies)
+    but = rejection.but
+    if not (but or kept):
+        others = [replayed.others_missed(one) for one in remedies]
+        whole = tuple(one for one, missed in zip(remedies, others, strict=True) if not missed)
+        if any(one.code in BORNE_OUT for one in whole):
+            remedies = whole
+        else:
+            but = tuple(filter(None, others))
+    estimated = {*kept, *([] if len(trial.bought) == 1 else [Code.MORE_GPUS])}
+    figured = [one.code for one in remedies if one.figures]
+    whole_answer = not any(one.code is Code.OTHERS_MISS_TOO for one in but)
+    is_replayed = bool(figured) and whole_answer and (BORNE_OUT - estimated).issuperset(figured)
+    return replace(rejection, remedies=remedies or rejection.remedies, but=but, replayed=is_replayed)
+
+
+def nearest_replayed(plan: Plan, search: FleetSearch) -> Plan:
+    """The plan whose nearest miss has remedies that were replayed, where the miss itself was."""
+    for no in nearest(plan)[:1]:
+        if trial := search.missed_by(no):
+            found = as_replayed(search.question, trial, no, GLANCE, search)
+            return replace(plan, rejections=tuple(found if one is no else one for one in plan.rejections))
+    return plan
 
 
 @dataclass(frozen=True)
 class _Replayed:
-    """Remedies of less load and of one longer SLO, as replays with uncertain speeds at their slow end bear them out."""
+    """Remedies of less load and of one longer SLO, as replays with uncertain speeds at their slow end bear them out; of
+    more GPUs as replays of such a fleet do."""
 
     question: Question
+    trial: Trial
     deployment: Deployment
+    effort: Effort
+    known: FleetSearch | None
 
     def remedy(self, remedy: Statement) -> Statement | None:
         """The mildest step that does; None where none does; what is not replayed as it was."""
+        if remedy.code is Code.MORE_GPUS:
+            return self._more_gpus(remedy)
         if remedy.code not in REPLAYED:
             return remedy
         most = HALVED
@@ -443,6 +486,48 @@ class _Replayed:
         if remedy.code is Code.RAISE_LATENCY:
             steps = next((one for one in range(steps, most) if self._is_longer_surely(remedy, one)), most)
         return None if steps == most else self._stepped(remedy, steps)
+
+    def _more_gpus(self, remedy: Statement) -> Statement | None:
+        """As many as are told, else the fewest up to `MORE_MAX` times as many; as they were where machines differ."""
+        if len(self.trial.bought) != 1:
+            return remedy
+        (offer,) = self.trial.bought
+        told = ceil(remedy.figures["gpu_count"] / offer.gpu_count)
+        most = told
+        while not self._meets_with(most):
+            most *= 2
+            if most > MORE_MAX * told:
+                return None
+        more = range(most // 2 + 1, most) if most > told else ()
+        least = most - len(more) + bisect_left(more, True, key=self._meets_with)
+        return replace(remedy, figures={**remedy.figures, "gpu_count": least * offer.gpu_count})
+
+    def _meets_with(self, more: int) -> bool:
+        """Whether so many more machines of the fleet's one type meet every SLO."""
+        (offer,) = self.trial.bought
+        count = len(self.trial.devices) // offer.gpu_count
+        fleet = (offer,), (count + more,)
+        if self.known and self.known.has_met(*fleet):
+            return True
+        return self._at_slow_end.try_fleet(*fleet, self.effort) is not None
+
+    @cached_property
+    def _at_slow_end(self) -> FleetSearch:
+        """A search in which each uncertain speed is at its slow end."""
+        sized = {
+            key: replace(one, profile=replace(one.profile, doubt=None, session_cv=0.0))
+            for key, one in self.question.sized.items()
+        }
+        return FleetSearch(replace(self.question, sized=sized), silent, [])
+
+    def others_missed(self, remedy: Statement) -> Statement | None:
+        """The other models that miss their SLO when that of one is longer; None where none does, and of other
+        remedies."""
+        if remedy.code is not Code.RAISE_LATENCY:
+            return None
+        seen = self._longer(remedy, screen=False)
+        others = [name for name in seen.needs if name not in remedy.subjects and seen.margin(name) < 0]
+        return Statement(code=Code.OTHERS_MISS_TOO, subjects=(*remedy.subjects, *others)) if others else None
 
     def _stepped(self, remedy: Statement, steps: int) -> Statement:
         figure = REPLAYED[remedy.code]

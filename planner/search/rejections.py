@@ -451,6 +451,7 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     if draws:
         kept = trial.replay.draws_kept[model].mean
         figures = {"mean": seen.mean, "target": target, "kept": kept, "asked": draws.share}
+        figures["draws"] = trial.replay.replications
         return Statement(code=Code.MISSED_IN_DRAWS, subjects=(model,), figures=figures)
     if bottleneck is Bottleneck.EVIDENCE:
         figures |= {"judged": judged, "target": target}

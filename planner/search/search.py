@@ -323,6 +323,11 @@ class FleetSearch:
             return None
         return trial.as_ranked if effort.ranked and effort.thorough else trial
 
+    def has_met(self, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
+        """Whether the fleet was confirmed to meet every SLO."""
+        trial = self.tried.get(_bought(offered, fleet))
+        return trial is not None and trial.stands
+
     def _has_missed(self, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
         """Whether models missed on just these GPUs, of these machines or others."""
         return bool(self.missed_gpus) and gpus_of(self.question, offered, fleet) in self.missed_gpus
@@ -731,6 +736,10 @@ class FleetSearch:
         """Each once. More GPUs are no remedy where a fleet with more of them, or fewer, missed by about as much."""
         settled = {why: missed_slo(trial, self._gpus_that_help(trial)) for trial, why in self.misses}
         return tuple(dict.fromkeys(settled.get(no, no) for no in self.rejections))
+
+    def missed_by(self, rejection: Rejection) -> Trial | None:
+        """The trial of a rejection that was replayed; None of others."""
+        return next((trial for trial, no in reversed(self.misses) if no.subject == rejection.subject), None)
 
     def _gpus_that_help(self, trial: Trial) -> int:
         """How many more of its GPUs met every SLO; 1 where that is open, 0 where they were seen not to help."""

@@ -383,8 +383,11 @@ def priced(remedy: Statement, no: Rejection) -> Statement:
 
 
 def way_on(no: Rejection) -> str:
-    """`Remedy: a GPU with 9.10 GB at least`; of a fleet `May help: ...`: whether that suffices, the next plan shows."""
+    """`Remedy: a GPU with 9.10 GB at least`; of a fleet `May help: ...`: whether that suffices, the next plan shows, or
+    replays have shown: `What helps: ...`."""
     label = "May help" if isinstance(no.subject, Candidate) else "Remedy"
+    if no.replayed:
+        label = "What helps"
     return f"{label}: {rejection_remedy(no)}"
 
 

@@ -19,6 +19,8 @@ from planner.model.plan import (
     Recommendation,
     Rejection,
     Searched,
+    nearest,
+    overshoot,
 )
 from planner.model.statement import Code
 from planner.show.charts import plan as charts
@@ -435,8 +437,8 @@ def rejected(plan: Plan) -> Section:
 
 def all_rejections(plan: Plan) -> Section:
     """Every candidate that was rejected, those that would have been the better buy first."""
-    near = reasons.nearest(plan)
-    ordered = [*near, *sorted((no for no in plan.rejections if no not in near), key=reasons.overshoot)]
+    near = nearest(plan)
+    ordered = [*near, *sorted((no for no in plan.rejections if no not in near), key=overshoot)]
     rows = Rows(ordered, [f"rejections.{plan.rejections.index(no)}" for no in ordered])
 
     def cost_cell(no: Rejection) -> Cell:
@@ -452,7 +454,7 @@ def all_rejections(plan: Plan) -> Section:
         rows.words("candidate", lambda no: subject_name(no.subject)),
         Column("cost", [cost_cell(no) for no in ordered], right=True),
         rows.words("stopped by", "bottleneck"),
-        rows.figures("had / limit", beside_limit, value=reasons.overshoot),
+        rows.figures("had / limit", beside_limit, value=overshoot),
         rows.words("why", lambda no: reasons.sentence(rejection_reason(no)), wide=True),
         rows.words("what may help", lambda no: reasons.sentence(rejection_remedy(no)), wide=True),
     ]

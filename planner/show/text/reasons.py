@@ -18,7 +18,9 @@ from planner.model.plan import (
     PredictionRule,
     Recommendation,
     Rejection,
+    cheaper,
     less_sure,
+    nearest,
 )
 from planner.model.statement import Code, Statement
 from planner.units.writing import counted, dollars, exact, gigabytes, names, seconds, share, span_usd
@@ -48,8 +50,6 @@ RULES = {
     PredictionRule.DATA_SHEETS: "data sheets",
     PredictionRule.ROOFLINE: "roofline",
 }
-FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
-"""What can stop a fleet that was tried; the rest stops an offer before."""
 LEAST_PAID_USD = 0.0005
 """Below it, dollars round to nothing: a machine of one's own at a low price, or none; no machine that is saved."""
 OLD_PRICES = frozenset({Code.STALE_PRICE, Code.STALE_PRICES})
@@ -70,39 +70,6 @@ def saving(answer: Recommendation) -> float:
     """Dollars an hour above the lower bound; zero where only rounding is between them."""
     above = answer.cost_usd_per_hour - answer.lower_bound_usd_per_hour
     return above if above > 1e-6 * answer.cost_usd_per_hour else 0.0
-
-
-def overshoot(no: Rejection) -> float:
-    """How far beyond its limit a candidate was, as a share of the limit: 81 ms where 50 ms are allowed: 0.62."""
-    return abs(no.observed - no.limit) / no.limit if no.limit else math.inf
-
-
-def cheaper(plan: Plan, no: Rejection) -> bool:
-    """Whether a refused candidate would have been the better buy; any would, where nothing is feasible."""
-    best = plan.recommendation
-    return not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
-
-
-def nearest(plan: Plan) -> list[Rejection]:
-    """Refused fleets that would have been the better buy, the nearest miss first: where all miss, the answer's own."""
-    closest = None if plan.recommendation.feasible else plan.recommendation.candidate
-    fleets = [no for no in plan.rejections if is_fleet(no) and cheaper(plan, no)]
-    return sorted(fleets, key=lambda no: (no.subject != closest, *distance(no)))
-
-
-def distance(no: Rejection) -> tuple[float, float]:
-    """How far beyond its limit a fleet was, of draws by the share of them that meets SLOs; then how many requests came
-    late."""
-    at = no.why.figures
-    late = 1 - at["mean"] / at["target"] if at.keys() >= {"mean", "target"} else 0.0
-    if no.why.code is Code.MISSED_IN_DRAWS:
-        return 1 - at["kept"] / at["asked"], late
-    return overshoot(no), late
-
-
-def is_fleet(no: Rejection) -> bool:
-    """Whether a fleet was rejected, or a model on any, not an offer that another is better than."""
-    return isinstance(no.subject, Candidate) or no.bottleneck in FLEET
 
 
 def rejection_text(plan: Plan, no: Rejection) -> str:

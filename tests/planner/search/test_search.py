@@ -18,10 +18,11 @@ from support import planning
 from support.planning import T4, V100, Shelf, model, offer, profile, question, scenario, shelf
 
 from planner.catalog.offers import Offer
+from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
 from planner.model.parts.streams import Phase, StreamSpec
-from planner.model.plan import Bottleneck, Plan, PlanWarning
+from planner.model.plan import Bottleneck, Plan, PlanWarning, nearest
 from planner.model.progress import silent
 from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
@@ -45,7 +46,7 @@ from planner.search.search import (
     FleetSearch,
 )
 from planner.show.text.explained.plan import binding
-from planner.show.text.reasons import kinds_left_out, nearest, rejected_price
+from planner.show.text.reasons import kinds_left_out, rejected_price, rejection_text
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning, warning_line
@@ -741,6 +742,38 @@ def test_more_gpus_are_named_as_remedy_only_where_they_help() -> None:
 
 
 RAISES = {Code.RAISE_LATENCY, Code.RAISE_LATENCY_WITH_WAITING, Code.RAISE_ANY_LATENCY}
+
+
+@pytest.mark.parametrize(("rate_rps", "boxes", "count"), [(300.0, 9, 3), (400.0, 9, 4), (300.0, 2, 2), (300.0, 1, 1)])
+def test_changes_of_the_nearest_miss_are_such_as_a_plan_then_meets(rate_rps: float, boxes: int, count: int) -> None:
+    """Of the answer where nothing is feasible, and of what is cheaper than the answer where it is."""
+    known = shelf(profile("a", T4, 0.010, 0.004))
+
+    def found(rate_rps: float, boxes: int, slo_s: float = 0.04) -> Plan:
+        box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=boxes),))
+        made = scenario([model("a", slo_s)], {"a": (1, 1.0)}, buy=box, horizon=60.0, replications=10, confidence=0.95)
+        return planning.planned(replace(made, streams=(StreamSpec(model="a", poisson=rate_rps),)), known)
+
+    first = found(rate_rps, boxes)
+    miss = nearest(first)[0]
+    assert miss.replayed
+    assert isinstance(miss.subject, Candidate)
+    assert miss.subject.gpu_count == count
+    assert not found(rate_rps, count).recommendation.feasible
+    assert rejection_text(first, miss).count("What helps: ") == 1
+    seen = set()
+    for change in miss.remedies:
+        seen.add(change.code)
+        match change.code:
+            case Code.LOWER_RATE:
+                assert found(change.figures["rate_rps"], count).recommendation.feasible
+            case Code.RAISE_LATENCY:
+                assert found(rate_rps, count, change.figures["latency_s"]).recommendation.feasible
+            case Code.MORE_GPUS:
+                more = round(change.figures["gpu_count"])
+                assert found(rate_rps, count + more).recommendation.feasible
+                assert not found(rate_rps, count + more - 1).recommendation.feasible
+    assert Code.MORE_GPUS in seen
 
 
 def test_more_gpus_are_no_remedy_where_they_did_not_help() -> None:

@@ -25,6 +25,7 @@ from planner.model.plan import (
     PrecisionOutlook,
     Rejection,
     Searched,
+    nearest,
 )
 from planner.model.statement import Code, Statement
 from planner.search.rejections import NO_FLEET_OF_KIND
@@ -39,7 +40,7 @@ from planner.show.terminal import terminal
 from planner.show.text.explained.plan import standing
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.plan import headline
-from planner.show.text.reasons import draws_seen, kinds_left_out, nearest, outlooks, precision_line, rejection_text
+from planner.show.text.reasons import draws_seen, kinds_left_out, outlooks, precision_line, rejection_text
 from planner.show.text.training import doubts
 from planner.units.writing import Screen
 from planner.words.candidates import candidate_name, subject_name

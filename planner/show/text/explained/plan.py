@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 from operator import attrgetter
 
-from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
+from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation, Rejection, nearest
 from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
 from planner.show.document import Document, explanation
@@ -28,7 +28,6 @@ from planner.show.text.reasons import (
     and_spares,
     assumption_lines,
     measure_next,
-    nearest,
     outlooks,
     outlooks_title,
     precisions,
@@ -64,7 +63,7 @@ def document(plan: Plan) -> Document:
         "How the SLO is split": budget_lines(answer),
         FULLEST: resource_lines(answer),
         "Swap, merge or buy": reasons(plan),
-        "Nearest miss, and the smallest change that makes it work": [rejection_text(plan, no) for no in near[:1]],
+        nearest_title(near): [rejection_text(plan, no) for no in near[:1]],
         refusals_title(plan): refusals(plan, after=1),
         "What would change the answer": sensitivity(plan, answer) if answer.feasible else [],
         "Evidence": evidence(answer),
@@ -76,6 +75,13 @@ def document(plan: Plan) -> Document:
         "Measure this next": measure_next(plan, plan.measure_next),
     }
     return explanation(plan.scenario, headline(plan), parts, lead)
+
+
+def nearest_title(near: Sequence[Rejection]) -> str:
+    """Whether the changes were replayed, or are estimates by what few replications showed."""
+    if near and near[0].replayed:
+        return "Nearest miss, and changes that replays bear out"
+    return "Nearest miss, and changes that may help: estimates"
 
 
 def bindings(answer: Recommendation | Simulation) -> list[str]:

@@ -17,7 +17,7 @@ from planner.compare.gate import crossed, parse_condition
 from planner.io.store import StoreError, read_plan, to_json, write_answer, write_text
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.parts.rules import AccuracyRule
-from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
+from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval, nearest, overshoot
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.show.kept import explained, render
@@ -34,7 +34,7 @@ from planner.show.text.plan import (
     tightest,
     uncertain,
 )
-from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, refusals, warnings_of
+from planner.show.text.reasons import assumption_lines, never_tried, refusals, warnings_of
 from planner.units.writing import (
     BAD,
     Format,
