@@ -133,7 +133,7 @@ def fail(error: Exception) -> NoReturn:
     from calibrate.io.files import unusable
     from simulator.errors import InputError
 
-    if text := str(error) if isinstance(error, InputError) else unusable(error):
+    if text := (error.on_command_line or str(error)) if isinstance(error, InputError) else unusable(error):
         note("\n".join(map(shortened, text.split("\n"))))
         sys.exit(ExitCode.INPUT)
     if os.environ.get("PLANNER_DEBUG"):

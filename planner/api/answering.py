@@ -55,12 +55,16 @@ def report(answer: Any, out: File) -> None:
     write_text(page(document_of(found(answer))), Path(out))
 
 
-def diff(old: File, new: File) -> "Diff":
-    """Differences between two kept answers, and which figures differ by more than chance."""
-    from planner.compare.answers import read_answer
+def diff(old: Any, new: Any) -> "Diff":
+    """Differences between two answers, or the files that keep them, and which figures differ by more than chance."""
+    from planner.compare.answers import answer_of, read_answer
     from planner.compare.diff import compare
 
-    return compare(read_answer(path_of("old", old)), read_answer(path_of("new", new)))
+    before, after = (
+        read_answer(Path(one)) if isinstance(one, File) else answer_of(one, name)
+        for name, one in (("old", old), ("new", new))
+    )
+    return compare(before, after)
 
 
 def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | None = None) -> "tuple[Plan, Repriced]":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
 from planner.console.shipped import shipped
-from simulator.errors import InputError
+from simulator.errors import InputError, wrong_argument
 
 if TYPE_CHECKING:
     import planner.model.plan
@@ -93,7 +93,7 @@ def seed_of(seed: int | str | None) -> int | None:
 
     number = None if seed is None else integer("seed", seed)
     if number is not None and not 0 <= number <= SEED_MAX:
-        raise InputError(f"--seed: must be from 0 to {SEED_MAX}, got {number}. Write a whole number of these.")
+        raise wrong_argument("seed", number, f"must be from 0 to {SEED_MAX}", "Write a whole number of these.")
     return number
 
 

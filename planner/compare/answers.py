@@ -22,6 +22,7 @@ from planner.show.text.plan import machine as machine_name
 from planner.show.text.plan import simulated as replay_line
 from planner.show.text.studies import name_of
 from planner.units.writing import counted
+from simulator.errors import InputError
 
 SERVING = (SCHEMA, SIMULATION)
 KNOWN = (*SERVING, TRAINING, STUDY)
@@ -130,17 +131,22 @@ def exactly(value: float) -> Interval:
 
 def read_answer(path: Path) -> Answer:
     """The answer in a file; StoreError, in one line, where it is none that can be compared."""
-    answer = read_kept(path, KNOWN)
+    return answer_of(read_kept(path, KNOWN), str(path))
+
+
+def answer_of(answer: object, name: str) -> Answer:
+    """An answer under a name; InputError where it is none that can be compared."""
     match answer:
         case Plan():
-            return of_plan(answer, str(path))
+            return of_plan(answer, name)
         case Simulation():
-            return simulated(answer, str(path))
+            return simulated(answer, name)
         case TrainingPlan():
-            return trained(answer, str(path))
+            return trained(answer, name)
         case StudyAnswer():
-            return studied(answer, str(path))
-    raise TypeError(f"{type(answer).__name__} is not among {KNOWN}")
+            return studied(answer, name)
+    kind = type(answer).__name__
+    raise InputError(f"{name}: must be a plan, a simulation, a training or a study, or the file of one, got {kind}.")
 
 
 # Serving

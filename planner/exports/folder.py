@@ -34,7 +34,7 @@ def write_folder(folder: Path, target: str, files: Mapping[str, str], force: boo
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ExportError(f"{folder}: cannot be written: {error.strerror}. Name another folder with -o.") from error
+        raise ExportError(f"{folder}: cannot be written: {error.strerror}. Name another folder.") from error
     for path, text in files.items():
         write_beside(text, folder / path)
     write_mark(folder, target, files)
@@ -46,9 +46,9 @@ def read_mark(folder: Path, target: str) -> dict[str, str]:
     if mark is None:
         return {}
     if not is_mark(mark):
-        raise ExportError(f"{folder / MARK}: is no mark that an export wrote. Name another folder with -o.")
+        raise ExportError(f"{folder / MARK}: is no mark that an export wrote. Name another folder.")
     if mark["target"] != target:
-        raise ExportError(f"{folder}: holds an export to {quoted(mark['target'])}. Name another folder with -o.")
+        raise ExportError(f"{folder}: holds an export to {quoted(mark['target'])}. Name another folder.")
     files: dict[str, str] = mark["files"]
     return files
 
@@ -56,17 +56,17 @@ def read_mark(folder: Path, target: str) -> dict[str, str]:
 def mark_in(folder: Path) -> Any:
     """JSON of the mark in a folder; None where the folder is empty, or not there."""
     if folder.exists() and not folder.is_dir():
-        raise ExportError(f"{folder}: is no folder. Name another with -o.")
+        raise ExportError(f"{folder}: is no folder. Name another.")
     try:
         if not folder.exists() or all(path.suffix == PART for path in folder.iterdir()):
             return None
         if not (folder / MARK).exists():
-            raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder with -o.")
+            raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder.")
         return read_json(folder / MARK, MARK_BYTES)
     except OSError as error:
-        raise ExportError(f"{folder}: cannot be read: {error.strerror}. Name another folder with -o.") from error
+        raise ExportError(f"{folder}: cannot be read: {error.strerror}. Name another folder.") from error
     except FileError as error:
-        raise ExportError(f"{folder / MARK}{error.place}: {error}. Name another folder with -o.") from error
+        raise ExportError(f"{folder / MARK}{error.place}: {error}. Name another folder.") from error
 
 
 def is_mark(mark: Any) -> bool:
@@ -89,9 +89,9 @@ def demand_plain(folder: Path, paths: Iterable[str]) -> None:
         steps = [folder / path, *(folder / path).parents][: len(PurePosixPath(path).parts)]
         for there in steps:
             if there.is_symlink():
-                raise ExportError(f"{there}: is a link. Remove it, or name another folder with -o.")
+                raise ExportError(f"{there}: is a link. Remove it, or name another folder.")
         if (folder / path).exists() and not (folder / path).is_file():
-            raise ExportError(f"{folder / path}: is no file. Remove it, or name another folder with -o.")
+            raise ExportError(f"{folder / path}: is no file. Remove it, or name another folder.")
 
 
 def refuse_changed(folder: Path, earlier: Mapping[str, str], files: Mapping[str, str]) -> None:
@@ -100,10 +100,11 @@ def refuse_changed(folder: Path, earlier: Mapping[str, str], files: Mapping[str,
         there = folder / path
         if not there.exists():
             continue
-        with named(there, "Remove it, or name another folder with -o", ExportError):
+        with named(there, "Remove it, or name another folder", ExportError):
             found = digest(read_bytes(there, unpack=False))
         if found not in (earlier.get(path), digest(files[path].encode()) if path in files else ""):
-            raise ExportError(f"{there}: was changed since it was exported. Name another folder, or add --force.")
+            remedy = "Name another folder, or write over it (`--force`, in Python `force=True`)"
+            raise ExportError(f"{there}: was changed since it was exported. {remedy}.")
 
 
 def write_mark(folder: Path, target: str, files: Mapping[str, str]) -> None:
@@ -112,7 +113,7 @@ def write_mark(folder: Path, target: str, files: Mapping[str, str]) -> None:
     try:
         write_beside(json.dumps({"schema": SCHEMA, "target": target, "files": digests}, indent=2) + "\n", folder / MARK)
     except StoreError as error:
-        raise ExportError(f"{folder}: cannot be written. Name another folder with -o.") from error
+        raise ExportError(f"{folder}: cannot be written. Name another folder.") from error
 
 
 def digest(data: bytes) -> str:

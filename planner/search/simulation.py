@@ -52,6 +52,7 @@ from planner.search.question import NothingToPlanError, Question, ask, predictor
 from planner.search.rejections import streams_refused
 from planner.units.reading import did_you_mean
 from planner.words.statements import rejection_line
+from simulator.errors import wrong_argument
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
 from simulator.world.workload import Workload
 
@@ -170,7 +171,8 @@ def gpu_named(gpu: str, catalog: Catalog) -> str:
     """A kind of GPU as the catalog spells it."""
     if (name := names.gpu_named(gpu, catalog.gpus)) in catalog.gpus:
         return name
-    raise NothingToPlanError(f"--gpu {gpu}: is not in the catalog.{which_gpu(gpu, catalog.gpus)}")
+    remedy = which_gpu(gpu, catalog.gpus).strip()
+    raise wrong_argument("gpu", gpu, "is not in the catalog", remedy, NothingToPlanError)
 
 
 def simulation(
@@ -494,7 +496,9 @@ def demand_every_profile(question: Question, rejections: Sequence[Rejection], of
     """Refuse, in the words of sizing, where some model cannot run on the GPU."""
     if offer is not None and all((model, Kind.of(offer)) in question.sized for model in question.needs):
         return
-    raise NothingToPlanError("\n".join(reasons_on(gpu, rejections)) or f"--gpu {gpu}: no model can run on it.")
+    if reasons := "\n".join(reasons_on(gpu, rejections)):
+        raise NothingToPlanError(reasons)
+    raise wrong_argument("gpu", gpu, "no model can run on it", kind=NothingToPlanError)
 
 
 def reasons_on(gpu: str, rejections: Sequence[Rejection]) -> Iterator[str]:

@@ -5,6 +5,7 @@ import pkgutil
 from pathlib import Path
 
 import pytest
+import yaml
 from support.answers import PLAN
 from support.paths import SCENARIOS
 
@@ -85,12 +86,35 @@ OTHERS = {
     "plan: must be a plan, .* got int": lambda _: planner.whatif(5),
     "plan: must be a plan, .* got dict": lambda absent: planner.export({}, "triton", absent),
     "plan: must be a plan, .* got list": lambda _: planner.simulate(WEEK, plan=[]),
-    "scenario: must be a file, got dict": lambda _: planner.train({"model": {"zoo": "resnet50"}}),
-    "scenario: must be a file, got NoneType": lambda _: planner.train(None),
-    "scenario: must be a file, got int": lambda _: planner.train_measured(5),
+    "scenario: must be a file, a mapping .* got a NoneType": lambda _: planner.train(None),
+    "scenario: must be a file, a mapping .* got a int": lambda _: planner.train_measured(5),
     "file: must be a file, got dict": lambda absent: planner.study({}, absent),
-    "old: must be a file, got int": lambda absent: planner.diff(1, absent),
+    "old: must be a plan, .* got int": lambda absent: planner.diff(1, absent),
 }
+
+
+ARGUMENTS = {
+    "gpu T9: is not in the catalog": lambda: planner.simulate(WEEK, "T9", 1),
+    "seed -1: must be from 0 to": lambda: planner.plan(WEEK, seed=-1),
+}
+
+
+@pytest.mark.parametrize("said", ARGUMENTS)
+def test_an_argument_is_named_as_in_python_and_an_option_as_on_the_command_line(said):
+    with pytest.raises(InputError) as refused:
+        ARGUMENTS[said]()
+    assert str(refused.value).startswith(said)
+    assert refused.value.on_command_line.startswith(f"--{said}")
+
+
+def test_differences_are_shown_of_answers_and_trainings_asked_of_mappings():
+    file = SCENARIOS / "training" / "resnet50.yaml"
+    asked = yaml.safe_load(file.read_text(encoding="utf-8"))
+    whole, part = planner.train(file), planner.train(asked)
+    assert whole.cheapest == part.cheapest
+    assert planner.diff(whole, part).old.path == "old"
+    with pytest.raises(InputError, match="data: is missing"):
+        planner.train({"model": {"zoo": "resnet50"}})
 
 
 @pytest.mark.parametrize("said", OTHERS)

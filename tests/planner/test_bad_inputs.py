@@ -505,7 +505,7 @@ COMMANDS = {
         ["--set pipelines[0].foo=1: `pipelines` is not there, nor its item `0`. Write all of it: `pipelines=...`."],
     ),
     "no item": (["plan", "s.yaml", "--set", "models[x].name=y"], 2, ["`models` has no item `x`. Known: resnet50,"]),
-    "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["--seed: must be from 0 to 4294967295, got -1. Write"]),
+    "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["--seed -1: must be from 0 to 4294967295. Write"]),
     "unknown option": (["plan", "s.yaml", "--gpu", "T4"], 2, ["planner plan: No such option: --gpu"]),
     "no condition": (["plan", "s.yaml", "--fail-on", "cost>"], 2, ["--fail-on cost>: is no condition. Write e.g."]),
     "unknown provider": (

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from simulator.errors import InputError
+from simulator.errors import InputError, wrong_argument
 from simulator.world.signature import read_sizes
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def check_gpu(gpu: str | None, catalog: "Catalog") -> None:
     from planner.catalog.offers import which_gpu
 
     if gpu is not None and gpu not in catalog.gpus:
-        raise InputError(f"--gpu {gpu}: is not in the catalog.{which_gpu(gpu, catalog.gpus)}")
+        raise wrong_argument("gpu", gpu, "is not in the catalog", which_gpu(gpu, catalog.gpus).strip())
 
 
 def asked_precision(precision: str) -> str:

@@ -29,7 +29,7 @@ from planner.search.rejections import missed_slo
 from planner.search.search import ALTERNATIVE, FleetSearch
 from planner.search.simulation import AsPlanned, as_planned
 from planner.units.reading import load_factor
-from simulator.errors import InputError
+from simulator.errors import InputError, wrong_argument
 
 CASES_MAX = 12
 """Cases that are replayed: each takes seconds, and those after it leave the models more."""
@@ -54,14 +54,14 @@ def whatif(
     try:
         load_factor(load)
     except ValueError as error:
-        raise InputError(f"--load {error}") from None
+        raise InputError(f"load: {error}", on_command_line=f"--load {error}") from None
     if not kept.recommendation.models:
         raise InputError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
     as_it_is = as_planned(with_load(loaded, load), catalog, library, kept)
     planned = as_it_is.in_batches_allowed()
     if not 0 <= lose <= len(planned.hosts):
         most = f"{len(planned.hosts)}, the machines of the plan that serve"
-        raise InputError(f"--lose {lose}: must be from 0 to {most}. Write e.g. `--lose 1`.")
+        raise wrong_argument("lose", lose, f"must be from 0 to {most}", "Write e.g. 1.")
     found = losses(planned, lose)
     search = FleetSearch(planned.question, progress)
     asked, interrupted = _until_interrupted(planned, found[:CASES_MAX], search, progress)

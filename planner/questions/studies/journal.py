@@ -16,7 +16,7 @@ OLDER = {"speed_evidence": None, "uncertain": False}
 """Of points that were kept before they said so."""
 BEGIN = b'{"key":'
 """Start of each line."""
-WRITER = Writer("study", "name another directory with -o", StoreError)
+WRITER = Writer("study", "name another directory", StoreError)
 
 
 class StudyJournal:
@@ -28,7 +28,7 @@ class StudyJournal:
         self.resume = resume
         self.outcomes: dict[str, Outcome] = {}
         if directory.is_dir() and not self.path.exists() and any(directory.iterdir()):
-            WRITER.refuse(directory, "holds other files, and no study", "Name a new directory with -o")
+            WRITER.refuse(directory, "holds other files, and no study", "Name a new directory")
         self.lines = open_lines(self.path, WRITER, BEGIN, self._accept)
 
     def __enter__(self) -> Self:
@@ -68,7 +68,7 @@ class StudyJournal:
             self.outcomes[key] = {name: point[name] for name in RULES if name in point}  # one order, so equal bytes
         if lines and not self.resume:
             wrong = f"holds {len(lines)} points already"
-            WRITER.refuse(self.path, wrong, f"Continue with --resume, or {WRITER.elsewhere}")
+            WRITER.refuse(self.path, wrong, f"Resume it (`--resume`, in Python `resume=True`), or {WRITER.elsewhere}")
         return len(lines)
 
 

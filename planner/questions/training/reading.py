@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.io.load import ScenarioReader, listed, read_yaml, refusal
+from planner.io.load import ScenarioReader, listed, parsed, refusal, text_of
 from planner.questions.training.memory import OPTIMIZERS
 from planner.questions.training.scenario import (
     RECOMPUTE,
@@ -44,8 +44,12 @@ class LoadedTraining:
 
 def load_training(path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
     """The training scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
-    text, document = read_yaml(path)
-    reader = ScenarioReader(document)
+    return load_training_text(text_of(path), path, overrides)
+
+
+def load_training_text(text: str, path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
+    """The same of a text. Files that it names lie in the folder of `path`."""
+    reader = ScenarioReader(parsed(text, path))
     for override in overrides:
         reader.override(override)
     scenario = training_of(reader)

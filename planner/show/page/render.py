@@ -94,7 +94,7 @@ def check_page(out: Path) -> None:
     """StoreError where a page would stand under another file's name, replace what is not ours, or has no place."""
     if out.suffix.lower() not in (".html", ".htm"):
         other = out / "report.html" if out.is_dir() else out.with_suffix(".html")
-        raise StoreError(f"-o {out}: must end in .html. Write e.g. -o {other}.")
-    with named(f"-o {out}", "Name another file, or remove this one", StoreError):
+        raise StoreError(f"{out}: must end in .html. Write e.g. {other}.")
+    with named(out, "Name another file, or remove this one", StoreError):
         demand_ours(out, "report")
     demand_place(out)

@@ -380,16 +380,17 @@ def test_no_more_cases_are_replayed_than_a_person_waits_for():
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        ({"lose": 4}, "--lose 4: must be from 0 to 3, the machines of the plan that serve. Write e.g. `--lose 1`."),
-        ({"load": 0.0}, "--load must be above 0, got 0.0. Write e.g. `1.3` or `130 %`."),
-        ({"load": float("nan")}, "--load must be finite, got nan."),
-        ({"load": 130.0}, "--load must be at most 100 times, got 130.0. Write e.g. `1.3` or `130 %`."),
+        ({"lose": 4}, "lose 4: must be from 0 to 3, the machines of the plan that serve. Write e.g. 1."),
+        ({"load": 0.0}, "load: must be above 0, got 0.0. Write e.g. `1.3` or `130 %`."),
+        ({"load": float("nan")}, "load: must be finite, got nan."),
+        ({"load": 130.0}, "load: must be at most 100 times, got 130.0. Write e.g. `1.3` or `130 %`."),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(asked, text):
     with pytest.raises(InputError) as error:
         answer(**asked)
     assert str(error.value).startswith(text)
+    assert error.value.on_command_line.startswith(f"--{text.replace('load:', 'load')}")
     assert "\n" not in str(error.value)
 
 

@@ -260,7 +260,7 @@ def test_a_torn_last_line_is_cut_off_and_points_are_not_overwritten(
 ) -> None:
     lines = whole[FILE].splitlines(keepends=True)
     (tmp_path / FILE).write_bytes(b"".join(lines[:3]) + lines[3][:40])
-    with pytest.raises(StoreError, match=r"holds 3 points already\. Continue with --resume"):
+    with pytest.raises(StoreError, match=r"holds 3 points already\. Resume it"):
         StudyJournal(tmp_path, resume=False)
     engine = Here()
     keep(run_study(load_study(small), CONTEXT, engine, tmp_path, resume=True), tmp_path)
