@@ -6,11 +6,13 @@ from statistics import NormalDist
 
 import pytest
 from support.calibrated import session
+from support.paths import SCENARIOS
 from support.planning import CATALOG, T4, V100, demand, model, planned, profile, scenario, shelf
 
 import planner
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.sessions.join import join
+from planner.io.load import load_scenario, workload
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, EvidenceAsked, OwnMachine
 from planner.model.plan import Drawn, Plan
@@ -18,6 +20,7 @@ from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.prediction.predict import Predictor
 from planner.search.question import ask
+from planner.search.search import FleetSearch
 from planner.show.kept import render
 from planner.units.writing import Format, Screen
 from simulator.world.curves import Interpolated
@@ -235,3 +238,16 @@ def test_a_fleet_that_is_too_slow_at_the_slow_end_alone_is_rejected_with_both_fi
     assert no.why.figures["work_at_middle"] == pytest.approx(middle, rel=1e-6)
     for code in (Code.MEASURING_DECIDES, Code.LOWER_CONFIDENCE):
         assert any(remedy.code is code for remedy in no.remedies) is decides
+
+
+def test_models_that_slow_draws_break_are_given_more_room() -> None:
+    """On these six GPUs no packing for all models alike keeps every SLO in enough draws."""
+    counts = ("10", "6", "5", "3", "3", "14", "11", "1")
+    own = "[{name: small, gpu: T4, price: 0.5, count: 4}, {name: large, gpu: A10G, price: 1.0, count: 9}]"
+    overrides = [*(f"streams[{place}].count={count}" for place, count in enumerate(counts)), f"buy={{own: {own}}}"]
+    loaded = load_scenario(SCENARIOS / "video.yaml", overrides)
+    question, _ = ask(loaded.scenario, workload(loaded), CATALOG, find_profiles((), CATALOG.gpus))
+    small, large = sorted(question.offers, key=lambda offer: offer.usd_per_hour)
+    trial = FleetSearch(question, lambda *_: None).try_fleet((small, large), (1, 5))
+    assert trial
+    assert trial.met
