@@ -177,8 +177,8 @@ def _of_one_input(model: str, own: tuple[int, ...]) -> str:
 @cache
 def of_any_input(model: str) -> str:
     """The model of a package that a plain name stands for, whose input may be another; empty where there is none."""
-    meant = names.architecture(model)
-    return next((full for full in named() if names.architecture(full) == meant), "")
+    meant, called = names.architecture(model), shipped(model)
+    return next((full for full in named() if names.architecture(full) == meant), called[0] if len(called) == 1 else "")
 
 
 def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:

@@ -205,11 +205,14 @@ def test_a_kind_of_gpu_may_be_written_as_people_say_it(tmp_path, written):
 
 
 @pytest.mark.parametrize("size", ["384", "[384]", "big"])
-def test_a_plain_name_has_one_input_and_the_name_of_the_package_that_takes_others_is_said(tmp_path, size):
+@pytest.mark.parametrize(
+    ("name", "full"), [("bert_large", "hf:bert-large-uncased"), ("bge-large-en-v1.5", "hf:BAAI/bge-large-en-v1.5")]
+)
+def test_a_plain_name_has_one_input_and_the_name_of_the_package_that_takes_others_is_said(tmp_path, size, name, full):
     asked = f"models.b.input={size}"
-    (problem,) = problems(tmp_path, SMALL, "models.b.model=bert_large", asked)
+    (problem,) = problems(tmp_path, SMALL, f"models.b.model={name}", asked)
     assert problem.startswith(f"--set {asked}: models[1]: has `input`, which goes only with a `model` of a package")
-    assert problem.endswith("Leave it out, or write `model: hf:bert-large-uncased`, whose input may be another.")
+    assert problem.endswith(f"Leave it out, or write `model: {full}`, whose input may be another.")
 
 
 # YAML
