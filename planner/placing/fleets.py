@@ -118,8 +118,9 @@ class FleetProgram:
     and for each station that pipelines use - engines, cores, links - with s_k the share of its work done on kind k:
 
         sum_k s_k = 1, s_k work_k <= (1 - headroom) servers_k(n)
-        sum_k GPUs_k memory_k >= bytes that all decoded streams hold, k among the kinds that decode them
-        sum_k GPUs_k floor(memory_k / smallest of them) >= decoded streams
+        sum_k GPUs_k room_k >= bytes that all decoded streams hold + resident weights, k among the kinds that decode,
+          and where all models run on these, the smallest workspace of the model with most
+        sum_k GPUs_k floor(room_k / smallest of them) >= decoded streams, room_k = memory_k - smallest context
         the same of encoded ones, and of both; no more encoded streams in one machine than its driver takes
 
     **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
@@ -128,9 +129,10 @@ class FleetProgram:
     w_mk / (attainment x rate) GPU-seconds (`sizing.least_work`), and a plan leaves `headroom` of its GPUs free of that
     work, so the second line holds; the others state that work needs GPUs and that resident weights take memory (layers
     that two models share are left out; a GPU without models only adds room on the right). Each stream is decoded, and
-    encoded, on one GPU, in whose memory all fit that it holds, so the rows of streams hold too. Hence n, x, y is
-    feasible and the minimum is at most the plan's price. What is reported is the solver's dual bound, at most that
-    minimum.
+    encoded, on one GPU, in whose memory all fit that it holds, beside the context of a process: that of the models
+    there, or of one that only decodes and encodes; a GPU without a process holds no stream. Resident weights are there
+    too, and a model that runs somewhere has its workspace there. So the rows of streams hold. Hence n, x, y is feasible
+    and the minimum is at most the plan's price. What is reported is the solver's dual bound, at most that minimum.
     """
 
     offers: tuple[Offer, ...]
@@ -145,6 +147,8 @@ class FleetProgram:
     """GPU memory that each stream holds which is decoded, and which is encoded, in bytes."""
     encoded: tuple[int, ...] = ()
     """Streams that each source which is encoded is encoded to, one at each such stage."""
+    context_bytes: int = 0
+    """What a process holds that only decodes or encodes."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -296,18 +300,41 @@ class FleetProgram:
         self._held_row(rows, coding, sum(map(sum, self.stream_sizes.values())))
 
     def _held_row(self, rows: "_Rows", able: Collection[Kind], held_bytes: int) -> None:
-        """What streams hold fits into the GPUs whose engines they may use."""
-        memory = {o: g.gpu_count * g.memory_bytes / 1e9 for o, g in enumerate(self.offers) if Kind.of(g) in able}
-        rows.add(lower=held_bytes / 1e9, n=memory)
+        """What streams hold fits into the GPUs whose engines they may use, beside weights that stay there and what the
+        largest model runs in."""
+        room = {o: self._room_bytes(g) / 1e9 for o, g in enumerate(self.offers) if Kind.of(g) in able}
+        weights: dict[int, float] = {}
+        if self.resident:
+            shared = self._shared_layers
+            here = ((i, s) for i, (s, kind) in enumerate(self._pairs) if kind in able)
+            weights = {i: -exclusive_bytes(s, shared) / 1e9 for i, s in here}
+        gpus = {o: self.offers[o].gpu_count * gigabytes for o, gigabytes in room.items()}
+        running_bytes = self._running_bytes if all(kind in able for _, kind in self._pairs) else 0
+        rows.add(lower=(held_bytes + running_bytes) / 1e9, n=gpus, y=weights)
+
+    @cached_property
+    def _running_bytes(self) -> float:
+        """Memory that some GPU needs at least for a model that runs, besides weights that stay: its workspace at batch
+        1, and its weights where models take turns."""
+        least = dict.fromkeys(self.models, inf)
+        for s, _ in self._pairs:
+            held = s.profile.workspace(1) + (0 if self.resident else s.profile.weight_bytes)
+            least[s.model] = min(held, least[s.model])
+        return max(least.values(), default=0)
 
     def _number_row(self, rows: "_Rows", able: Sequence[Kind], kind: str, sizes: Sequence[int]) -> None:
         """As many streams as there are: by memory, were all the smallest, and by what drivers take of those that are
         encoded to fewest."""
         using = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) in able}
         least, fewest = min(sizes), min(self.encoded) if kind == ENCODE else 1
-        fitting = {o: float(g.gpu_count * (g.memory_bytes // least)) if least else inf for o, g in using.items()}
+        fitting = {o: float(g.gpu_count * (self._room_bytes(g) // least)) if least else inf for o, g in using.items()}
         most = {o: min(fitting[o], encoded_max(kind, g.gpu) // fewest, len(sizes)) for o, g in using.items()}
         rows.add(lower=len(sizes), n=most)
+
+    def _room_bytes(self, offer: Offer) -> int:
+        """Memory of one GPU without the least that a process holds there: that of models, or one without any."""
+        contexts = (s.context_bytes for s, kind in self._pairs if kind == Kind.of(offer))
+        return max(0, offer.memory_bytes - min((self.context_bytes, *contexts)))
 
     def _driver_rows(self, rows: "_Rows", able: Sequence[Kind]) -> None:
         """Drivers take all streams that are encoded, and one of them all those of the source with most."""
@@ -344,7 +371,7 @@ class FleetProgram:
             rows.add(lower=1, y=dict.fromkeys(self._pairs_of(model), 1.0))
         for i, (s, _) in enumerate(self._pairs):
             rows.add(upper=0, x={i: s.least_work}, y={i: -(1 - self.headroom) * len(s.batches)})
-        shared = self._shared_layers()
+        shared = self._shared_layers
         for kind in self.kinds:
             here = self._pairs_on(kind)
             if not here:
@@ -354,6 +381,7 @@ class FleetProgram:
             weights = {i: exclusive_bytes(s, shared) / 1e9 for i, s in here.items()}
             rows.add(upper=0, y=weights, n={o: -g * room / 1e9 for o, g in self._devices(kind).items()})
 
+    @cached_property
     def _shared_layers(self) -> set[str]:
         """Layers that two models of the scenario have in common."""
         users = {(s.model, layer.key) for s, _ in self._pairs for layer in s.profile.layers}

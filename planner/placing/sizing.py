@@ -293,6 +293,12 @@ def stages_needed(profile: Profile, room_bytes: int, stages_max: int) -> int | N
     return next((k for k in range(1, stages_max + 1) if held_bytes(profile, 1, k) <= room_bytes), None)
 
 
+def fits_at_all(sized: Sized, kind: Kind) -> bool:
+    """Whether so many GPUs as one machine has hold a model at batch 1 beside its context."""
+    room_bytes = kind.memory_bytes - sized.context_bytes
+    return stages_needed(sized.profile, room_bytes, len(sized.batches)) is not None
+
+
 def feasible_latency_s(profile: Profile, slo_s: float, room_bytes: int, stages_max: int) -> list[tuple[float, ...]]:
     """Run times of batches 1, 2, ... that were measured, keep the SLO and fit in memory, on one GPU and on more."""
     times_s = tuple(takewhile(lambda time_s: time_s <= slo_s, by_size(profile.latency, profile.largest_batch)))
@@ -388,6 +394,11 @@ def context_of(profile: Profile, given_bytes: int | None) -> int:
     """What a process holds besides weights and workspace: as given, else as measured, else as assumed."""
     measured_bytes = CONTEXT_BYTES if profile.context_bytes is None else profile.context_bytes
     return measured_bytes if given_bytes is None else given_bytes
+
+
+def context_without_models(scenario: Scenario) -> int:
+    """What a process holds that only decodes or encodes: as given, else as assumed."""
+    return CONTEXT_BYTES if scenario.context is None else scenario.context
 
 
 def _best(

@@ -15,7 +15,7 @@ from planner.model.parts.coding import Coding
 from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck
 from planner.placing.cutting import FleetGpu
-from planner.placing.sizing import Need, judged
+from planner.placing.sizing import Kind, Need, judged
 from planner.placing.stages import behind_models, edge, items_of, least_shares
 from simulator.rules.routing import split
 from simulator.world.hardware import GPU
@@ -351,12 +351,16 @@ def does(gpu: GPU, coding: Coding) -> bool:
     return bool(rate and rate.engines)
 
 
-def too_small_for_a_stream(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tuple[GPU, int]]:
-    """Kinds of GPU whose memory does not hold the largest stream, each once with what that takes, in bytes."""
+def too_small_for_a_stream(
+    needs: Mapping[str, Need], kinds: Collection[Kind], context_bytes: int
+) -> Iterator[tuple[Kind, int]]:
+    """Kinds of GPU whose memory, in the machine with most of it, does not hold the largest stream beside a context,
+    each once with what that stream takes, in bytes."""
     largest = max(int(stream_sizes(needs, kind).max(initial=0)) for kind in ENGINES)
-    for gpu in {gpu.name: gpu for gpu in gpus}.values():
-        if largest > gpu.memory_bytes:
-            yield gpu, largest
+    least_first = sorted(kinds, key=lambda kind: kind.memory_bytes)
+    for kind in {kind.gpu.name: kind for kind in least_first}.values():
+        if largest > max(0, kind.memory_bytes - context_bytes):
+            yield kind, largest
 
 
 def too_many_of_a_source(needs: Mapping[str, Need], gpus: Collection[GPU]) -> Iterator[tuple[GPU, int]]:

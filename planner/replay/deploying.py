@@ -9,10 +9,10 @@ from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, context_bytes
 from planner.placing.fleets import Fleet
 from planner.placing.packing.packed import Placed
-from planner.placing.sizing import Kind, Need
+from planner.placing.sizing import Kind, Need, context_without_models
 from planner.placing.stations import Held, held_on, pipelines_on, placed_stations
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Replica, Service, SwapPolicy
-from simulator.world.hardware import CONTEXT_BYTES, Device, Host
+from simulator.world.hardware import Device, Host
 from simulator.world.sharing import turn_order
 
 
@@ -99,8 +99,7 @@ def hosts_of(devices: Sequence[FleetGpu]) -> tuple[Host, ...]:
 
 def of_streams(scenario: Scenario, held_bytes: int) -> int:
     """Memory of a GPU that runs no model: of its context and of streams of video; 0 where there are none."""
-    context = CONTEXT_BYTES if scenario.context is None else scenario.context
-    return context + held_bytes if held_bytes else 0
+    return context_without_models(scenario) + held_bytes if held_bytes else 0
 
 
 def failures(scenario: Scenario) -> Failures | None:

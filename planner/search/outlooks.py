@@ -17,15 +17,18 @@ from planner.model.parts.models import ModelSpec, Variant
 from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
-from planner.placing.fleets import cost_usd_per_hour, machines_of
+from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
 from planner.placing.packing.packed import Placed
-from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
+from planner.placing.sizing import Kind, Profiles, Sized, SizedModels, fits_at_all
 from planner.prediction.predict import Predictor
 from planner.prediction.rules.bands import End
+from planner.replay.deploying import devices_of
 from planner.replay.spares import may_be_bought, of_each_type, together
 from planner.replay.trial import Trial, evidence
 from planner.replay.warnings import of_precisions
+from planner.search.budgets import budgeted
 from planner.search.question import Question, ask
+from planner.search.rejections import streams_refused
 from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import machines_name
 from simulator.world.curves import Interpolated
@@ -35,6 +38,9 @@ from simulator.world.sharing import NOTHING_SHARED, Merged
 
 SWANSON = {End.LOW: 0.3, End.VALUE: 0.4, End.HIGH: 0.3}
 """Weights of the 10, 50 and 90 % points by which they tell a mean (Megill, An Introduction to Risk Analysis, 1977)."""
+HELD_TRIES = 8
+"""Fleets that are looked at for one that holds streams of video: the program counts their bytes, but not how they are
+dealt."""
 MEASURE_MINUTES = 10.0
 """A machine is up within five, and the lecture's whole set of models is measured within five more."""
 OUTLOOKS_MAX = 3
@@ -264,16 +270,42 @@ def _cheapest(low: _Fleet, value: _Fleet, high: _Fleet) -> tuple[Candidate, Esti
 
 
 def _fleet(question: Question) -> _Fleet:
-    """The cheapest fleet that carries the work with room to gather batches, and what it costs with spares of each type;
-    NaN dollars where none is allowed, or no such spares are."""
-    solution = question.program().propose(Objective.COST, design=1.0) if question.served else None
-    if solution is None or solution.fleet is None:
+    """The cheapest fleet that carries the work with room to gather batches, and holds the streams of video, and what it
+    costs with spares of each type; NaN dollars where none is allowed, or no such spares are."""
+    fleet = _cheapest_that_holds(question) if question.served else None
+    if fleet is None:
         return _Fleet(Candidate(machines=()), nan)
-    candidate = Candidate(machines=machines_of(question.offers, solution.fleet))
-    spares = of_each_type(solution.fleet, question.scenario.survive)
-    if not may_be_bought(question.scenario.buy, question.offers, solution.fleet, spares):
+    candidate = Candidate(machines=machines_of(question.offers, fleet))
+    spares = of_each_type(fleet, question.scenario.survive)
+    if not may_be_bought(question.scenario.buy, question.offers, fleet, spares):
         return _Fleet(candidate, nan)
-    return _Fleet(candidate, cost_usd_per_hour(question.offers, together(solution.fleet, spares)))
+    return _Fleet(candidate, cost_usd_per_hour(question.offers, together(fleet, spares)))
+
+
+def _cheapest_that_holds(question: Question) -> Fleet | None:
+    """The cheapest fleet of a few whose GPUs hold the streams of video that come to them, and models beside; None where
+    none does."""
+    program, excluded = question.program(), list[Fleet]()
+    while len(excluded) < HELD_TRIES:
+        solution = program.propose(Objective.COST, excluded, design=1.0)
+        if solution is None or solution.fleet is None:
+            return None
+        if _holds_streams(question, solution.fleet):
+            return solution.fleet
+        excluded.append(solution.fleet)
+    return None
+
+
+def _holds_streams(question: Question, fleet: Fleet) -> bool:
+    """Whether GPUs hold the streams of video that come to them, and some kind of them each model beside."""
+    candidate = Candidate(machines=machines_of(question.offers, fleet))
+    devices = devices_of(question.offers, fleet)
+    if streams_refused(candidate, question.scenario, question.needs, devices, 0.0):
+        return False
+    kinds = {device.kind for device in devices}
+    beside = budgeted(question, devices, {}).sized
+    fitting = {model for (model, kind), one in beside.items() if kind in kinds and fits_at_all(one, kind)}
+    return fitting == set(question.needs)
 
 
 def _on_kind(question: Question, catalog: Catalog, kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:

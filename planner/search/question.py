@@ -18,7 +18,7 @@ from planner.model.replications import RISK_SHARE
 from planner.model.scenario import MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
-from planner.placing.sizing import Kind, Need, Profiles, SizedModels, WhyNot, needs, size
+from planner.placing.sizing import Kind, Need, Profiles, SizedModels, WhyNot, context_without_models, needs, size
 from planner.placing.stations import (
     does,
     encoded_streams,
@@ -31,7 +31,6 @@ from planner.placing.stations import (
 from planner.prediction.predict import Predictor
 from planner.search.rejections import dominated, no_engine, stream_too_large, too_many_encoded
 from simulator.errors import InputError
-from simulator.world.hardware import GPU
 from simulator.world.pipelines import ENCODE, ENGINES
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
@@ -64,6 +63,7 @@ class Question:
             resources=resources(self.needs, [offer.gpu for offer in self.offers]),
             stream_sizes={kind: tuple(stream_sizes(self.needs, kind).tolist()) for kind in ENGINES},
             encoded=tuple(encoded_streams(self.needs, ENCODE).tolist()),
+            context_bytes=context_without_models(self.scenario),
         )
 
     def lower_bound_usd_per_hour(self) -> float:
@@ -177,7 +177,8 @@ def _ask(
         offered, whole_hosts=spanning, host_cores=on_hosts, weight_bytes=held_bytes, by_place=by_place
     )
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
-    unfit = _unfit_for_video(need_by_model, [offer.gpu for offer in offered], catalog)
+    kinds = list(dict.fromkeys(map(Kind.of, offered)))
+    unfit = _unfit_for_video(need_by_model, kinds, context_without_models(scenario), catalog)
     return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *unfit, *replaced]
 
 
@@ -191,13 +192,17 @@ def _why_not(library: Profiles, catalog: Catalog, predictor: Predictor | None) -
     return None
 
 
-def _unfit_for_video(need_by_model: Mapping[str, Need], gpus: Sequence[GPU], catalog: Catalog) -> Iterator[Rejection]:
+def _unfit_for_video(
+    need_by_model: Mapping[str, Need], kinds: Sequence[Kind], context_bytes: int, catalog: Catalog
+) -> Iterator[Rejection]:
     """Kinds of GPU that lack an engine for what is asked, or the memory for one stream of it, or whose driver does not
     encode all streams of one source."""
+    gpus = [kind.gpu for kind in kinds]
     newest_first = [gpu for gpu in reversed([*catalog.gpus.values()]) if not gpu.mig_profile]
     for one in unable(need_by_model, gpus):
         yield no_engine(one, [gpu.name for gpu in newest_first if all(does(gpu, coding) for coding in one.codings)])
-    yield from (stream_too_large(*too_small) for too_small in too_small_for_a_stream(need_by_model, gpus))
+    for kind, held_bytes in too_small_for_a_stream(need_by_model, kinds, context_bytes):
+        yield stream_too_large(kind, held_bytes, context_bytes)
     yield from (too_many_encoded(OnGpu(gpu=gpu.name), gpu, n) for gpu, n in too_many_of_a_source(need_by_model, gpus))
 
 

@@ -16,7 +16,7 @@ from planner.placing.cutting import FleetGpu
 from planner.placing.duty import share_served
 from planner.placing.outages import attainment_max
 from planner.placing.packing.packed import Misfit, Packing, Placed, device_loads, models_bytes
-from planner.placing.sizing import Need, Part
+from planner.placing.sizing import Kind, Need, Part, context_without_models
 from planner.placing.stations import STATIONS, Held, StationLoad, Unable, beyond_drivers, encoded_max, held_on, loads_on
 from planner.replay.answer import larger_than_slo
 from planner.replay.replay import Replay
@@ -24,7 +24,7 @@ from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven, surer, surer_in_draws
 from simulator.clock.metrics import Verdict
 from simulator.world.deployment import Routing
-from simulator.world.hardware import CONTEXT_BYTES, GPU
+from simulator.world.hardware import GPU
 from simulator.world.pipelines import DECODE, ENCODE
 from simulator.world.workload import FixedRate
 
@@ -604,32 +604,45 @@ def streams_refused(
         return too_few_stations(candidate, nowhere, scenario.headroom, cost_usd_per_hour)
     if over := beyond_drivers(needs, devices):
         return too_many_encoded(candidate, *over, cost_usd_per_hour)
-    context_bytes = CONTEXT_BYTES if scenario.context is None else scenario.context
+    context_bytes = context_without_models(scenario)
     held_by_gpu = held_on(needs, devices)
     for device in devices:
         held = held_by_gpu.get(device.id, Held())
-        beside_bytes = models_bytes(placed, device) or context_bytes
-        room_bytes = device.kind.memory_bytes - beside_bytes
-        if held.size_bytes > max(0, room_bytes):
-            return too_many_streams(candidate, device.kind.gpu, held, room_bytes, cost_usd_per_hour)
+        by_models = models_bytes(placed, device)
+        beside = {"models_bytes": by_models} if by_models else {"context_bytes": context_bytes}
+        if held.size_bytes > _room_bytes(device.kind, beside):
+            return too_many_streams(candidate, device.kind, held, beside, cost_usd_per_hour)
     return None
 
 
 def too_many_streams(
-    candidate: Candidate, gpu: GPU, held: Held, room_bytes: float, cost_usd_per_hour: float
+    candidate: Candidate, kind: Kind, held: Held, beside: Mapping[str, float], cost_usd_per_hour: float
 ) -> Rejection:
-    """A fleet of which one GPU would hold more streams of video than fit in its memory."""
-    figures = {"streams": held.streams, "held_bytes": held.size_bytes, "memory_bytes": gpu.memory_bytes}
+    """A fleet of which one GPU would hold more streams of video than fit in its memory.
+
+    `beside`: what else is held there, in bytes: `context_bytes`, or `models_bytes` with it.
+    """
+    gpu, room_bytes = kind.gpu, _room_bytes(kind, beside)
     return Rejection(
         subject=candidate,
         bottleneck=Bottleneck.MEMORY,
         observed=held.size_bytes,
         limit=room_bytes,
         unit="bytes",
-        why=Statement(code=Code.TOO_MANY_STREAMS, subjects=(gpu.name,), figures=figures),
-        remedies=(*_fewer_streams(gpu.name, held.streams, max(0, room_bytes) / held.size_bytes), ONE_MORE_GPU),
+        why=_streams_too_large(kind, held, beside),
+        remedies=(*_fewer_streams(gpu.name, held.streams, room_bytes / held.size_bytes), ONE_MORE_GPU),
         cost_usd_per_hour=cost_usd_per_hour,
     )
+
+
+def _room_bytes(kind: Kind, beside: Mapping[str, float]) -> float:
+    """GPU memory that is left for streams."""
+    return max(0, kind.memory_bytes - sum(beside.values()))
+
+
+def _streams_too_large(kind: Kind, held: Held, beside: Mapping[str, float]) -> Statement:
+    figures = {"streams": held.streams, "held_bytes": held.size_bytes, "memory_bytes": kind.memory_bytes, **beside}
+    return Statement(code=Code.TOO_MANY_STREAMS, subjects=(kind.gpu.name,), figures=figures)
 
 
 def too_many_encoded(
@@ -653,16 +666,16 @@ def too_many_encoded(
     )
 
 
-def stream_too_large(gpu: GPU, held_bytes: int) -> Rejection:
-    """A kind of GPU whose memory cannot hold the largest stream of video."""
-    figures = {"streams": 1.0, "held_bytes": held_bytes, "memory_bytes": gpu.memory_bytes}
+def stream_too_large(kind: Kind, held_bytes: int, context_bytes: int) -> Rejection:
+    """A kind of GPU whose memory cannot hold the largest stream of video beside a context."""
+    beside = {"context_bytes": context_bytes}
     return Rejection(
-        subject=OnGpu(gpu=gpu.name),
+        subject=OnGpu(gpu=kind.gpu.name),
         bottleneck=Bottleneck.MEMORY,
         observed=held_bytes,
-        limit=gpu.memory_bytes,
+        limit=_room_bytes(kind, beside),
         unit="bytes",
-        why=Statement(code=Code.TOO_MANY_STREAMS, subjects=(gpu.name,), figures=figures),
+        why=_streams_too_large(kind, Held(1, held_bytes), beside),
         remedies=(Statement(code=Code.OTHER_MACHINE),),
     )
 

@@ -99,11 +99,20 @@ def at_slow_ends(load: float, at_middle: float) -> str:
     )
 
 
+HELD_BESIDE = {"context_bytes": "the process", "models_bytes": "models and their process"}
+"""What holds GPU memory besides streams of video, by figure."""
+
+
 def too_many_streams(of: Statement) -> str:
-    """What streams of video hold of a GPU's memory."""
-    streams = of.figures["streams"]
+    """What streams of video hold, and what a GPU has for them: `; 16.00 GB less 0.80 GB for the process leave ...`."""
+    streams, figures = of.figures["streams"], of.figures
     what = f"the {streams:,.0f} streams of video on one {of.subjects[0]} hold" if streams > 1 else "one stream holds"
-    return f"{what} {gigabytes(of.figures['held_bytes'])} of {gigabytes(of.figures['memory_bytes'])}"
+    held, memory_bytes = f"{what} {gigabytes(figures['held_bytes'])}", figures["memory_bytes"]
+    beside = next((name for name in HELD_BESIDE if name in figures), None)
+    if beside is None:  # of plans kept before it was said
+        return f"{held} of {gigabytes(memory_bytes)}"
+    less, left = gigabytes(figures[beside]), gigabytes(max(0, memory_bytes - figures[beside]))
+    return f"{held}; {gigabytes(memory_bytes)} less {less} for {HELD_BESIDE[beside]} leave {left}"
 
 
 def draws_break(an_slo: Statement) -> str:
