@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from calibrate.layers.facts import facts, known
 from calibrate.layers.work import Facts
-from calibrate.library.held import counted
+from calibrate.library.held import OWN_NAMES, counted
 from calibrate.library.memory import Room
 from calibrate.published import names
 from calibrate.published.points import points
@@ -37,7 +37,8 @@ class Knot(NamedTuple):
 @cache
 def usual_input(architecture: str) -> str:
     """That of the zoo's network, else of published tables; empty where neither has one that can be compared."""
-    own = counted(facts(architecture), architecture).input if architecture in known() else ""
+    zoos = OWN_NAMES.get(architecture, architecture)
+    own = counted(facts(zoos), architecture).input if zoos in known() else ""
     size = own or names.usual_input(architecture)
     return size if names.extent(size) else ""
 
