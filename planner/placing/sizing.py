@@ -112,6 +112,20 @@ class Need:
         """Requests that must be answered in time: of frames that may be lost, those with most items may be the ones."""
         return self.rate_rps * (self.slo.attainment if self.least_share is None else self.least_share)
 
+    def with_fewer_streams(self, share: float) -> "Need | None":
+        """What is asked where streams have so large a share of their cameras, in whole ones; None where none is left.
+        Of a stage: of the items of as many frames."""
+        if self.frames:
+            frames = self.frames.with_fewer_streams(share)
+            if frames is None:
+                return None
+            rate_rps = self.rate_rps * frames.rate_rps / self.frames.rate_rps
+            return replace(self, rate_rps=rate_rps, streams=(Stream(self.model, Poisson(rate_rps)),), frames=frames)
+        counts = [(one, floor(one.count * share + 1e-9)) for one in self.streams]
+        streams = tuple(replace(one, count=count) for one, count in counts if count)
+        rate_rps = sum(one.rate_rps for one in streams)
+        return replace(self, rate_rps=rate_rps, streams=streams, gap_s=least_gap_s(streams)) if streams else None
+
     @property
     def judged(self) -> "Need":
         """What is asked where the SLO is judged: of a stage the pipeline, else itself."""
@@ -135,6 +149,18 @@ class Sized:
     """GPUs that are busy when a request waits as long as its batch runs."""
     context_bytes: int
     """What one framework process holds besides weights and workspace."""
+    streams_bytes: int = 0
+    """What of that streams of video hold."""
+
+    def beside_streams(self, held_bytes: int) -> "Sized":
+        """The same on a GPU on which streams of video hold so much."""
+        return replace(self, context_bytes=self.context_bytes + held_bytes, streams_bytes=held_bytes)
+
+    def asked(self, need: Need) -> "Sized":
+        """The same where so much is asked of it, in proportion."""
+        factor = need.rate_rps / self.need.rate_rps
+        least, design = self.least_work * factor, self.design_work * factor
+        return replace(self, need=need, least_work=least, design_work=design)
 
     @property
     def model(self) -> str:

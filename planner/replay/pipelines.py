@@ -1,5 +1,6 @@
 """Pipelines in answers: what each stage gets and gives, and how much is taken of each resource."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import floor
 
@@ -7,7 +8,7 @@ from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck, ReplicaAnswer, ResourceAnswer, StageAnswer
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import offered_load
-from planner.placing.packing.packed import Placed, portions_of
+from planner.placing.packing.packed import Placed, load_within, portions_of
 from planner.placing.sizing import Need
 from planner.placing.stages import items_of
 from planner.placing.stations import (
@@ -131,21 +132,40 @@ def _memory(trial: Trial) -> Iterator[ResourceAnswer]:
     for gpu, mine in by_gpu.items():
         peak = {device.id: _peak_bytes(trial, device.id) for device in mine}
         free = {device.id: device.kind.memory_bytes - peak[device.id] for device in mine}
+        come = sum(held[device.id].streams for device in mine)
         yield ResourceAnswer(
             kind=Bottleneck.MEMORY,
             gpu=gpu,
             servers=len(mine),
             load=max(peak[device.id] / device.kind.memory_bytes for device in mine),
             limit=1.0,
-            streams=sum(held[one].streams for one in free),
-            streams_max=sum(held[one].streams + _more(held[one], left) for one, left in free.items()),
+            streams=come,
+            streams_max=max(come, dealt_most([_most_streams(trial, one, held[one.id], free[one.id]) for one in mine])),
         )
 
 
-def _more(held: Held, free_bytes: int) -> int:
-    """Streams of the mean size of those here for which there is room besides."""
-    mean = held.size_bytes / held.streams
-    return max(0, floor(free_bytes / mean + 1e-9)) if mean else 0
+def dealt_most(most: Sequence[int]) -> int:
+    """Streams that may come to GPUs of one kind, dealt in turn, where each has room for so many: 2 and 3 for 4."""
+    return min(len(most) * streams + place for place, streams in enumerate(most))
+
+
+def _most_streams(trial: Trial, device: FleetGpu, held: Held, free_bytes: int) -> int:
+    """Streams of the mean size of those here for which there is room: in the batches of replays, or in smaller ones
+    that do what so many streams ask."""
+    mean_bytes = held.size_bytes / held.streams
+    if not mean_bytes:
+        return held.streams
+    as_replayed = held.streams + max(0, floor(free_bytes / mean_bytes + 1e-9))
+    placed = [p for p in trial.packing.placed if device in p.devices]
+    if not placed:
+        return as_replayed
+
+    def too_many(streams: int) -> bool:
+        load = load_within(placed, device, device.kind.memory_bytes - streams * mean_bytes)
+        return load * streams / held.streams > trial.limit + 1e-9
+
+    more = range(as_replayed + 1, floor(device.kind.memory_bytes / mean_bytes) + 1)
+    return as_replayed + bisect_left(more, True, key=too_many)
 
 
 def _peak_bytes(trial: Trial, gpu: str) -> int:

@@ -189,7 +189,7 @@ def budgeted(question: Question, devices: Sequence[FleetGpu], budgets: Budgets) 
         needs[model] = replace(needs[model], slo=slo, own=own)
     sized: dict[tuple[str, Kind], Sized] = {}
     for (model, kind), one in question.sized.items():
-        beside = replace(one, context_bytes=one.context_bytes + held.get(kind, 0))
+        beside = one.beside_streams(held.get(kind, 0))
         tight = within(beside, budgets[model].time_s) if model in budgets else beside
         if tight.latency_s:
             sized[model, kind] = tight

@@ -1,6 +1,6 @@
 """Ahead: GPUs without profiles that might be cheaper, and the one measurement that would narrow the answer most."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isnan, nan
@@ -11,7 +11,7 @@ from calibrate.layers.facts import full_name, has_layers
 from calibrate.layers.naming import OWN, options_of
 from calibrate.library.reading import PRECISIONS
 from planner.catalog.catalog import Catalog
-from planner.catalog.offers import offers
+from planner.catalog.offers import Offer, offers
 from planner.model.candidate import Candidate
 from planner.model.parts.models import ModelSpec, Variant
 from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
@@ -100,6 +100,8 @@ def look_ahead(
 ) -> LookAhead:
     """GPUs that might be cheaper than the best plan, and what to measure: there first, else on the plan's own GPUs."""
     if shown is not None and any(p.portion.sized.profile.doubt for p in shown.packing.placed):
+        if best is None and not _holds_streams(question, shown.offers, shown.fleet):
+            return LookAhead()
         return LookAhead(measure_next=tuple(_worthiest(question, catalog, predictor, shown, shared)))
     limit = best.cost_usd_per_hour if best else question.scenario.buy.max_cost or inf
     kinds = list(_cheaper_kinds(question, catalog, predictor, limit, shared)) if predictor else []
@@ -290,16 +292,16 @@ def _cheapest_that_holds(question: Question) -> Fleet | None:
         solution = program.propose(Objective.COST, excluded, design=1.0)
         if solution is None or solution.fleet is None:
             return None
-        if _holds_streams(question, solution.fleet):
+        if _holds_streams(question, question.offers, solution.fleet):
             return solution.fleet
         excluded.append(solution.fleet)
     return None
 
 
-def _holds_streams(question: Question, fleet: Fleet) -> bool:
-    """Whether GPUs hold the streams of video that come to them, and some kind of them each model beside."""
-    candidate = Candidate(machines=machines_of(question.offers, fleet))
-    devices = devices_of(question.offers, fleet)
+def _holds_streams(question: Question, offered: Sequence[Offer], fleet: Fleet) -> bool:
+    """Whether GPUs code and hold the streams of video that come to them, and some kind of them each model beside."""
+    candidate = Candidate(machines=machines_of(offered, fleet))
+    devices = devices_of(offered, fleet)
     if streams_refused(candidate, question.scenario, question.needs, devices, 0.0):
         return False
     kinds = {device.kind for device in devices}

@@ -209,6 +209,14 @@ class OnFleet:
         refusal = streams_refused(candidate, question.scenario, question.needs, self.devices, cost)
         return Miss(refusal, None, False) if refusal else None
 
+    @property
+    def may_do(self) -> bool:
+        """Whether all that is asked finds room and time here by arithmetic, before any replay."""
+        if self.short_of_stations():
+            return False
+        packings = (self._packer({}, None).pack(self.devices), self._evenly())
+        return any(self._miss_unreplayed(packing, repaired=False) is None for packing in packings)
+
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
         """Ways to cut models besides that of packing itself."""
         must_cut = too_large(self.models, self.question.sized, {device.kind for device in self.devices})

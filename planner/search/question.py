@@ -1,7 +1,7 @@
 """The question: a scenario with all that is known about its models and offers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import inf
 from statistics import NormalDist
@@ -79,6 +79,18 @@ class Question:
         What is left carries the work whichever machines are away, so what these cost comes on top.
         """
         return least_usd_per_hour + self.scenario.survive * program.spare_usd_per_hour
+
+    def with_fewer_streams(self, share: float) -> "Question | None":
+        """The same with so large a share of the cameras of each pipeline's streams, in whole ones; None where some
+        pipeline would have none."""
+        needs: dict[str, Need] = {}
+        for model, need in self.needs.items():
+            fewer = need.with_fewer_streams(share) if need.judged.pipeline else need
+            if fewer is None:
+                return None
+            needs[model] = fewer
+        sized = {cell: one.asked(needs[cell[0]]) for cell, one in self.sized.items()}
+        return replace(self, needs=needs, sized=sized)
 
     @property
     def served(self) -> bool:

@@ -86,9 +86,7 @@ def misfit(candidate: Candidate, found: Misfit, memory: MemoryPolicy, cost_usd_p
             code=Code.GPU_TOO_FULL if on_gpu else Code.HOST_TOO_FULL,
             figures={"needed_bytes": found.observed, "limit_bytes": found.limit},
         )
-        more = {"needed_bytes": found.observed, "more_bytes": found.observed - found.limit}
-        where = "GPU" if on_gpu else "host"
-        remedies = [Statement(code=Code.MORE_MEMORY, subjects=(where,), figures=more), ONE_MORE_GPU]
+        remedies = [more_memory("GPU" if on_gpu else "host", found.observed, found.limit), ONE_MORE_GPU]
         if on_gpu and memory is MemoryPolicy.RESIDENT:
             remedies.append(SWAPPING)
     return Rejection(
@@ -544,9 +542,19 @@ def _less_load(need: Need, factor: float) -> Statement:
 
 def _fewer_streams(gpu: str, streams: int, share: float) -> list[Statement]:
     """So many whole streams of those that come to one kind of GPU; none where not one could."""
-    left = floor(streams * share + 1e-9)
+    return fewer_streams(gpu, streams, floor(streams * share + 1e-9))
+
+
+def fewer_streams(gpu: str, streams: int, left: int) -> list[Statement]:
+    """At most so many of the streams that come to one kind of GPU; none where not one could."""
     figures = {"left": float(left), "count": float(streams)}
     return [Statement(code=Code.FEWER_STREAMS, subjects=(gpu,), figures=figures)] if left else []
+
+
+def more_memory(where: str, needed_bytes: float, limit_bytes: float) -> Statement:
+    """At least so much memory of a GPU, or of a host."""
+    figures = {"needed_bytes": needed_bytes, "more_bytes": needed_bytes - limit_bytes}
+    return Statement(code=Code.MORE_MEMORY, subjects=(where,), figures=figures)
 
 
 def _measuring_decides(packing: Packing, work_at_middle: float, limit: float) -> Sequence[Statement]:
@@ -620,9 +628,13 @@ def too_many_streams(
 ) -> Rejection:
     """A fleet of which one GPU would hold more streams of video than fit in its memory.
 
-    `beside`: what else is held there, in bytes: `context_bytes`, or `models_bytes` with it.
+    `beside`: what else is held there, in bytes: `models_bytes` with their context, or where no models are placed yet
+    `context_bytes`; how many streams fit is not known then.
     """
-    gpu, room_bytes = kind.gpu, _room_bytes(kind, beside)
+    gpu, room_bytes, share = kind.gpu, _room_bytes(kind, beside), 0.0
+    if "models_bytes" in beside:
+        share = room_bytes / held.size_bytes
+    needed_bytes = held.size_bytes + sum(beside.values())
     return Rejection(
         subject=candidate,
         bottleneck=Bottleneck.MEMORY,
@@ -630,7 +642,10 @@ def too_many_streams(
         limit=room_bytes,
         unit="bytes",
         why=_streams_too_large(kind, held, beside),
-        remedies=(*_fewer_streams(gpu.name, held.streams, room_bytes / held.size_bytes), ONE_MORE_GPU),
+        remedies=(
+            *_fewer_streams(gpu.name, held.streams, share),
+            more_memory("GPU", needed_bytes, kind.memory_bytes),
+        ),
         cost_usd_per_hour=cost_usd_per_hour,
     )
 

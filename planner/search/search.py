@@ -5,17 +5,19 @@ From the outermost on, each asks the next: `FleetSearch.found` for the best flee
 each once; `OnFleet` (`planner.search.placement`) for a placement on it.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 from planner.catalog.offers import Offer
 from planner.model.candidate import Candidate, Machines
 from planner.model.plan import (
+    Bottleneck,
     KindLeftOut,
     OfOneKind,
     PlanWarning,
@@ -30,6 +32,7 @@ from planner.placing.cutting import too_large
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
 from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind
+from planner.placing.stations import held_on, pipelines_in
 from planner.replay.deploying import devices_of
 from planner.replay.pipelines import each_once
 from planner.replay.replay import Replay
@@ -46,6 +49,7 @@ from planner.search.rejections import (
     KIND_TOO_DEAR,
     KIND_TOO_LARGE,
     NO_FLEET_OF_KIND,
+    fewer_streams,
     kind_of,
     missed_slo,
     replayed,
@@ -69,6 +73,10 @@ DEARER_MAX, KINDS_SHOWN = 2.0, 13
 
 NEAREST_MAX = 4
 """Misses of which it is confirmed how near they came, where no fleet does."""
+MORE_TRIES = 8
+"""Numbers of GPUs that are looked at for one that holds all streams of video beside models."""
+OF_STREAMS = (Code.TOO_MANY_STREAMS, Code.TOO_MANY_ENCODED, Code.STATION_TOO_BUSY, Code.GPU_TOO_FULL)
+"""Reasons for which streams of video cannot come to a fleet, or leave models no room there."""
 STEPS_DOWN = 16
 """Of a fleet that does, such a part is left out at a time: one instance where there are fewer than twice as many."""
 
@@ -174,6 +182,8 @@ class FleetSearch:
         self.tried: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
         self.glanced: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
         """The same, of those that were only glanced at."""
+        self.full_of_streams: dict[Rejection, tuple[tuple[Offer, ...], Fleet]] = {}
+        """Fleets that more streams of video come to than they code or hold, or than leave room for models."""
         self.missed_gpus: set[Gpus] = set()
         """GPUs on which models missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
@@ -328,6 +338,11 @@ class FleetSearch:
         trial = self.tried.get(_bought(offered, fleet))
         return trial is not None and trial.stands
 
+    @property
+    def _holds_streams(self) -> bool:
+        """Whether engines for video work for what is asked, so that streams of it hold GPU memory."""
+        return any(stage.coding for pipeline in pipelines_in(self.question.needs) for stage in pipeline.stages)
+
     def _has_missed(self, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
         """Whether models missed on just these GPUs, of these machines or others."""
         return bool(self.missed_gpus) and gpus_of(self.question, offered, fleet) in self.missed_gpus
@@ -351,6 +366,8 @@ class FleetSearch:
             if isinstance(found, Trial):
                 return found
             self.rejections.append(found.rejection)
+            if found.rejection.why.code in OF_STREAMS and self._holds_streams:
+                self.full_of_streams[found.rejection] = _bought(offered, fleet)
             self.too_few = found.too_few
             if found.nearest:
                 self.misses.append((found.nearest, found.rejection))
@@ -733,9 +750,63 @@ class FleetSearch:
         return replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False)
 
     def settled(self) -> tuple[Rejection, ...]:
-        """Each once. More GPUs are no remedy where a fleet with more of them, or fewer, missed by about as much."""
+        """Each once. More GPUs are no remedy where a fleet with more of them, or fewer, missed by about as much. Where
+        streams of video fill GPUs, so many streams or GPUs are as do by arithmetic."""
         settled = {why: missed_slo(trial, self._gpus_that_help(trial)) for trial, why in self.misses}
+        settled |= {why: self._worked_out(why, *fleet) for why, fleet in self.full_of_streams.items()}
         return tuple(dict.fromkeys(settled.get(no, no) for no in self.rejections))
+
+    def _worked_out(self, no: Rejection, offered: tuple[Offer, ...], fleet: Fleet) -> Rejection:
+        """A fleet that streams of video cannot come to with what would do by arithmetic: fewer of them where they fill
+        a GPU, and more GPUs; with what is not known left out."""
+        more = self._more_that_may_do(offered, fleet)
+        more_gpus = [Statement(code=Code.MORE_GPUS, figures={"gpu_count": more})] if more else []
+        others = [one for one in no.remedies if one.code is not Code.MORE_GPUS]
+        if no.bottleneck is Bottleneck.MEMORY:
+            fewer = self._fewer_that_may_do(offered, fleet)
+            memory = [] if no.why.code is Code.TOO_MANY_STREAMS else others
+            remedies = [*fewer, *memory, *more_gpus]
+        elif len(offered) > 1:
+            return no
+        else:
+            remedies = [*others[:1], *more_gpus, *others[1:]]
+        return replace(no, remedies=tuple(remedies) or tuple(others))
+
+    def _fewer_that_may_do(self, offered: tuple[Offer, ...], fleet: Fleet) -> list[Statement]:
+        """As many of the streams on the fullest GPU as it holds beside models; none where that is not known."""
+        devices = devices_of(offered, fleet)
+        held_by_gpu = held_on(self.question.needs, devices)
+        fullest = max((one for one in devices if one.id in held_by_gpu), key=lambda one: held_by_gpu[one.id].size_bytes)
+        come = held_by_gpu[fullest.id].streams
+        if len(devices) >= LARGE_GPUS or not come:
+            return []
+
+        def may_do(streams: int) -> bool | None:
+            fewer = self.question.with_fewer_streams(streams / come)
+            return None if fewer is None else self._may_do(fewer, offered, fleet)
+
+        most = bisect_left(range(1, come), True, key=lambda streams: may_do(streams) is False)
+        return fewer_streams(fullest.kind.gpu.name, come, most) if may_do(most) else []
+
+    def _more_that_may_do(self, offered: tuple[Offer, ...], fleet: Fleet) -> int:
+        """GPUs more of the same machines that do for all; 0 where these are of several types, or none are known."""
+        if len(offered) > 1:
+            return 0
+        (offer,), (count,) = offered, fleet
+        least = self.question.program([offer]).unlimited().least_gpus() or 0
+        first = max(count + 1, ceil(least / offer.gpu_count))
+        tried = (n for n in range(first, first + MORE_TRIES) if n * offer.gpu_count < LARGE_GPUS)
+        enough = next((n for n in tried if self._may_do(self.question, offered, (n,))), count)
+        return (enough - count) * offer.gpu_count
+
+    def _may_do(self, question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> bool:
+        """Whether a fleet does by arithmetic, in some way to split the SLOs of pipelines."""
+        tell = partial(self._tell, name=self.trying)
+        return any(
+            OnFleet(asked, offered, fleet, swap, tell).may_do
+            for swap in question.policies
+            for asked in with_budgets(question, devices_of(offered, fleet))
+        )
 
     def missed_by(self, rejection: Rejection) -> Trial | None:
         """The trial of a rejection that was replayed; None of others."""

@@ -291,8 +291,7 @@ class AsPlanned:
         held_by_gpu = held_on(self.question.needs, self.devices)
         for one in self.placed:
             held_bytes = max(held_by_gpu.get(device.id, Held()).size_bytes for device in one.devices)
-            sized = one.portion.sized
-            beside = replace(sized, context_bytes=sized.context_bytes + held_bytes)
+            beside = one.portion.sized.beside_streams(held_bytes)
             yield replace(one, portion=replace(one.portion, sized=beside))
 
 

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp
+from math import exp, inf
 
 from planner.model.plan import Bottleneck
 from planner.placing.cutting import CutReplica, FleetGpu
-from planner.placing.duty import Portion, Shortage, context_bytes, offered_load, parts_of, weight_bytes
+from planner.placing.duty import Portion, Shortage, batch_cap, context_bytes, offered_load, parts_of, weight_bytes
 from planner.placing.packing.contents import Content, added
 
 SHARE_SAME = 1e-9
@@ -125,8 +125,8 @@ def device_loads(
 
 
 def models_bytes(placed: Sequence[Placed], device: FleetGpu) -> float:
-    """GPU memory that the models on a GPU take with their context: all weights and the largest batch, or those of the
-    largest model where they take turns; 0 where there are none."""
+    """GPU memory that the models on a GPU take with their context, streams of video aside: all weights and the largest
+    batch, or those of the largest model where they take turns; 0 where there are none."""
     here = [(portions_of(p)[p.devices.index(device)], p) for p in placed if device in p.devices]
     if not here:
         return 0
@@ -134,7 +134,26 @@ def models_bytes(placed: Sequence[Placed], device: FleetGpu) -> float:
     batches = [portion.sized.profile.workspace(p.batch_size_max) for portion, p in here]
     alone = max(portion.weight_bytes + batch for portion, batch in zip(portions, batches, strict=True))
     turns = any(p.swapped for _, p in here)
-    return context_bytes(portions) + (alone if turns else weight_bytes(portions) + max(batches))
+    return _context_alone_bytes(portions) + (alone if turns else weight_bytes(portions) + max(batches))
+
+
+def _context_alone_bytes(portions: Sequence[Portion]) -> int:
+    """Context of the process of these models, without what streams of video hold."""
+    return max(p.sized.context_bytes - p.sized.streams_bytes for p in portions)
+
+
+def load_within(placed: Sequence[Placed], device: FleetGpu, room_bytes: float) -> float:
+    """Offered load of a GPU in the largest batches that are allowed and that `room_bytes` hold with context and
+    weights; infinite where they hold not even one request."""
+    here = [(portions_of(p)[p.devices.index(device)], p) for p in placed if device in p.devices]
+    portions = [portion for portion, _ in here]
+    together = weight_bytes(portions)
+    batches: list[int] = []
+    for portion, p in here:
+        weights = portion.weight_bytes if p.swapped else together
+        most = batch_cap(portion, room_bytes - _context_alone_bytes(portions) - weights)
+        batches.append(min(most, p.batch_size_max))
+    return offered_load(portions, batches) if all(batches) else inf
 
 
 def workspace_room_bytes(placed: Placed, among: Sequence[Placed]) -> float:

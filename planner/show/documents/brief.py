@@ -23,7 +23,7 @@ from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.merging import reasons as merging_reasons
-from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines
+from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines, times_what
 from planner.units.writing import Screen, begin, counted, dollars, exact, names, per_second, percent, seconds, share
 from planner.words.statements import assumption, warning
 from simulator.grouping import grouped
@@ -218,7 +218,7 @@ def limits(best: Recommendation) -> str:
     each = [
         ("" if those is first and are_most else f"for {names([m.name for m in those])} ")
         + "by "
-        + gives_way(those, best.feasible, those is named)
+        + gives_way(those, best.feasible, those is named or of_what(those) != of_what(named or first))
         for those in (first, *others)
     ]
     speeds = prose.uncertain(best.models)
@@ -227,8 +227,15 @@ def limits(best: Recommendation) -> str:
 
 
 def gives_way(those: Sequence[ModelAnswer], feasible: bool, is_named: bool) -> str:
-    """`the latency SLO, from 3.40 times this load`: of models short of the same; only the first factor says of what."""
-    return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those, feasible)}{' times this load' if is_named else ''}"
+    """`the latency SLO, from 3.40 times this load`: of models short of the same; only the first factor says of what,
+    and others that are of something else."""
+    times = f" {of_what(those)}" if is_named and is_beyond(those) else ""
+    return f"{GIVES_WAY[those[0].bottleneck]}{at_factor(those, feasible)}{times}"
+
+
+def of_what(those: Sequence[ModelAnswer]) -> str:
+    """What may grow by a factor: `times this load`, of what streams of video hold `times as many streams`."""
+    return times_what(min(those, key=lambda model: model.demand_factor_max))
 
 
 def at_factor(those: Sequence[ModelAnswer], feasible: bool) -> str:

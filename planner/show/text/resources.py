@@ -1,7 +1,7 @@
 """Resources in words: what gives way first, and how full each is."""
 
 from planner.model.choices import Codec
-from planner.model.plan import Bottleneck, Recommendation, ResourceAnswer, StageAnswer
+from planner.model.plan import Bottleneck, ModelAnswer, Recommendation, ResourceAnswer, StageAnswer
 from planner.model.simulation import Simulation
 from planner.units.writing import counted, seconds, share
 
@@ -35,6 +35,8 @@ GIVES_WAY = {
     Bottleneck.COPY: "copies to the GPU",
 }
 """Limits of a model that runs."""
+HELD_BY_STREAMS = (Bottleneck.MEMORY, Bottleneck.ENCODE)
+"""What pipelines run out of by the number of their streams, however often frames come."""
 FULLEST = "How full resources are, the fullest first"
 
 
@@ -58,6 +60,12 @@ def resource_line(one: ResourceAnswer) -> str:
     if one.streams_max:
         return f"{resource_name(one)}: {one.streams} of {counted(one.streams_max, 'stream')}"
     return f"{resource_name(one)}: {share(one.load)} of {share(one.limit)}"
+
+
+def times_what(model: ModelAnswer) -> str:
+    """What its `demand_factor_max` multiplies."""
+    by_number = model.stages and model.bottleneck in HELD_BY_STREAMS
+    return "times as many streams" if by_number else "times this load"
 
 
 def resource_lines(answer: Recommendation | Simulation) -> list[str]:

@@ -7,6 +7,8 @@ import pytest
 import planner
 from planner.model.plan import Bottleneck, Plan, Rejection
 from planner.model.statement import Code
+from planner.replay.pipelines import dealt_most
+from planner.show.documents.brief import limits
 from planner.words.statements import rejection_line
 
 CAMERAS = """
@@ -95,6 +97,71 @@ def test_the_bound_leaves_room_for_a_process_on_each_gpu(tmp_path: Path, cameras
     best = plan(tmp_path, cameras, "500 MB", count=4).recommendation
     assert best.gpu_count == boxes
     assert best.lower_bound_usd_per_hour == pytest.approx(0.2 * boxes)
+
+
+def remedies(no: Rejection) -> dict[Code, float]:
+    """How many streams are named at most, and how many GPUs more."""
+    return {
+        one.code: one.figures["left" if one.code is Code.FEWER_STREAMS else "gpu_count"]
+        for one in no.remedies
+        if one.code in (Code.FEWER_STREAMS, Code.MORE_GPUS)
+    }
+
+
+@pytest.mark.parametrize(
+    ("cameras", "each", "box"),
+    [
+        (24, "150 MB", "memory: 4 GB"),
+        (60, "150 MB", "memory: 4 GB"),
+        (10, "500 MB", "memory: 3 GB"),
+        (19, "500 MB", "memory: 3 GB, gpu_count: 2"),
+    ],
+)
+def test_as_many_streams_and_gpus_do_as_are_said(tmp_path: Path, cameras: int, each: str, box: str) -> None:
+    """With so many streams on each GPU a plan is met, and with so many GPUs; not with one stream more or one machine
+    less."""
+    gpus = 2 if "gpu_count" in box else 1
+    said = remedies(of_streams(plan(tmp_path, cameras, each, box)))
+    fitting, count = round(said[Code.FEWER_STREAMS]) * gpus, 1 + round(said[Code.MORE_GPUS]) // gpus
+    fewer = [plan(tmp_path, some, each, box).recommendation.feasible for some in (fitting, fitting + 1)]
+    more = [plan(tmp_path, cameras, each, box, some).recommendation.feasible for some in (count, count - 1)]
+    assert (fewer, more) == ([True, False], [True, False])
+
+
+def test_where_no_number_does_none_is_said(tmp_path: Path) -> None:
+    """However many boxes there are, each GPU is planned with the stream on the fullest, which leaves no model room."""
+    found = plan(tmp_path, 1, "2199 MB", count=4)
+    full = [no for no in found.rejections if no.why.code is Code.GPU_TOO_FULL]
+    assert full
+    assert [remedies(no) for no in full] == [{}] * len(full)
+
+
+def test_as_many_machines_are_said_as_drivers_need(tmp_path: Path) -> None:
+    """The driver of a GeForce encodes 8 streams at once."""
+    path = tmp_path / "encoded.yaml"
+    text = CAMERAS.format(cameras=40, each="100 MB", box="host_memory: 16 GB", count=1, code="encode")
+    path.write_text(text.replace("T4", "RTX4090"))
+    found = planner.plan(path)
+    (no,) = [one for one in found.rejections if one.why.code is Code.TOO_MANY_ENCODED]
+    assert remedies(no) == {Code.FEWER_STREAMS: 8, Code.MORE_GPUS: 4}
+    assert found.measure_next == (), "its time is not what it lacks"
+
+
+def test_streams_are_counted_that_smaller_batches_leave_room_for(tmp_path: Path) -> None:
+    """As many come as are said, and one more does not fit."""
+    box = "memory: 4 GB"
+    found = plan(tmp_path, 12, "150 MB", box)
+    (memory,) = [one for one in found.recommendation.resources if one.kind is Bottleneck.MEMORY]
+    (model,) = found.recommendation.models
+    assert model.demand_factor_max == pytest.approx(memory.streams_max / 12)
+    assert f"from {memory.streams_max / 12:.2f} times as many streams" in limits(found.recommendation)
+    most = [plan(tmp_path, memory.streams_max + more, "150 MB", box).recommendation.feasible for more in (0, 1)]
+    assert most == [True, False]
+
+
+def test_gpus_of_a_kind_get_streams_in_turn() -> None:
+    """Two and three take four: the fifth would come to the first. Three and two take five."""
+    assert [dealt_most(most) for most in ([2, 3], [3, 2], [2, 2], [7])] == [4, 5, 4, 7]
 
 
 def test_the_bound_leaves_room_for_resident_models(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from planner.show.text.reasons import (
     warning_texts,
     warnings_of,
 )
-from planner.show.text.resources import FULLEST, GIVES_WAY, budget_lines, resource_lines
+from planner.show.text.resources import FULLEST, GIVES_WAY, budget_lines, resource_lines, times_what
 from planner.units.writing import dollars, exact, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name
 from simulator.clock.metrics import Verdict
@@ -176,7 +176,7 @@ def first_to_give(answer: Recommendation | Simulation) -> str:
     if not 1 < round(first.demand_factor_max, 2) < answer.demand_factor_max:
         return ""
     what = GIVES_WAY[first.bottleneck]
-    return f"{what} limits it from {first.demand_factor_max:.2f} times this load, headroom kept; "
+    return f"{what} limits it from {first.demand_factor_max:.2f} {times_what(first)}, headroom kept; "
 
 
 def grown(bears: float) -> str:
