@@ -149,6 +149,8 @@ class FleetProgram:
     """Streams that each source which is encoded is encoded to, one at each such stage."""
     context_bytes: int = 0
     """What a process holds that only decodes or encodes."""
+    usd_per_hour_min: float = 0.0
+    """No fleet is proposed that costs less."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -235,9 +237,9 @@ class FleetProgram:
             self._memory_rows(rows)
         self._exclusion_rows(rows, excluded)
         rows.add(upper=self.max_gpus, n={o: float(offer.gpu_count) for o, offer in enumerate(self.offers)})
-        if max_cost < inf:
+        if max_cost < inf or self.usd_per_hour_min:
             prices = {o: offer.usd_per_hour for o, offer in enumerate(self.offers)}
-            rows.add(upper=max_cost * (1 + 1e-9), n=prices)
+            rows.add(lower=self.usd_per_hour_min, upper=max_cost * (1 + 1e-9), n=prices)
         return rows.solve(weights, [self.count_max(o) for o in self.offers])
 
     def count_max(self, offer: Offer) -> int:

@@ -209,6 +209,18 @@ def _p99_in_draws_s(trial: Trial, model: str, seen: Sequence[ModelMetrics]) -> f
     return sorted(each_s)[ceil(replay.draws.share * len(seen)) - 1]
 
 
+def p99_over_slo(trial: Trial) -> float:
+    """The longest p99 of any model, over its SLO, as it is shown."""
+    needs = trial.replay.needs
+    return max(_p99_shown_s(trial, model) / need.slo.latency_s for model, need in needs.items())
+
+
+def _p99_shown_s(trial: Trial, model: str) -> float:
+    seen = trial.replay.of(model)
+    in_draws_s = _p99_in_draws_s(trial, model, seen)
+    return mean_of_known([one.p99_s for one in seen]) if in_draws_s is None else in_draws_s
+
+
 def _accuracy(seen: Replay, model: str) -> Accuracy:
     """Mean over replications; None for what a repeated answer is worth where the scenario names no half-life."""
     lost_is_wrong = mean_of_known([accuracy[model] for accuracy in seen.lost_is_wrong])

@@ -42,15 +42,13 @@ from planner.replay.warnings import assumptions
 from planner.search.budgets import check_fastest, check_load, designed
 from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.question import Question, ask, predictor_of
-from planner.search.search import GLANCE, PROOF, BestFound, Effort, FleetSearch, goal_of
+from planner.search.search import DIGITS, GLANCE, PROOF, BestFound, Effort, FleetSearch, goal_of
 from simulator.clock.metrics import Verdict
 from simulator.world.deployment import Deployment
 from simulator.world.doubt import slow_end
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Stream, Workload, scaled
 
-DIGITS = 6
-"""Digits to which two fleets cost the same."""
 GROWTH = 1.05
 """Of the load, from one that replays try to the next."""
 HALVED = 15

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
+from itertools import islice
 from math import ceil, inf
 from typing import NamedTuple
 
@@ -29,10 +30,11 @@ from planner.model.progress import Progress, Tell, counting
 from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import too_large
-from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
+from planner.placing.fleets import GAP_MAX, GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
 from planner.placing.packing.packed import Packing
 from planner.placing.sizing import Kind
 from planner.placing.stations import held_on, pipelines_in
+from planner.replay.answer import p99_over_slo
 from planner.replay.deploying import devices_of
 from planner.replay.pipelines import each_once
 from planner.replay.replay import Replay
@@ -70,6 +72,15 @@ KINDS_ALONE_MAX = 3
 """Kinds of GPU that are searched for it, the cheapest at their bounds: one place is left for the fewest GPUs."""
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
+
+DIGITS = 6
+"""Digits to which two fleets cost the same."""
+CENTS = 100
+"""Prices of whole cents make fleets that cost the same; others hardly do."""
+EQUALS_MAX = 3
+"""Fleets at the price of the best that are tried besides those that the search has anyway."""
+ROOMIEST_FIRST = (4.0, 2.0, 1.4, 1.0, 0.0)
+"""Times the design work that such a fleet must carry, tried in turn."""
 
 NEAREST_MAX = 4
 """Misses of which it is confirmed how near they came, where no fleet does."""
@@ -478,29 +489,51 @@ class FleetSearch:
         if shown and shown.met:
             best = shown
         alone: list[Trial] = []
+        equals: list[Trial] = []
         if best:  # steps may leave out what a kind of GPU does alone, or what few GPUs do
-            best, alone = self._with_spares(best)
-            bought = (best.candidate, best.spares)
-            shown = best
-            alone = [best if (one.candidate, one.spares) == bought else one for one in self.spared(alone)]
+            equals, alone = self._with_spares(best)
+            best = shown = equals[0]
+            known = {(one.candidate, one.spares): one for one in equals}
+            alone = [known.get((one.candidate, one.spares), one) for one in self.spared(alone)]
         if shown and shown.unready:
             self.reject_spares(shown)
             best = None
-        others = self.others(best, alone) if best else []
+        others = self.others(best, alone, equals) if best else []
         if best:
             self.see_less_sure(best)
         return BestFound(best, shown, alone, others)
 
-    def _with_spares(self, best: Trial) -> tuple[Trial, list[Trial]]:
-        """The best with its spares, or another with its own that is better then and stands when confirmed; and the
-        cheapest of each kind of GPU alone, without what missed there."""
+    def _with_spares(self, best: Trial) -> tuple[list[Trial], list[Trial]]:
+        """The best with its spares, or another with its own that is better then, and all that cost as much, which stand
+        when confirmed: the surest first, of equally sure ones the fastest; and the cheapest of each kind of GPU alone,
+        without what missed there."""
+        objective = self.question.scenario.objective
         while True:
             alone = self.alone(best)
             ready = self.spares.ready([best, *alone, *self.fewest(best)])
-            trial = min(ready, key=lambda one: goal_of(self.question.scenario.objective, one))
-            trial = self._confirmed(trial) if trial.replay.preliminary else trial
-            if trial.stands:
-                return trial, alone
+            least = min(ready, key=lambda one: goal_of(objective, one))
+            equals = _apart([one for one in ready if _costs_as(objective, one, least)])
+            confirmed = [self._confirmed(one) if one.replay.preliminary else one for one in equals]
+            if all(trial.stands for trial in confirmed):
+                return sorted([*confirmed, *self._at_price(confirmed)], key=_surest_first), alone
+
+    def _at_price(self, known: Sequence[Trial]) -> Iterator[Trial]:
+        """A few other fleets that cost as much as the best and meet every SLO, the roomiest first; none of large
+        fleets, or where prices are such that hardly any cost the same."""
+        scenario, best = self.question.scenario, known[0]
+        usd_per_hour = best.cost_usd_per_hour
+        offered = [offer for offer in self.question.offers if _is_whole(CENTS * offer.usd_per_hour)]
+        is_asked = scenario.objective is Objective.COST and not scenario.survive and len(best.devices) < LARGE_GPUS
+        if not (is_asked and offered and _is_whole(CENTS * usd_per_hour)):
+            return
+        program = replace(self.question.program(offered), usd_per_hour_min=usd_per_hour * (1 - GAP_MAX))
+        seen = {_gpus_alone(trial.offers, trial.fleet) for trial in known}
+        excluded = [fleet for one in known if (fleet := _as_fleet_of(offered, one))]
+        for fleet in islice(_fleets_at(program, excluded, usd_per_hour), EQUALS_MAX):
+            gpus = _gpus_alone(program.offers, fleet)
+            if gpus not in seen and (trial := self.anew(program.offers, fleet)):
+                yield trial
+            seen.add(gpus)
 
     def alone(self, best: Trial) -> list[Trial]:
         """The cheapest fleet that was found of each kind of GPU alone, the best among them.
@@ -609,13 +642,14 @@ class FleetSearch:
         kinds = {Kind.of(offer) for offer in program.offers}
         return bool(too_large(self.question.needs, self.question.sized, kinds))
 
-    def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
-        """Other ways that meet every SLO: one kind of GPU alone, as they are, and the fewest GPUs; best first."""
+    def others(self, best: Trial, alone: Sequence[Trial], equals: Sequence[Trial] = ()) -> list[Trial]:
+        """Other ways that meet every SLO: those that cost as much, one kind of GPU alone, as they are, and the fewest
+        GPUs; best first."""
         objective = self.question.scenario.objective
         confirmed = (trial for trial in alone if trial.searched is not Searched.SCREENED)
-        ways = [*confirmed, *self.spared(self.fewest(best))]
+        ways = [*confirmed, *self.spared(self.fewest(best)), *equals]
         others = {(trial.candidate, trial.fleet): trial for trial in ways if trial.candidate != best.candidate}
-        best_first = sorted(others.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
+        best_first = sorted(others.values(), key=lambda t: (round(goal_of(objective, t), DIGITS), *_surest_first(t)))
         return best_first[:OTHERS_MAX]
 
     def fewest(self, best: Trial) -> list[Trial]:
@@ -938,3 +972,49 @@ def goal_of(objective: Objective, trial: Trial) -> float:
             return len(trial.devices)
         case Objective.ENERGY:
             return trial.power_w
+
+
+def _costs_as(objective: Objective, trial: Trial, best: Trial) -> bool:
+    """Whether one trial has as little of the objective as another, and costs as much."""
+    costs = [(goal_of(objective, one), one.cost_usd_per_hour) for one in (trial, best)]
+    return all(round(one, DIGITS) == round(other, DIGITS) for one, other in zip(*costs, strict=True))
+
+
+def _gpus_alone(offered: Sequence[Offer], fleet: Fleet) -> frozenset[tuple[Kind, int]]:
+    """The GPUs of a fleet, in whichever machines they are."""
+    counts: Counter[Kind] = Counter()
+    for offer, n in zip(offered, fleet, strict=True):
+        counts[Kind.of(offer)] += n * offer.gpu_count
+    return frozenset((kind, n) for kind, n in counts.items() if n)
+
+
+def _apart(trials: Sequence[Trial]) -> list[Trial]:
+    """Trials on GPUs that differ: of equal ones in other machines, the first."""
+    first: dict[frozenset[tuple[Kind, int]], Trial] = {}
+    for trial in trials:
+        first.setdefault(_gpus_alone(trial.offers, trial.fleet), trial)
+    return list(first.values())
+
+
+def _surest_first(trial: Trial) -> tuple[float, float, str]:
+    """Sorts trials that cost the same: by the share of draws that meet every SLO, then by p99 over its SLO."""
+    kept = trial.replay.all_kept
+    return -(kept.mean if kept else 1.0), p99_over_slo(trial), candidate_name(trial.candidate)
+
+
+def _fleets_at(program: FleetProgram, excluded: list[Fleet], usd_per_hour: float) -> Iterator[Fleet]:
+    """Fleets at a price, those first that carry most."""
+    for design in ROOMIEST_FIRST:
+        while (found := program.propose(Objective.COST, excluded, usd_per_hour, design)) and found.fleet:
+            yield found.fleet
+            excluded.append(found.fleet)
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number - round(number)) < 10.0**-DIGITS
+
+
+def _as_fleet_of(offered: Sequence[Offer], trial: Trial) -> Fleet | None:
+    """A trial's machines by the place of their offers; None where one is not among them."""
+    bought = {offer: n for offer, n in zip(trial.offers, trial.fleet, strict=True) if n}
+    return tuple(bought.get(offer, 0) for offer in offered) if bought.keys() <= set(offered) else None

@@ -250,6 +250,15 @@ def test_a_plan_that_is_not_the_cheapest_on_purpose_says_what_costs_less(objecti
     assert "stays cheaper" not in explained(replace(asked, alternatives=(dearer,)), Screen())
 
 
+def test_the_price_of_a_plan_has_no_room_where_the_next_best_costs_as_much():
+    slower = replace(BEST, cost_usd_per_hour=BEST.cost_usd_per_hour + 1e-9)
+    dearer = replace(BEST, cost_usd_per_hour=2 * BEST.cost_usd_per_hour)
+    said = " ".join(explained(replace(PLAN, alternatives=(dearer, slower)), Screen()).split())
+    assert "costs as much: " in said
+    assert "It is cheaper as soon as the price of this plan rises." in said
+    assert "stays cheaper" not in said
+
+
 @pytest.mark.parametrize("form", [Format.TABLE, Format.MD])
 def test_every_answer_names_its_rules_and_what_its_intervals_mean(form):
     text = " ".join(render(PLAN, form, Screen()).split())
