@@ -18,11 +18,12 @@ from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook,
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
+from planner.placing.outages import machines_asked
 from planner.placing.packing.packed import Placed
-from planner.placing.sizing import Kind, Profiles, Sized, SizedModels, fits_at_all
+from planner.placing.sizing import Kind, Profiles, Sized, SizedModels, fits_at_all, judged
 from planner.prediction.predict import Predictor
 from planner.prediction.rules.bands import End
-from planner.replay.deploying import devices_of
+from planner.replay.deploying import devices_of, failures
 from planner.replay.spares import may_be_bought, of_each_type, together
 from planner.replay.trial import Trial, evidence
 from planner.replay.warnings import of_precisions
@@ -272,9 +273,11 @@ def _cheapest(low: _Fleet, value: _Fleet, high: _Fleet) -> tuple[Candidate, Esti
 
 
 def _fleet(question: Question) -> _Fleet:
-    """The cheapest fleet that carries the work with room to gather batches, and holds the streams of video, and what it
-    costs with spares of each type; NaN dollars where none is allowed, or no such spares are."""
-    fleet = _cheapest_that_holds(question) if question.served else None
+    """The cheapest fleet that carries the work with room to gather batches, and holds the streams of video, with as
+    many machines as failures ask for, and what it costs with spares of each type; NaN dollars where none is allowed, or
+    no such spares are."""
+    carries = _cheapest_that_holds(question) if question.served else None
+    fleet = carries and _with_enough_up(question, carries)
     if fleet is None:
         return _Fleet(Candidate(machines=()), nan)
     candidate = Candidate(machines=machines_of(question.offers, fleet))
@@ -308,6 +311,20 @@ def _holds_streams(question: Question, offered: Sequence[Offer], fleet: Fleet) -
     beside = budgeted(question, devices, {}).sized
     fitting = {model for (model, kind), one in beside.items() if kind in kinds and fits_at_all(one, kind)}
     return fitting == set(question.needs)
+
+
+def _with_enough_up(question: Question, fleet: Fleet) -> Fleet | None:
+    """A fleet with more machines of its cheapest type, until those that fail leave enough of them up for every SLO;
+    None where no number does."""
+    scenario, offered = question.scenario, question.offers
+    least = replace(question.program(), headroom=0.0).propose(Objective.COST) if scenario.failures else None
+    carrying = sum(least.fleet) if least and least.fleet else sum(fleet)
+    needs = judged(question.needs).values()
+    count = machines_asked(failures(scenario), scenario.routing, needs, sum(fleet), carrying)
+    if count is None:
+        return None
+    cheapest = min((place for place, n in enumerate(fleet) if n), key=lambda place: offered[place].usd_per_hour)
+    return (*fleet[:cheapest], fleet[cheapest] + count - sum(fleet), *fleet[cheapest + 1 :])
 
 
 def _on_kind(question: Question, catalog: Catalog, kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:

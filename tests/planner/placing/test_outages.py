@@ -3,18 +3,24 @@
 from dataclasses import replace
 from datetime import date
 from math import floor
+from pathlib import Path
 
 import pytest
-from support.planning import T4, demand, model, offer, planned, profile, question, scenario, shelf
+from support.planning import CATALOG, T4, demand, model, offer, planned, profile, question, scenario, shelf
 
+from calibrate.library.lookup import find_profiles
+from planner.io.load import load_scenario, workload
 from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
 from planner.model.parts.streams import StreamSpec
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
-from planner.placing.outages import attainment_max
+from planner.placing.outages import attainment_max, machines_asked
 from planner.replay.warnings import warnings_of
 from planner.search.even import evaluate
+from planner.search.outlooks import other_precisions
+from planner.search.question import ask, predictor_of
 from simulator.world.deployment import Failures, Routing
+from simulator.world.sharing import NOTHING_SHARED
 
 KNOWN = shelf(profile("a", T4, 0.001, 0.001))
 BOXES = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.5, count=3),))
@@ -155,3 +161,48 @@ def test_models_that_cannot_share_a_gpu_each_get_two_hosts() -> None:
     assert found.feasible
     hosts = {gpu.id: gpu.host for gpu in found.gpus}
     assert all(len({hosts[gpu] for gpu in one.gpus}) == 2 for one in found.models)
+
+
+@pytest.mark.parametrize(
+    ("recovery_s", "routing", "carrying", "machines"),
+    [
+        (600.0, Routing.ROUND_ROBIN, 1, 1),  # away 0.69 % of the time
+        (1200.0, Routing.ROUND_ROBIN, 1, None),  # 1.37 %: nobody takes it over
+        (1200.0, Routing.LEAST_OUTSTANDING, 1, 2),
+        (600.0, Routing.LEAST_OUTSTANDING, 3, 4),  # one of three is away 2 % of the time
+        (4 * 86400.0, Routing.LEAST_OUTSTANDING, 1, 21),  # away 80 % of the time: 0.8^21 is 0.9 %
+    ],
+)
+def test_so_many_machines_are_asked_that_enough_are_up(
+    recovery_s: float, routing: Routing, carrying: int, machines: int | None
+) -> None:
+    """Of those of which all carry the work, up for a day at a time."""
+    failures = Failures(mean_time_between_s=86400.0, recovery_s=recovery_s)
+    needs = question(asked(0.99, routing, OFTEN), [offer(T4, 0.5)], KNOWN).needs.values()
+    assert machines_asked(failures, routing, needs, carrying, carrying) == machines
+    assert machines_asked(None, routing, needs, carrying, carrying) == carrying
+
+
+ON_A_BOX = """
+models: [{name: resnet50, precision: null, slo: {latency: 200 ms, attainment: 99 %}}]
+streams: [{model: resnet50, poisson: 60 rps}]
+buy: {own: [{name: box, gpu: T4, price: $1/h, count: 8}]}
+horizon: 20 s
+replications: 2
+confidence: 50 %
+failures: {mean_time_between: 24 h, recovery: 20 min}
+"""
+
+
+@pytest.mark.parametrize(("routing", "boxes"), [("least-outstanding", {2}), ("round-robin", set())])
+def test_another_precision_is_priced_with_the_machines_that_failures_ask_for(
+    tmp_path: Path, routing: str, boxes: set[int]
+) -> None:
+    """One box carries the work, and is up 98.6 % of the time."""
+    (path := tmp_path / "box.yaml").write_text(f"{ON_A_BOX}routing: {routing}\n", encoding="utf-8")
+    loaded, library = load_scenario(path), find_profiles((), CATALOG.gpus)
+    given, _ = ask(loaded.scenario, workload(loaded), CATALOG, library)
+    predictor = predictor_of(loaded.scenario, CATALOG, library)
+    found = list(other_precisions(given, CATALOG, predictor, None, NOTHING_SHARED))
+    assert {one.candidate.gpu_count for one in found} == boxes
+    assert {one.cost_usd_per_hour.value for one in found} == {float(n) for n in boxes}
