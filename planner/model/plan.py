@@ -387,7 +387,9 @@ class ModelAnswer:
     slo_attainment_target: float
     slo_attainment: Interval
     slo_met: bool | None
-    """True or False once the interval decides; None where it does not."""
+    """True or False once the interval decides; None where it does not. False where failing machines alone break it."""
+    attainment_max: float | None = None
+    """Share of requests that failing machines let be in time in the long run at most; None where that is enough."""
     draws_kept: Interval | None = None
     """Share of the draws of the cameras' phases in which the SLO is met in the long run; None where none are drawn."""
     mean_s: float

@@ -19,9 +19,14 @@ def broken_by_outages(
         hosts = {device.host for one in placed if one.portion.sized.model == model for device in one.devices}
         dealt_to = 1 if routing is Routing.ROUND_ROBIN else len(hosts)
         most = attainment_max(failures, need.judged.slo.latency_s, dealt_to)
-        if most < need.judged.slo.attainment:
+        if most < need.judged.slo.attainment or asks_all(need):
             return need.judged, most
     return None
+
+
+def asks_all(need: Need) -> bool:
+    """Whether an SLO of 100 % is asked: some requests are late on however many machines that fail."""
+    return need.judged.slo.attainment >= 1
 
 
 MORE_MAX = 64
@@ -36,8 +41,11 @@ def machines_asked(
 
     Up for 24 h and away for 20 min: 1 of 1 is up 98.6 % of the time, 1 of 2 99.98 %.
     """
-    if failures is None:
+    needs = list(needs)
+    if failures is None or not needs:
         return machines
+    if any(map(asks_all, needs)):
+        return None
     if routing is Routing.ROUND_ROBIN:  # nobody takes over what is away
         kept = all(attainment_max(failures, need.slo.latency_s, 1) >= need.slo.attainment for need in needs)
         return machines if kept else None

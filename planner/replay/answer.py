@@ -149,6 +149,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
     profiles = [p.portion.sized.profile for p in placed]
     swapped = any(p.swapped for p in placed)
     verdict = trial.replay.verdicts[need.model]
+    attainment_max = trial.attainment_max.get(need.model)
     short = _gives_way(trial, need, placed)
 
     def mean(figure: Callable[[ModelMetrics], float]) -> float:
@@ -165,7 +166,8 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         slo_s=need.slo.latency_s,
         slo_attainment_target=need.slo.attainment,
         slo_attainment=trial.replay.attainment[need.model],
-        slo_met=trial.replay.kept[need.model] if verdict is Verdict.STABLE else False,
+        slo_met=trial.replay.kept[need.model] if verdict is Verdict.STABLE and attainment_max is None else False,
+        attainment_max=attainment_max,
         draws_kept=trial.replay.draws_kept.get(need.model),
         mean_s=mean(lambda m: m.mean_s),
         p50_s=mean(lambda m: m.p50_s),

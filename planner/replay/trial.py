@@ -10,7 +10,7 @@ from planner.model.candidate import Candidate, Memory
 from planner.model.plan import Searched
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
-from planner.placing.outages import broken_by_outages
+from planner.placing.outages import asks_all, broken_by_outages
 from planner.placing.packing.packed import Packing, Placed
 from planner.placing.sizing import Kind, Need
 from planner.replay.replay import Replay
@@ -53,9 +53,20 @@ class Trial:
         return broken_by_outages(failures, services[0].routing, self.replay.needs, self.packing.placed)
 
     @property
+    def attainment_max(self) -> dict[str, float]:
+        """By what has an SLO that failing machines alone break, the share of its requests that can be in time."""
+        if self.broken is None:
+            return {}
+        need, most = self.broken
+        return {need.model: most}
+
+    @property
     def never_in_time(self) -> bool:
-        """Whether failing machines break an SLO of a model whose requests nobody takes over, on however many."""
-        return self.broken is not None and self.deployment.services[0].routing is Routing.ROUND_ROBIN
+        """Whether failing machines break an SLO on however many: of 100 %, or of a model whose requests nobody takes
+        over."""
+        if self.broken is None:
+            return False
+        return asks_all(self.broken[0]) or self.deployment.services[0].routing is Routing.ROUND_ROBIN
 
     @cached_property
     def demand_factor_max(self) -> float:

@@ -264,6 +264,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_taken_for(scenario),
         *on_edge(trial.replay),
         *_of_all(trial.replay),
+        *_spares_uncounted(scenario),
         *_doubts(trial),
         *_prices(scenario, trial, today),
         *_predicted(scenario, trial),
@@ -466,6 +467,12 @@ def _outages(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     requests = longer_s * trial.replay.looks[0] * sum(need.rate_rps for need in trial.replay.needs.values())
     code = Code.FEW_OUTAGES if requests <= REQUESTS_MAX else Code.RARE_OUTAGES
     yield PlanWarning(what=Statement(code=code, figures=figures))
+
+
+def _spares_uncounted(scenario: Scenario) -> Iterator[PlanWarning]:
+    """That machines are away for all of their recovery, whatever spares do."""
+    if scenario.failures and scenario.survive:
+        yield PlanWarning(what=Statement(code=Code.SPARES_UNCOUNTED))
 
 
 def _unproven(trial: Trial) -> Iterator[PlanWarning]:

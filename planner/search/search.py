@@ -76,7 +76,7 @@ DEARER_MAX, KINDS_SHOWN = 2.0, 13
 DIGITS = 6
 """Digits to which two fleets cost the same."""
 CENTS = 100
-"""Prices of whole cents make fleets that cost the same; others hardly do."""
+"""Rented at prices of whole cents, fleets may well cost the same; at others hardly. One's own machines always may."""
 EQUALS_MAX = 3
 """Fleets at the price of the best that are tried besides those that the search has anyway."""
 ROOMIEST_FIRST = (4.0, 2.0, 1.4, 1.0, 0.0)
@@ -522,9 +522,11 @@ class FleetSearch:
         fleets, or where prices are such that hardly any cost the same."""
         scenario, best = self.question.scenario, known[0]
         usd_per_hour = best.cost_usd_per_hour
-        offered = [offer for offer in self.question.offers if _is_whole(CENTS * offer.usd_per_hour)]
+        own = [offer for offer in self.question.offers if offer.price_kind is None]
+        rented = [offer for offer in self.question.offers if offer.price_kind is not None]
+        offered = [*own, *(offer for offer in rented if _is_whole(CENTS * offer.usd_per_hour))]
         is_asked = scenario.objective is Objective.COST and not scenario.survive and len(best.devices) < LARGE_GPUS
-        if not (is_asked and offered and _is_whole(CENTS * usd_per_hour)):
+        if not (is_asked and offered and (own or _is_whole(CENTS * usd_per_hour))):
             return
         program = replace(self.question.program(offered), usd_per_hour_min=usd_per_hour * (1 - GAP_MAX))
         seen = {_gpus_alone(trial.offers, trial.fleet) for trial in known}
@@ -788,7 +790,15 @@ class FleetSearch:
         streams of video fill GPUs, so many streams or GPUs are as do by arithmetic."""
         settled = {why: missed_slo(trial, self._gpus_that_help(trial)) for trial, why in self.misses}
         settled |= {why: self._worked_out(why, *fleet) for why, fleet in self.full_of_streams.items()}
-        return tuple(dict.fromkeys(settled.get(no, no) for no in self.rejections))
+        each_once = dict.fromkeys(settled.get(no, no) for no in self.rejections)
+        return tuple(map(self._with_takeover, each_once))
+
+    def _with_takeover(self, rejection: Rejection) -> Rejection:
+        """The rejection of a fleet that is away too long, with what spares that are asked for would do."""
+        if rejection.why.code is not Code.OFTEN_AWAY or not self.question.scenario.survive:
+            return rejection
+        takeover = Statement(code=Code.TAKEOVER_AS_RECOVERY)
+        return replace(rejection, remedies=(takeover, *rejection.remedies))
 
     def _worked_out(self, no: Rejection, offered: tuple[Offer, ...], fleet: Fleet) -> Rejection:
         """A fleet that streams of video cannot come to with what would do by arithmetic: fewer of them where they fill

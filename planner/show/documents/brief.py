@@ -27,7 +27,6 @@ from planner.show.text.resources import FULLEST, GIVES_WAY, resource_lines, time
 from planner.units.writing import Screen, begin, counted, dollars, exact, names, per_second, percent, seconds, share
 from planner.words.statements import assumption, warning
 from simulator.grouping import grouped
-from simulator.world.deployment import Failures
 
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN, HALF = 2, 0.5
@@ -78,18 +77,18 @@ def lead(plan: Plan) -> list[Block]:
     tone = sure if best.feasible else Tone.BAD
     none_needed = NO_GPU_NEEDED if without_gpu(plan) else ""
     return [
-        Text(verdict(best, plan.policies.failures), tone),
+        Text(verdict(best), tone),
         Text(none_needed),
         Text(savings(plan)),
         Text(spread(best)),
     ]
 
 
-def verdict(best: Recommendation, failing: Failures | None = None) -> str:
+def verdict(best: Recommendation) -> str:
     """`Every SLO is met (8 models) with probability 97.50 % [94.20, 99.10], over predicted speeds; 95 % was asked
     for.`"""
     if not best.feasible:
-        return prose.slo_line(best, failing)
+        return prose.slo_line(best)
     met = f"Every SLO is met ({counted(len(best.models), 'model')})"
     seen = best.replayed
     if seen is None or seen.draws_kept is None or seen.draws_asked is None or seen.draws_mixed > 1:

@@ -150,7 +150,7 @@ def lead(plan: Plan) -> list[Block]:
     numbers = Stats([*first, *per_million(best), *replay.stats(best, AT)])
     none_needed = [Text(NO_GPU_NEEDED)] if without_gpu(plan) else []
     return [
-        replay.verdict(best, plan.policies.failures),
+        replay.verdict(best),
         numbers,
         *none_needed,
         *map(Text, prose.certainty(best, plan)),

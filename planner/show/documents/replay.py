@@ -9,7 +9,6 @@ from planner.show.charts.plan import fleet, room
 from planner.show.document import PAGE, Block, Cell, Column, DrawnCharts, Rows, Section, Stat, Table, Text, Tone
 from planner.show.text import plan as prose
 from planner.units.writing import counted, exact, gigabytes, names, per_second, percent, ranges, seconds, share
-from simulator.world.deployment import Failures
 
 GPUS_SHOWN = 16
 MODELS_NOTE = "#: numbers of GPUs, as in the table below. On time: the share, with its 95 % interval."
@@ -30,9 +29,9 @@ SLO_WORDS = {True: "met", False: "MISSED", None: "undecided"}
 """By whether a model's SLO is met."""
 
 
-def verdict(answer: Recommendation | Simulation, failing: Failures | None) -> Text:
+def verdict(answer: Recommendation | Simulation) -> Text:
     """How the SLOs stand; green only where nothing is predicted or assumed."""
-    line = prose.slo_line(answer, failing)
+    line = prose.slo_line(answer)
     if not answer.feasible:
         return Text(line, Tone.BAD)
     weak = prose.weak_line(answer.models)

@@ -40,7 +40,7 @@ def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
     if any(case.taken_over for case in answer.cases):
         columns.append(rows.words("a spare takes over", prose.taken_over))
     columns.append(rows.words("as it stands", prose.standing))
-    if any(case.anew for case in answer.cases):
+    if any(case.anew and not prose.leaves_nothing(case) for case in answer.cases):
         columns.append(rows.words("placed anew", prose.anew))
     columns.append(rows.words("tightest: on time / SLO", prose.tightest))
     return [

@@ -24,6 +24,7 @@ from planner.model.plan import (
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
+from planner.model.statement import Code
 from planner.show.text.reasons import (
     OLD_PRICES,
     and_spares,
@@ -31,11 +32,11 @@ from planner.show.text.reasons import (
     least_price,
     rejected_in_all,
     saving,
+    warning_texts,
     warnings_of,
 )
 from planner.units.writing import counted, dollars, exact, gigabytes, names, percent, seconds, share, span
 from planner.words.candidates import candidate_name
-from simulator.world.deployment import Failures
 from simulator.world.profile import NOT_MEASURED, Evidence, speed_evidence_of
 
 NOTED_LOSS = 0.01
@@ -187,7 +188,7 @@ def p99(model: ModelAnswer) -> str:
     return f"{got} / {seconds(model.slo_s)}"
 
 
-def slo_line(answer: Recommendation | Simulation, failing: Failures | None = None) -> str:
+def slo_line(answer: Recommendation | Simulation) -> str:
     """How the SLOs stand, and for the tightest model by how much."""
     models = answer.models
     missed = [m for m in models if m.slo_met is False]
@@ -200,7 +201,7 @@ def slo_line(answer: Recommendation | Simulation, failing: Failures | None = Non
         return f"SLO MISSED by {among}{tight}."
     if undecided:
         return f"SLO UNDECIDED: {len(undecided)} of {all_models}. Tightest: {tight}."
-    return f"{doubt(answer, failing) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."
+    return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."
 
 
 def weak_line(models: Sequence[ModelAnswer]) -> str:
@@ -211,7 +212,7 @@ def weak_line(models: Sequence[ModelAnswer]) -> str:
     return f"Figures of {whose} are {' or '.join(sorted(kinds, reverse=True))}." if weak else ""
 
 
-def doubt(answer: Recommendation | Simulation, failing: Failures | None) -> str:
+def doubt(answer: Recommendation | Simulation) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):
         return "SLO UNDECIDED: enough replications meet each SLO, too few meet all"
@@ -220,15 +221,16 @@ def doubt(answer: Recommendation | Simulation, failing: Failures | None) -> str:
             return "SLO NOT SURE: it is met while all machines run, but no spares may be bought"
         case Recommendation(searched=Searched.SCREENED):
             return "SLO NOT SURE: a few replays met it, but it was not confirmed"
-    if answer.feasible:
-        return ""
-    outages = ", or machines fail too often" if failing else ""
-    return f"SLO NOT SURE: replays met it, but the offered load leaves no headroom{outages}"
+    return "" if answer.feasible else "SLO NOT SURE: replays met it, but the offered load leaves no headroom"
 
 
 def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
     """`yolov3, 99.31 [99.20, 99.43] % on time (SLO 99 %)`, and what else is to be said of it."""
-    shares = f"{model.name}, {on_time(model)} % on time (SLO {exact(model.slo_attainment_target)})"
+    target = exact(model.slo_attainment_target)
+    shares = f"{model.name}, {on_time(model)} % on time (SLO {target})"
+    if model.attainment_max is not None and model.slo_attainment.mean >= model.slo_attainment_target:
+        most = f"at most {percent(model.attainment_max)} % on time in the long run (SLO {target})"
+        return f"{model.name}, {most}: machines fail too often or for too long. These replays show {on_time(model)} %"
     if model.verdict != "stable":
         return f"{shares}; it is {model.verdict}"
     if replayed and model.draws_kept:
@@ -279,6 +281,13 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
     kept = seen.draws_kept
     draws = seen.draws or answer.replications
     count = round(kept.mean * draws) if math.isfinite(kept.mean) else 0
+    if isinstance(answer, Simulation) and answer.policies.failures:
+        sure = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
+        return [
+            f"{count:,} of {draws:,} replications meet every SLO, each with its own {drawn(seen, answer.models)} and "
+            f"the outages that fall into it: {sure} of such stretches of {span(seen.horizon_s)} do, and "
+            f"{asked_for(kept, seen.draws_asked)}. That is no probability for the long run."
+        ]
     if Drawn.SPEEDS in seen.drawn:
         return [
             f"Every SLO holds with probability {percent(kept.mean)} % [{percent(kept.low)}, "
@@ -524,6 +533,15 @@ def idle_line(run: Simulation) -> str:
 
 STATIONS = frozenset({Bottleneck.DECODE, Bottleneck.ENCODE, Bottleneck.HOST_CORES, Bottleneck.COPY})
 """Resources of a GPU's machine and of its engines, besides its arithmetic."""
+
+
+def outages_line(run: Simulation) -> str:
+    """How few outages the replays are expected to hold, and what shows more; empty where they are enough."""
+    return " ".join(warning_texts([one for one in run.warnings if one.what.code in OUTAGES]))
+
+
+OUTAGES = frozenset({Code.FEW_OUTAGES, Code.RARE_OUTAGES})
+"""Warnings that stand beside the verdict."""
 
 
 def sure_of(run: Simulation) -> list[str]:

@@ -25,6 +25,8 @@ def headline(answer: WhatIf) -> str:
 
 def verdict(answer: WhatIf) -> str:
     """What cases do as the plan stands, and with the models placed anew where that was tried."""
+    if answer.cases and all(map(leaves_nothing, answer.cases)):
+        return "no machine is left"
     tried = [case.anew.feasible for case in answer.cases if case.anew]
     missed = tried.count(False)
     stands = as_it_stands(answer.cases)
@@ -34,6 +36,11 @@ def verdict(answer: WhatIf) -> str:
         return f"{stands}, also with the models placed anew"
     verb = "does" if missed == 1 else "do"
     return f"as it stands {stands}; with the models placed anew {f'{missed} {verb}' if missed else 'every SLO is met'}"
+
+
+def leaves_nothing(case: LossCase) -> bool:
+    """Whether no machine is left, spares included."""
+    return case.anew is not None and not case.anew.machines
 
 
 def as_it_stands(cases: Sequence[LossCase]) -> str:
@@ -88,7 +95,7 @@ def left_out(answer: WhatIf) -> str:
 
 def about_anew(answer: WhatIf) -> str:
     """What placing anew means, and times of takeovers; empty where no case came to either."""
-    if not any(case.anew for case in answer.cases):
+    if not any(case.anew and not leaves_nothing(case) for case in answer.cases):
         reads = "A spare takes over once it has read weights from disk; to start a process or an engine comes on top."
         return reads if any(case.taken_over for case in answer.cases) else ""
     counted_on = ", as `survive` counts on" if answer.lose <= answer.survive else ""
@@ -110,7 +117,7 @@ def taken_over(case: LossCase) -> str:
 
 def anew(case: LossCase) -> str:
     """`met after 0.31 s`; `-` where nothing was placed anew."""
-    if case.anew is None:
+    if case.anew is None or leaves_nothing(case):
         return "-"
     return f"met after {seconds(case.anew.load_s)}" if case.anew.feasible else "no way found"
 

@@ -6,19 +6,23 @@ from math import floor
 from pathlib import Path
 
 import pytest
-from support.planning import CATALOG, T4, demand, model, offer, planned, profile, question, scenario, shelf
+from support.planning import CATALOG, T4, demand, loaded, model, offer, planned, profile, question, scenario, shelf
 
 from calibrate.library.lookup import find_profiles
 from planner.io.load import load_scenario, workload
 from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
 from planner.model.parts.streams import StreamSpec
 from planner.model.scenario import Scenario
+from planner.model.simulation import Simulation
 from planner.model.statement import Code, Statement
 from planner.placing.outages import attainment_max, machines_asked
 from planner.replay.warnings import warnings_of
 from planner.search.even import evaluate
 from planner.search.outlooks import other_precisions
 from planner.search.question import ask, predictor_of
+from planner.search.simulation import simulate_named
+from planner.show.kept import explained, render
+from planner.units.writing import Format, Screen
 from simulator.world.deployment import Failures, Routing
 from simulator.world.sharing import NOTHING_SHARED
 
@@ -200,9 +204,76 @@ def test_another_precision_is_priced_with_the_machines_that_failures_ask_for(
 ) -> None:
     """One box carries the work, and is up 98.6 % of the time."""
     (path := tmp_path / "box.yaml").write_text(f"{ON_A_BOX}routing: {routing}\n", encoding="utf-8")
-    loaded, library = load_scenario(path), find_profiles((), CATALOG.gpus)
-    given, _ = ask(loaded.scenario, workload(loaded), CATALOG, library)
-    predictor = predictor_of(loaded.scenario, CATALOG, library)
+    read, library = load_scenario(path), find_profiles((), CATALOG.gpus)
+    given, _ = ask(read.scenario, workload(read), CATALOG, library)
+    predictor = predictor_of(read.scenario, CATALOG, library)
     found = list(other_precisions(given, CATALOG, predictor, None, NOTHING_SHARED))
     assert {one.candidate.gpu_count for one in found} == boxes
     assert {one.cost_usd_per_hour.value for one in found} == {float(n) for n in boxes}
+
+
+def said_of(run: Simulation) -> str:
+    return " ".join(render(run, Format.TABLE, Screen()).split())
+
+
+def simulated(scenario: Scenario, count: int = 1) -> Simulation:
+    return simulate_named(loaded(scenario), CATALOG, KNOWN, "T4", count, date(2026, 7, 25))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_simulation_by_chance_without_outages_misses_what_they_break_and_says_by_how_much(seed: int) -> None:
+    """Away 0.69 % of the time, which no replay of ten seconds shows; the SLO lets 0.5 % be late."""
+    run = simulated(cameras(models=(model("a", 0.2, 0.995),), seed=seed))
+    (seen,) = run.models
+    assert not run.feasible
+    assert seen.slo_met is False
+    assert seen.attainment_max == pytest.approx(1 - (300 - 0.2) / 43500)
+    text = said_of(run)
+    assert ("at most 99.31 % on time in the long run" in text) is (seen.slo_attainment.mean >= 0.995)
+    assert "headroom, or" not in text
+    assert "SLO NOT SURE" not in text
+
+
+@pytest.mark.parametrize("attainment", [0.99, 0.995])
+def test_a_simulation_tells_no_probability_of_failing_machines_and_how_few_outages_it_saw(attainment: float) -> None:
+    run = simulated(cameras(models=(model("a", 0.2, attainment),)))
+    text = said_of(run)
+    assert "so at least" not in text
+    assert "such stretches of 10 s do" in text
+    assert text.index("outages are expected") < text.index("Replayed:")
+    assert text.count("outages are expected") == 1
+    assert " ".join(explained(run, Screen()).split()).count("outages are expected") == 1
+    calm = said_of(simulated(cameras(models=(model("a", 0.2, attainment),), failures=None)))
+    assert "so at least" in calm
+    assert "outages" not in calm
+
+
+@pytest.mark.parametrize("routing", [Routing.ROUND_ROBIN, Routing.LEAST_OUTSTANDING])
+def test_an_slo_of_100_percent_is_met_by_no_number_of_machines_that_fail(routing: Routing) -> None:
+    plan = planned(cameras(models=(model("a", 0.2, 1.0),), routing=routing), KNOWN)
+    assert not plan.recommendation.feasible
+    codes = {one.code for no in plan.rejections for one in no.remedies}
+    assert Code.LOWER_SLO in codes
+    assert not codes & {Code.MORE_GPUS, Code.RAISE_COUNT, Code.ROUTE_AROUND}
+    needs = question(cameras(), [offer(T4, 0.5)], KNOWN).needs
+    all_asked = replace(needs["a"], slo=replace(needs["a"].slo, attainment=1.0))
+    assert machines_asked(Failures(mean_time_between_s=1e5, recovery_s=1.0), routing, [all_asked], 1, 1) is None
+
+
+@pytest.mark.parametrize(("survive", "failures", "said"), [(1, SELDOM, True), (0, SELDOM, False), (1, None, False)])
+def test_a_plan_with_spares_and_failures_says_that_these_count_none(
+    survive: int, failures: FailureSpec | None, said: bool
+) -> None:
+    plan = planned(cameras(survive=survive, failures=failures), KNOWN)
+    assert plan.recommendation.feasible
+    assert (Code.SPARES_UNCOUNTED in {one.what.code for one in plan.warnings}) is said
+
+
+@pytest.mark.parametrize("survive", [0, 1])
+def test_where_failures_break_it_a_spare_that_takes_over_is_a_remedy_that_works(survive: int) -> None:
+    asked = cameras(models=(model("a", 0.2, 0.995),), survive=survive)
+    plan = planned(asked, KNOWN)
+    remedies = {one.code for no in plan.rejections for one in no.remedies}
+    assert (Code.TAKEOVER_AS_RECOVERY in remedies) is bool(survive)
+    taken_over = planned(replace(asked, failures=replace(SELDOM, recovery=1.0)), KNOWN)
+    assert taken_over.recommendation.feasible

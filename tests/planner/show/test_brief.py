@@ -144,7 +144,7 @@ def test_notes_on_single_figures_come_after_what_weakens_the_plan():
 )
 def test_only_what_nobody_predicts_or_assumes_is_green(predicted, evidence, tone, words):
     models = tuple(replace(m, predicted=predicted, evidence=evidence) for m in PLAN.recommendation.models)
-    shown = verdict(replace(PLAN.recommendation, models=models), None)
+    shown = verdict(replace(PLAN.recommendation, models=models))
     assert shown.tone is tone
     assert shown.text.endswith(words)
 

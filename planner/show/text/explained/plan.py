@@ -57,7 +57,7 @@ SPARES_IN_PRICES = (
 def document(plan: Plan) -> Document:
     """The explanation, from the tightest model to the next measurement."""
     answer, near = plan.recommendation, nearest(plan)
-    lead = [slo_line(answer, plan.policies.failures), rules_line(plan.policies, answer.models)] if answer.models else []
+    lead = [slo_line(answer), rules_line(plan.policies, answer.models)] if answer.models else []
     if plan.policies.survive and near:
         lead.append(SPARES_IN_PRICES)
     parts = {

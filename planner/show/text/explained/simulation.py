@@ -4,7 +4,7 @@ from planner.model.plan import GpuAnswer
 from planner.model.simulation import Simulation
 from planner.show.document import Document, explanation
 from planner.show.text.explained.plan import BINDING, bindings, evidence, load_room, occupied, slo_room
-from planner.show.text.plan import rules_line, simulation_headline, slo_line
+from planner.show.text.plan import OUTAGES, outages_line, rules_line, simulation_headline, slo_line
 from planner.show.text.reasons import assumption_lines, warning_texts
 from planner.show.text.resources import FULLEST, budget_lines, resource_lines
 from planner.units.writing import per_second, seconds, share
@@ -15,7 +15,8 @@ GPUS_SHOWN = 8
 
 def document(run: Simulation) -> Document:
     """The explanation, from the tightest model to what is assumed."""
-    lead = [slo_line(run, run.policies.failures), rules_line(run.policies, run.models)]
+    few = filter(None, [outages_line(run)])
+    lead = [slo_line(run), *few, rules_line(run.policies, run.models)]
     parts = {
         BINDING: bindings(run),
         "Where the time of the busiest GPUs goes": times(run),
@@ -23,7 +24,7 @@ def document(run: Simulation) -> Document:
         FULLEST: resource_lines(run),
         "What has room": [*load_room(run), *slo_room(run)],
         "Evidence": evidence(run),
-        "Warnings": warning_texts(run.warnings),
+        "Warnings": warning_texts([one for one in run.warnings if one.what.code not in OUTAGES]),
         "Assumptions": assumption_lines(run.assumptions),
     }
     return explanation(run.scenario, simulation_headline(run), parts, lead)

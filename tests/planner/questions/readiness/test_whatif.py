@@ -359,6 +359,16 @@ def test_a_model_on_one_machine_is_not_served_without_it():
     assert lost == holding
 
 
+def test_without_its_only_machine_none_is_left_and_nothing_is_placed_anew():
+    asked = scenario([model("a")], {"a": (10, 10.0)}, buy=BOXES)
+    alone = answer(asked, planned(asked, LIBRARY), lose=1)
+    assert headline(alone) == "1 x box (T4), as planned, with 1 machine away: no machine is left."
+    shown = terminal(document(alone), Screen())
+    assert "laced anew" not in shown
+    ready = replace(asked, survive=1)
+    assert "no machine is left" not in headline(answer(ready, planned(ready, LIBRARY), lose=1))
+
+
 @pytest.mark.parametrize("lose", [1, 2])
 def test_every_way_to_lose_machines_counts_once(lose):
     standing = as_planned(loaded(ASKED), CATALOG, LIBRARY, the_plan())
