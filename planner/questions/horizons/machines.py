@@ -1,6 +1,6 @@
 """Machines of one type: how the models are placed on so many of them, and what they do at a level of load."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf, isnan, sqrt
 
@@ -15,7 +15,8 @@ from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import replay, seed_of
 from planner.replay.trial import Trial
 from planner.search.question import NothingToPlanError, ask
-from simulator.clock.metrics import ModelMetrics, summarise
+from simulator.clock.metrics import ModelMetrics, Summary, summarise
+from simulator.clock.outages.averaged import AveragedWorlds
 from simulator.clock.run import simulate
 from simulator.clock.stability import NEAR, drain, offered_load
 from simulator.world.deployment import Deployment, Drop
@@ -306,11 +307,9 @@ class MachineGroup:
         growing = drain(deployment, self.needed_rps(factor), demand).growing
         tallies = {model: ReplayTally() for model in self.targets}
         busy_gpus, requests = 0.0, 0
-        for replication in range(REPLAYS):
-            result = simulate(deployment, demand, duration_s, seed_of(scenario.seed, STAGE, replication))
-            summary = summarise(result, early_s)
+        for summary, seen in self._summaries(deployment, demand, duration_s, early_s, factor):
             busy_gpus += sum(device.utilization for device in summary.devices.values()) / REPLAYS
-            requests += result.request_count
+            requests += seen
             for model, metrics in summary.models.items():
                 tallies[model].add(metrics)
         attainment = {model: tally.attainment for model, tally in tallies.items()}
@@ -318,6 +317,19 @@ class MachineGroup:
             attainment |= dict.fromkeys(growing, 0.0)
         errors = {model: tally.error for model, tally in tallies.items()}
         return Behaviour(attainment, busy_gpus, errors, growing, requests)
+
+    def _summaries(
+        self, deployment: Deployment, demand: Workload, duration_s: float, early_s: float, factor: float
+    ) -> Iterator[tuple[Summary, int]]:
+        """Replications, each with its requests. Outages of machines that fail count by their mean over time, as in a
+        plan: no replay of a level lasts long enough to show them."""
+        seeds = [seed_of(self.loaded.scenario.seed, STAGE, replication) for replication in range(REPLAYS)]
+        if deployment.failures is None:
+            results = (simulate(deployment, demand, duration_s, seed) for seed in seeds)
+            yield from ((summarise(one, early_s), one.request_count) for one in results)
+            return
+        worlds = AveragedWorlds(deployment, demand, duration_s, early_s, self.needed_rps(factor))
+        yield from ((one.summary, one.requests) for one in worlds.seen(seeds))
 
     def needed_rps(self, factor: float) -> dict[str, float]:
         """Requests of each model that must be processed at one level of load."""

@@ -29,7 +29,7 @@ from planner.model.calendar import (
 )
 from planner.model.candidate import MachineType
 from planner.model.choices import HorizonWay, PriceKind
-from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
 from planner.model.parts.streams import StreamSpec
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.progress import silent
@@ -381,6 +381,22 @@ def test_behind_a_backlog_all_is_late_until_it_is_worked_off() -> None:
     # One minute of one erlang too much leaves 60 erlang-seconds; one erlang to spare takes a minute for them.
     late_share = backlogged(course, stretches(timeline(constant(2, 240.0), 0.0), 4))
     assert late_share.tolist() == pytest.approx([1.0, 1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(("routing", "share"), [(Routing.ROUND_ROBIN, 1), (Routing.LEAST_OUTSTANDING, 2)])
+def test_machines_that_fail_are_away_at_every_level_for_their_part_of_the_time(routing: Routing, share: int) -> None:
+    """Up for 24 h and away for 10 min: no replay of a level shows it, or one that is all late. Two share the load, of
+    which either has enough room."""
+    failing = asked(CalendarSpec(hourly=DAY, days=1))
+    failures = FailureSpec(mean_time_between=86400.0, recovery=600.0)
+    machines = group(
+        replace(failing, scenario=replace(failing.scenario, failures=failures, routing=routing)), known(), 1.5
+    )
+    away = 600 / 87000
+    for factor in (0.1, 0.3, 0.4):
+        seen = machines.behaviour(factor, 2).attainment["a"]
+        assert 1 - seen == pytest.approx(away**share, rel=0.02, abs=3e-4)
+        assert seen < small_group().behaviour(factor, 2).attainment["a"] == 1
 
 
 # What counts as kept
