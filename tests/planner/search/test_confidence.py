@@ -256,7 +256,8 @@ def test_models_that_slow_draws_break_are_given_more_room(
     ]
     models, cameras, profiles = [], {}, []
     for number, (floor_ms, slope_ms, error_sd, slo_s, count) in enumerate(rows):
-        name, doubt = f"m{number}", Doubt(Interpolated((1.0,), (error_sd,)), 0.2, NormalDist().inv_cdf(0.95))
+        name, error = f"m{number}", Interpolated((1.0,), (error_sd,))
+        doubt = Doubt(error_sd=error, shared=0.2, quantile=NormalDist().inv_cdf(0.95))
         slower = exp(error_sd * doubt.quantile) / 1e3
         exact = profile(name, V100, floor_ms * slower, slope_ms * slower)
         profiles.append(replace(exact, doubt=doubt, predicted=True))
