@@ -35,6 +35,8 @@ from simulator.near import in_any_spelling, near_names
 from simulator.world.signature import sizes
 
 SHIPPED = Path(__file__).parent.parent / "zoo_layers"
+OWN_NAMES = {"fasterrcnn_resnet50_fpn": "faster_rcnn"}
+"""Published architectures by the name that their layers have in the zoo: both are torchvision's."""
 PACKED = ".json.gz"
 """End of the files of packages' models, in a folder for each package."""
 REFUSED = "refused"
@@ -77,6 +79,8 @@ def full_name(model: str) -> str:
         return without_owner(model)
     if (spelt := in_any_spelling(model, known())) in known():
         return spelt
+    if own := OWN_NAMES.get(names.architecture(model)):
+        return own
     found = shipped(model)
     if len(found) == 1:
         return found[0]
@@ -140,7 +144,8 @@ def _short(full: str) -> set[str]:
 @cache
 def has_layers(model: str) -> bool:
     """True where a name stands for one model whose layers are shipped."""
-    return model in known() or model in _names() or len(shipped(model)) == 1
+    is_own = ":" not in model and names.architecture(model) in OWN_NAMES
+    return is_own or model in known() or model in _names() or len(shipped(model)) == 1
 
 
 def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from calibrate.io.tables import table
-from calibrate.layers.facts import facts, named
+from calibrate.layers.facts import OWN_NAMES, facts, named
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.work import Facts, FactsError
 from calibrate.published import names
@@ -16,8 +16,6 @@ from simulator.world.signature import sizes
 
 TRACED_ERROR = 0.15
 """What layers hold is as near to the allocations of real passes: ten networks at batch 1, 8 and 64."""
-OWN_NAMES = {"fasterrcnn_resnet50_fpn": "faster_rcnn"}
-"""Published architectures by the name that their layers have in the zoo: both are torchvision's."""
 USUAL_HELD, USUAL_POWER = 0.89e6, 0.46
 """Numbers held by a network whose layers put out a million at the usual size, and how they grow with those: of 750
 that were traced, half are within 33 %."""

@@ -25,7 +25,7 @@ OPSET = re.compile(r"(?<=v\d)[-_]\d{1,2}$")
 """Version of the operators that the ONNX zoo names its files by: `resnet50-v1-12`."""
 YOLO_V = re.compile(r"^yolov(?=1[1-9][nsmlx](?!\w))", re.IGNORECASE)
 """Its authors left the `v` out from the eleventh on."""
-REGNET = re.compile(r"regnet[-_ ]?([xy])[-_ ]?(\d+)(?:[._](\d))?([mg])f", re.IGNORECASE)
+REGNET = re.compile(r"regnet[-_ ]?([xy])[-_ ]?(\d+)(?:[._](\d))?[-_ ]?([mg])f", re.IGNORECASE)
 """Of pycls and torchvision, by operations: `RegNetY-1.6GF` and `regnet_y_1_6gf`, which another with 16 GF is not."""
 SIZE = re.compile(r"[-_](\d{3})$")
 SEQUENCE = re.compile(r"seq(\d+)")

@@ -12,11 +12,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
-from calibrate.layers.facts import facts, full_name, has_layers, named, of_any_input
+from calibrate.layers.facts import OWN_NAMES, facts, full_name, has_layers, named, of_any_input
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError, too_small
-from calibrate.library.held import OWN_NAMES, counted, held_numbers, own_layers
+from calibrate.library.held import counted, held_numbers, own_layers
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.library.memory import Room, room_in
 from calibrate.library.reading import USUAL_RUNTIME
@@ -432,7 +432,7 @@ def _with_attention(case: PredictedCase, model: str) -> PredictedCase:
 def wrong_input(architecture: str, size: str, written: str) -> str:
     """Why an input says nothing of a network; empty where it does."""
     known = [one.input for one in names.architectures().get(architecture, ())]
-    if not size or size in known or any(point.input == size for point in points(architecture)):
+    if not size or _is_published(architecture, size):
         return ""
     shown = written[:SHOWN_MAX]
     if not INPUT.fullmatch(size):
@@ -441,8 +441,14 @@ def wrong_input(architecture: str, size: str, written: str) -> str:
         return f"input {shown} is too large: a side has at most {SIDE_MAX:,}"
     usual = next(iter(known), "")
     if usual and bool(names.tokens(size)) != bool(names.tokens(usual)):
-        return f"input {shown} is not what {architecture} reads. Write one such as {usual}"
+        return f"input {shown or size} is not what {architecture} reads. Write one such as {usual}"
     return ""
+
+
+def _is_published(architecture: str, size: str) -> bool:
+    """Whether operations or times of a network are published at an input."""
+    counted_at = (one.input for one in names.architectures().get(architecture, ()))
+    return size in counted_at or any(point.input == size for point in points(architecture))
 
 
 def _too_small(model: str, architecture: str, size: str) -> str:
@@ -453,8 +459,9 @@ def _too_small(model: str, architecture: str, size: str) -> str:
 
 
 def _scaled(model: str, architecture: str, size: str) -> str:
-    """Why a network of the zoo takes no such picture, though others of its architecture may; empty where it does."""
-    layers = _layers_by_name(model, architecture) if has_layers(model) else None
+    """Why a network of the zoo takes no such picture; empty where it does, or where somebody published it so."""
+    is_zoos = has_layers(model) and not _is_published(architecture, size)
+    layers = _layers_by_name(model, architecture) if is_zoos else None
     shape = shape_of(size, layers) if layers and ":" not in layers.model else None
     if layers is None or shape is None:
         return ""

@@ -304,12 +304,15 @@ own_price = OwnPrice(price.noun, price.examples, price.units, zero=price.zero, p
 
 
 QUANTITIES = (duration, rate, memory, fraction, load_factor, price)
-"""All kinds that differ in their units."""
+"""All kinds here that differ in their units."""
 
 
-def ratio_of(unit: str, other: str) -> Decimal | None:
-    """How many of another unit one is: 1000 of `s` and `ms`; None where they are not of one kind."""
-    sizes = ((kind.size(unit), kind.size(other)) for kind in QUANTITIES)
+def ratio_of(unit: str, other: str, *kinds: Quantity) -> Decimal | None:
+    """How many of another unit one is: 1000 of `s` and `ms`; None where they are not of one kind.
+
+    `kinds` are more than `QUANTITIES`.
+    """
+    sizes = ((kind.size(unit), kind.size(other)) for kind in (*QUANTITIES, *kinds))
     return next((one / another for one, another in sizes if one and another), None)
 
 

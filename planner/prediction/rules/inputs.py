@@ -10,9 +10,9 @@ from itertools import count
 from math import exp, isqrt, log
 from typing import NamedTuple
 
-from calibrate.layers.facts import facts, known
+from calibrate.layers.facts import OWN_NAMES, facts, known
 from calibrate.layers.work import Facts
-from calibrate.library.held import OWN_NAMES, counted
+from calibrate.library.held import counted
 from calibrate.library.memory import Room
 from calibrate.published import names
 from calibrate.published.points import points

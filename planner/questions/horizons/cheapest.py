@@ -137,12 +137,15 @@ def meets_all(question: HorizonQuestion, candidate: WayCandidate) -> bool:
     if not leaves_headroom(course, candidate.wishes(), calendar.keep, calendar.keep_share):
         return False
     cuts = [stretches(line, len(course.factors)) for line in lines]
-    return meets_slos(course, cuts, calendar.keep, calendar.keep_share) and sureness(course, cuts).met
+    return meets_slos(course, cuts, calendar.keep, calendar.keep_share) and sureness(course, candidate).met
 
 
-def sureness(course: Course, cuts: Sequence[Stretches]) -> Sureness:
-    """What a plan says of the busiest minute in which the headroom is left, on the machines that then answer."""
-    minute = busiest(course, cuts)
+def sureness(course: Course, candidate: WayCandidate) -> Sureness:
+    """What a plan says of the busiest minute in which the headroom is left, on the machines that are wanted then.
+
+    Minutes in which some boot or were taken away are few: whether SLOs forgive them is judged by the hour or day.
+    """
+    minute = busiest(course, stretches(timeline(candidate.wishes(), 0.0), len(course.factors)))
     return course.group.sureness(*minute) if minute else Sureness(met=False)
 
 
@@ -182,7 +185,7 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
         slos=slos,
         gpu_hours=sum(part.machine_hours * part.gpus_per_machine for part in parts),
         **gpu_use(question, candidate, course, cuts),
-        **in_draws(course, cuts),
+        **in_draws(course, candidate),
         reason=why_missed(question, candidate, course, cuts) if missed else "",
         orders=mean([line.orders for line in lines]),
         interruptions=mean([line.interruptions for line in lines]),
@@ -190,9 +193,9 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
     return Cheapest(strategy, candidate, lines)
 
 
-def in_draws(course: Course, cuts: Sequence[Stretches]) -> dict[str, Any]:
+def in_draws(course: Course, candidate: WayCandidate) -> dict[str, Any]:
     """How sure it is of uncertain speeds."""
-    sure = sureness(course, cuts)
+    sure = sureness(course, candidate)
     return {"draws_kept": sure.draws_kept, "draws": sure.draws}
 
 
@@ -206,7 +209,7 @@ def why_missed(question: HorizonQuestion, candidate: WayCandidate, course: Cours
         return limit
     if not leaves_headroom(course, candidate.wishes(), calendar.keep, calendar.keep_share):
         return f"in busy minutes its load leaves less than {exact(scenario.headroom)} of the GPUs free (`headroom`)"
-    sure = sureness(course, cuts)
+    sure = sureness(course, candidate)
     if sure.draws_kept is None or not meets_slos(course, cuts, calendar.keep, calendar.keep_share):
         return ""
     held = f"its busiest minute holds in {share(sure.draws_kept)} of {sure.draws} draws of uncertain speeds"

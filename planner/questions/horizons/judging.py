@@ -179,19 +179,15 @@ def with_headroom(course: Course, cut: Stretches) -> NDArray[np.bool_]:
     return np.array(course.factors[cut.minute] <= factor_max[which])
 
 
-def busiest(course: Course, cuts: Sequence[Stretches]) -> tuple[float, int] | None:
+def busiest(course: Course, cut: Stretches) -> tuple[float, int] | None:
     """The factor of the minute with most load on the machines that answer, and their number, of those minutes in which
     the headroom is left; None where it never is."""
-    found: dict[int, float] = {}
-    for cut in cuts:
-        factors = course.factors[cut.minute]
-        left = (factors > 0) & with_headroom(course, cut)
-        for machines in np.unique(cut.ready[left]).tolist():
-            factor = float(factors[left & (cut.ready == machines)].max())
-            found[machines] = max(factor, found.get(machines, 0.0))
-    base = course.group.base_erlangs
-    pairs = ((factor / (machines + base), factor, machines) for machines, factor in found.items())
-    return max(pairs)[1:] if found else None
+    factors, base = course.factors[cut.minute], course.group.base_erlangs
+    left = (factors > 0) & with_headroom(course, cut)
+    if not left.any():
+        return None
+    at = np.argmax(np.where(left, factors / np.maximum(cut.ready + base, TINY), -1.0))
+    return float(factors[at]), int(cut.ready[at])
 
 
 # SLOs

@@ -36,6 +36,7 @@ from planner.questions.studies.scenario import (
     parts_of,
     with_unit,
 )
+from planner.questions.training.scenario import byte_rate, flop_rate
 from planner.units.errors import Steps, shown
 from planner.units.reading import NUMBER, did_you_mean, duration, fraction, memory, price, rate, ratio_of
 from simulator.near import known_ones
@@ -257,10 +258,12 @@ class StudyReader(ScenarioReader):
             return None
         (first, unit), (last, other) = start, end
         if unit != other:
-            ratio = ratio_of(unit, other)
+            ratio = ratio_of(unit, other, byte_rate, flop_rate)
             if ratio is None:
                 named = f"`{unit or 'none'}` and `{other or 'none'}`"
-                self.report((*at, keys[1]), f"must have a unit like that of the other end, got {named}.")
+                self.report(
+                    (*at, keys[1]), f"must have a unit like that of the other end, got {named}. Write both alike."
+                )
                 return None
             if ratio > 1:
                 first, unit = float(Decimal(repr(first)) * ratio), other

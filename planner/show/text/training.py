@@ -325,7 +325,8 @@ def changes_that_fit(plan: TrainingPlan) -> Iterator[str]:
             yield f"Remedy: `{one.key}: {one.values[0]}`; {who(o)}: {figures}."
     if plan.tried and not helpful:
         keys = "; ".join(f"`{one.key}` {names(one.values)}" for one in plan.tried)
-        yield f"Nothing fits either with one of these alone: {keys}. Take more memory (`buy`), or several of them."
+        tried = f"In passes as large as now nothing fits with one of these alone: {keys}."
+        yield f"{tried} Take more memory (`buy`), or several of them."
 
 
 def least_short_of_memory(plan: TrainingPlan) -> TrainingOption:

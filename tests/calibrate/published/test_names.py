@@ -28,6 +28,8 @@ from calibrate.published import names
         ("YOLOv11n.pt", "yolo11n", "640"),
         ("RegNetY-1.6GF", "regnety_016", "224"),
         ("RegNetY-16GF", "regnety_160", "224"),
+        ("RegNetX-1.6 GF", "regnetx_016", "224"),
+        ("MaxViT-T", "maxvit_tiny_tf", "224"),
         ("torchvision:regnet_y_3_2gf", "regnety_032", "224"),
         ("torchvision.models.regnet_x_32gf", "regnetx_320", "224"),
         ("RegNetX_200MF", "regnetx_002", "224"),

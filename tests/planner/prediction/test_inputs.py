@@ -121,6 +121,8 @@ def test_a_plan_of_a_table_needs_no_torch(tmp_path: Path, monkeypatch: pytest.Mo
     ("one", "other", "size"),
     [
         ("faster_rcnn", "torchvision:fasterrcnn_resnet50_fpn", "800"),
+        ("faster_rcnn", "fasterrcnn_resnet50_fpn", ""),
+        ("Faster R-CNN R50-FPN", "torchvision:fasterrcnn_resnet50_fpn", ""),
         ("hf:PekingU/rtdetr_r50vd", "rt_detr_r50", ""),
         ("torchvision:mnasnet1_0", "mnasnet_100", ""),
         ("torchvision:maxvit_t", "maxvit_tiny_tf_224.in1k", ""),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from planner.questions.training.answer.remarks import computes
 from planner.questions.training.memory import CAST_BYTES
 from planner.questions.training.reading import wrong
 from planner.questions.training.scenario import RECOMPUTE, TrainingScenario
@@ -38,7 +39,11 @@ def changes(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> It
         "train.recompute": RECOMPUTE[RECOMPUTE.index(train.recompute) + 1 :],
         "parallel.tensor": tensors,
         "parallel.zero": range(parallel.zero + 1, 4),
-        "train.precision": smaller_precisions(train.precision),
+        "train.precision": [
+            precision
+            for precision in smaller_precisions(train.precision)
+            if any(computes(scenario, one.gpu, precision) for one in machines)
+        ],
         "train.optimizer": [EIGHT_BIT] if train.optimizer in OF_EIGHT_BIT else [],
     }
     for key, values in tried.items():

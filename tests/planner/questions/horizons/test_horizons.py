@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from support.planning import A10G, CATALOG, T4, Shelf, loaded, model, planned, profile, scenario, shelf
 from support.theory import erlang_c
 
+from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import Catalog
 from planner.catalog.sold import Price
-from planner.io.load import Loaded
+from planner.io.load import Loaded, load_scenario
 from planner.io.traces.table import TraceTable
 from planner.model.calendar import (
     AutoscalingSpec,
@@ -581,6 +582,35 @@ def test_no_way_does_with_less_than_a_plan_of_the_busiest_minute_on_uncertain_sp
     assert fixed.gpus_max == wanted
     assert fixed.draws_kept is not None
     assert fixed.draws_kept >= confidence
+
+
+TWO_PREDICTED = """
+name: two
+models:
+  - {name: yolov8s, slo: {latency: 150 ms, attainment: 99 %}}
+  - {name: vit_b_16, slo: {latency: 200 ms, attainment: 95 %}}
+streams:
+  - {model: yolov8s, count: 30, rate: 5 fps}
+  - {model: vit_b_16, poisson: 40 rps}
+buy: {providers: [gcp], gpus: [T4], max_gpus: 32}
+calendar:
+  days: 2
+  hourly: [0.2, 0.2, 0.2, 0.2, 0.2, 0.4, 0.8, 1.3, 1.7, 1.5, 1.3, 1.3, 1.4, 1.4, 1.4, 1.4, 1.7, 1.9, 1.7, 1.3, 1, 0.7,
+    0.5, 0.3]
+  representatives: 4
+  spot: {interruptions: 0.05 /h, notice: 30 s}
+"""
+
+
+def test_a_spot_machine_that_is_taken_for_a_minute_costs_no_fleet_without_it(tmp_path: Path) -> None:
+    """The busiest minute must hold on the machines that are wanted; whether one may be away, SLOs by the hour say."""
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO_PREDICTED)
+    found = horizon(load_scenario(path), CATALOG, find_profiles((), CATALOG.gpus), created_at=MADE)
+    ways = {s.way: s for s in found.strategies}
+    assert ways[HorizonWay.SPOT].met
+    assert ways[HorizonWay.SPOT].interruptions > 0
+    assert ways[HorizonWay.SPOT].cost_usd < ways[HorizonWay.FIXED].cost_usd
 
 
 def test_nothing_is_short_where_the_worst_minute_misses_nothing() -> None:

@@ -54,6 +54,7 @@ from planner.questions.studies.scenario import Condition, Find, Search, Study, S
 from planner.questions.studies.threshold import bracket, next_values, one_holds
 from planner.questions.training.plan import train
 from planner.questions.training.reading import load_training
+from planner.questions.training.scenario import byte_rate
 from planner.search.plan import plan
 from planner.show.kept import render
 from planner.show.text.explained import study as explained
@@ -602,6 +603,7 @@ def test_ends_of_one_kind_may_be_in_different_units(tmp_path: Path) -> None:
     assert (study.search.low, study.search.high, study.search.unit) == (50.0, 1000.0, "ms")
     assert ratio_of("seconds", "ms") == 1000
     assert ratio_of("GB", "ms") is None
+    assert ratio_of("GB/s", "Mb/s", byte_rate) == 8000
 
 
 def test_steps_are_written_with_six_digits_and_whole_numbers_with_all(tmp_path: Path) -> None:

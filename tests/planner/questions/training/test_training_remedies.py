@@ -79,9 +79,16 @@ def test_where_no_change_helps_it_says_which_were_tried(long: Path) -> None:
     plan = answer(long, "model.transformer.params=700e9", "parallel.zero=0")
     assert plan.tried
     assert not any(one.option for one in plan.tried)
-    (line,) = [line for line in answers(plan) if line.startswith("Nothing fits either")]
+    (line,) = [line for line in answers(plan) if line.startswith("In passes as large as now")]
     for tried in ("`train.recompute` selective, full", "`parallel.tensor` 2, 4, 8", "`parallel.zero` 1, 2, 3"):
         assert tried in line
+
+
+def test_a_precision_that_no_gpu_on_offer_computes_in_is_not_tried() -> None:
+    given = ("train.global_batch=16384", "counts=[4]", "buy.gpus=[T4]")
+    assert "train.precision" not in {one.key for one in answer(RESNET50, *given).tried}
+    ampere = answer(RESNET50, "train.global_batch=65536", "counts=[4]", "buy.gpus=[A10G]").tried
+    assert "bf16" in {value for one in ampere if one.key == "train.precision" for value in one.values}
 
 
 def test_fewer_samples_a_pass_are_named_where_there_are_fewer() -> None:
