@@ -74,7 +74,7 @@ def _read_catalog(places: Sequence[Path]) -> Catalog:
         file.expect_gpus(gpus)
     _expect_chips(gpu_files)
     _expect_days(price_files)
-    instances = _first_wins([_layer(place, price_files, gpus, errors) for place in places])
+    instances = _with_host_memory(_first_wins([_layer(place, price_files, gpus, errors) for place in places]))
     purchases = _first_wins([_purchases(file) for file in price_files])
     demand_none(errors)
     return Catalog(
@@ -147,13 +147,24 @@ def _stands_for(other: Instance, one: Instance) -> bool:
     return is_there and (is_same or other.status is SaleStatus.UNCLEAR)
 
 
+def _with_host_memory(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
+    """The same; of a machine whose list does not say how much memory it has, what is said of it in other regions."""
+    said = {(one.provider, one.name): one.host_memory_bytes for one in known.values() if one.host_memory_bytes}
+    return {
+        key: replace(one, host_memory_bytes=one.host_memory_bytes or said.get((one.provider, one.name)))
+        for key, one in known.items()
+    }
+
+
 def _with_newer(known: dict[Key, Instance], table: Mapping[Key, Instance]) -> dict[Key, Instance]:
-    """Instances and those of a table; of one that both have, each kind of price is the newer one."""
+    """Instances and those of a table; of one that both have, each kind of price is the newer one, and memory is what
+    either says."""
     merged = dict(table) | known
     for key in known.keys() & table.keys():
         one, other = known[key], table[key]
         newer = {kind: price for kind, price in other.prices.items() if _is_newer(price, one.prices.get(kind))}
-        merged[key] = replace(one, prices={**one.prices, **newer})
+        host_memory_bytes = one.host_memory_bytes or other.host_memory_bytes
+        merged[key] = replace(one, prices={**one.prices, **newer}, host_memory_bytes=host_memory_bytes)
     return merged
 
 

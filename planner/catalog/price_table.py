@@ -83,7 +83,7 @@ def _day_wrong(row: Row) -> str:
 
 def _instance(rows: Sequence[Row]) -> Instance:
     first = rows[0]
-    memory = first["host_memory_gb"]
+    memory = next((row["host_memory_gb"] for row in rows if row["host_memory_gb"]), "")
     return Instance(
         provider=first["provider"],
         region=first["region"],

@@ -159,7 +159,7 @@ class FleetProgram:
 
     def lower_bound_usd_per_hour(self) -> float | None:
         """Price per hour that no plan can beat; None where no fleet within the limits can carry the work."""
-        solution = self._solve(self._prices(), [], inf, design=0.0)
+        solution = self._solve(self._prices(), (), inf, design=0.0)
         return solution and solution.bound
 
     @property
@@ -176,7 +176,7 @@ class FleetProgram:
 
     def least_gpus(self) -> int | None:
         """GPUs that no plan can do with fewer of; None where no fleet within the limits can carry the work."""
-        solution = self._solve(self._gpus(), [], inf, design=0.0)
+        solution = self._solve(self._gpus(), (), inf, design=0.0)
         return solution and ceil(solution.bound - 1e-6)
 
     def propose(
@@ -190,7 +190,7 @@ class FleetProgram:
 
         `design`: 0 counts the least work, 1 the design work, 1.2 the design work and a fifth more.
         """
-        return self._solve(self._weights(objective), list(excluded), max_cost_usd_per_hour, design)
+        return self._solve(self._weights(objective), tuple(excluded), max_cost_usd_per_hour, design)
 
     def _prices(self) -> NDArray[np.float64]:
         return np.array([o.usd_per_hour for o in self.offers] + [0.0] * len(self._pairs))
@@ -222,7 +222,21 @@ class FleetProgram:
         return [(self.sized[m, k], k) for m in self.models for k in self.kinds if (m, k) in self.sized]
 
     def _solve(
-        self, weights: NDArray[np.float64], excluded: list[Fleet], max_cost: float, design: float
+        self, weights: NDArray[np.float64], excluded: tuple[Fleet, ...], max_cost: float, design: float
+    ) -> Solution | None:
+        """The solution, worked out once."""
+        asked = weights.tobytes(), excluded, max_cost, design
+        if asked not in self._solved:
+            self._solved[asked] = self._solution(weights, excluded, max_cost, design)
+        return self._solved[asked]
+
+    @cached_property
+    def _solved(self) -> dict[tuple[bytes, tuple[Fleet, ...], float, float], Solution | None]:
+        """By weights, what is excluded, the most it may cost, and the design."""
+        return {}
+
+    def _solution(
+        self, weights: NDArray[np.float64], excluded: Sequence[Fleet], max_cost: float, design: float
     ) -> Solution | None:
         """Columns: n by offer, x by pair, y by pair where resident, and one switch by excluded fleet and offer."""
         if {s.model for s, _ in self._pairs} != set(self.models):
@@ -389,7 +403,7 @@ class FleetProgram:
         users = {(s.model, layer.key) for s, _ in self._pairs for layer in s.profile.layers}
         return {key for key, models in Counter(key for _, key in users).items() if models > 1}
 
-    def _exclusion_rows(self, rows: "_Rows", excluded: list[Fleet]) -> None:
+    def _exclusion_rows(self, rows: "_Rows", excluded: Sequence[Fleet]) -> None:
         """Every fleet that is proposed has more of at least one offer than each excluded one."""
         for r, fleet in enumerate(excluded):
             switch = {o: r * len(self.offers) + o for o in range(len(self.offers))}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from math import inf
 from statistics import NormalDist
 
@@ -52,9 +52,19 @@ class Question:
     sized: SizedModels
 
     def program(self, offered: Sequence[Offer] | None = None) -> FleetProgram:
-        """The integer program over all offers, or some."""
+        """The integer program over all offers, or some; one for each, for it remembers what it has proposed."""
+        asked = self.offers if offered is None else tuple(offered)
+        if asked not in self._programs:
+            self._programs[asked] = self._program(asked)
+        return self._programs[asked]
+
+    @cached_property
+    def _programs(self) -> dict[tuple[Offer, ...], FleetProgram]:
+        return {}
+
+    def _program(self, offered: tuple[Offer, ...]) -> FleetProgram:
         return FleetProgram(
-            offers=self.offers if offered is None else tuple(offered),
+            offers=offered,
             models=tuple(self.needs),
             sized=self.sized,
             headroom=self.scenario.headroom,
@@ -184,9 +194,8 @@ def _ask(
     sized, misfits = size(scenario, need_by_model, offered, library, shared, _why_not(library, catalog, predictor))
     spanning = any(s.stages > 1 for s in sized.values())
     on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
-    held_bytes = sum(_largest(sized, model) for model in need_by_model)
     kept, replaced = undominated(
-        offered, whole_hosts=spanning, host_cores=on_hosts, weight_bytes=held_bytes, by_place=by_place
+        offered, whole_hosts=spanning, host_cores=on_hosts, weight_bytes=weight_bytes(sized), by_place=by_place
     )
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
     kinds = list(dict.fromkeys(map(Kind.of, offered)))
@@ -218,9 +227,12 @@ def _unfit_for_video(
     yield from (too_many_encoded(OnGpu(gpu=gpu.name), gpu, n) for gpu, n in too_many_of_a_source(need_by_model, gpus))
 
 
-def _largest(sized: SizedModels, model: str) -> int:
-    """Bytes of a model's weights, on the kind of GPU where they are most; 0 where it fits none."""
-    return max((one.profile.weight_bytes for (name, _), one in sized.items() if name == model), default=0)
+def weight_bytes(sized: SizedModels) -> int:
+    """The most that a host has to hold: weights of each model once, as on the kind of GPU where they are most."""
+    most: dict[str, int] = {}
+    for (model, _), one in sized.items():
+        most[model] = max(most.get(model, 0), one.profile.weight_bytes)
+    return sum(most.values())
 
 
 def undominated(

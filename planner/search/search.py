@@ -45,7 +45,7 @@ from planner.replay.warnings import streams_of_assumed_size, warnings_of
 from planner.search.budgets import budgeted, whole, with_budgets
 from planner.search.even import force
 from planner.search.placement import GPUS_DRAWN_MAX, LARGE_GPUS, Miss, OnFleet, unreplayed_at_best, within_headroom
-from planner.search.question import Question
+from planner.search.question import Question, weight_bytes
 from planner.search.rejections import (
     HUGE_GPUS,
     KIND_TOO_DEAR,
@@ -141,7 +141,7 @@ Gpus = frozenset[tuple[Machine, int]]
 
 def gpus_of(question: Question, offered: Sequence[Offer], fleet: Fleet) -> Gpus:
     """The GPUs of a fleet, and what of their hosts matters to what is asked."""
-    all_bytes = sum(sized.profile.weight_bytes for sized in question.sized.values())
+    all_bytes = weight_bytes(question.sized)
     counts: Counter[Machine] = Counter()
     for offer, n in zip(offered, fleet, strict=True):
         cores = offer.cores if question.scenario.pipelines else 0

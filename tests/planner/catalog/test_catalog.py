@@ -329,12 +329,37 @@ def test_the_first_directory_wins_and_the_shipped_come_last(tmp_path):
 
 def test_host_memory_is_known_where_given(tmp_path):
     row = ROW.replace("gpu_count: 1", "gpu_count: 1, host_memory_gb: 17.18") % ("g4dn.xlarge", "T4", MINE)
-    catalog = load_catalog((directory(tmp_path, prices=listed(row)),))
-    found, _ = offers(catalog, BuySpec(instances=("g4dn.xlarge", "g4dn.2xlarge"), regions=("us-east-1",)))
+    other = ROW % ("mine", "T4", MINE)
+    catalog = load_catalog((directory(tmp_path, prices=listed(row, other)),))
+    found, _ = offers(catalog, BuySpec(instances=("g4dn.xlarge", "mine"), regions=("us-east-1",)))
     assert {offer.instance: offer.host_memory_bytes for offer in found} == {
         "g4dn.xlarge": 17_180_000_000,
-        "g4dn.2xlarge": None,
+        "mine": None,
     }
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "aws,us-east-1,mine,T4,1,24,active,spot,0.2,0.2,2026-06-01,a list,",
+        "aws,eu-west-1,mine,T4,1,24,active,on-demand,0.5,0.5,2026-06-01,a list,",
+    ],
+)
+def test_host_memory_is_what_the_other_list_or_another_region_says(tmp_path, row):
+    directory(tmp_path, prices=listed(ROW % ("mine", "T4", MINE)))
+    without = "aws,us-east-1,mine,T4,1,,active,reserved-1y,0.3,0.3,2026-06-01,a list,"
+    header = (SHIPPED / "prices.csv").read_text(encoding="utf-8").split("\n", 1)[0]
+    (tmp_path / "prices.csv").write_text("\n".join([header, without, row, ""]), encoding="utf-8")
+    ((offer,), _) = offers(load_catalog([tmp_path]), BuySpec(instances=("mine",), regions=("us-east-1",)))
+    assert offer.host_memory_bytes == 24_000_000_000
+    assert offer.usd_per_hour == 0.4
+
+
+def test_machines_that_are_sold_by_their_name_have_a_known_memory():
+    """Of AWS all that are for sale: the lists of prices say it, in one region at least."""
+    instances = [one for one in load_catalog().instances if one.provider == "aws" and one.status is SaleStatus.ACTIVE]
+    assert len(instances) > 50
+    assert not [one.name for one in instances if one.host_memory_bytes is None]
 
 
 ONE_AMOUNT = "needs exactly one of usd_per_hour, usd_per_hour_low with usd_per_hour_high, and usd_in_all. Write one."
@@ -538,7 +563,7 @@ def test_an_offer_tells_all():
         as_of="2026-06-18",
         source="Azure public price list, eastus and eastus2, Linux",
         memory_bytes=16_000_000_000,
-        host_memory_bytes=None,
+        host_memory_bytes=440_000_000_000,
         count_max=None,
         spot_range=None,
         host_cores=64,

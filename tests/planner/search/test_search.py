@@ -570,11 +570,12 @@ def test_search_that_is_cut_off_proves_less_but_nothing_wrong(monkeypatch: pytes
     assert whole is not None
     assert whole.proven
     monkeypatch.setattr(cost, "NODES_MAX", 0)
-    cut = q.program().propose()
+    anew = replace(q.program())
+    cut = anew.propose()
     assert cut is not None
     assert not cut.proven
     assert cut.bound <= whole.bound + 1e-9
-    bound = q.program().lower_bound_usd_per_hour()
+    bound = anew.lower_bound_usd_per_hour()
     assert bound is not None
     assert bound <= whole.bound + 1e-9
 
