@@ -742,6 +742,7 @@ class Plan:
     scenario: str
     scenario_sha256: str
     seed: int
+    """Start of all random numbers of a plan's replays, whatever the scenario's; in plans of older versions that one."""
     versions: dict[str, str]
     created_at: str
     """ISO time stamp; the only value that differs between two equal runs."""
@@ -772,6 +773,8 @@ class Plan:
     """The ways that were weighed; empty where the scenario merges nothing."""
     assumptions: tuple[Statement, ...] = ()
     warnings: tuple[PlanWarning, ...] = ()
+    scenario_seed: int | None = None
+    """What replays of the scenario start from; None in plans of older versions."""
     scenario_text: str = ""
     """The file as it was; empty in plans of older versions."""
     scenario_overrides: tuple[str, ...] = ()

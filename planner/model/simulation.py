@@ -16,6 +16,7 @@ class Simulation:
     scenario: str
     scenario_sha256: str
     seed: int
+    """Start of all random numbers: the scenario's, or that of the plan that is replayed."""
     feasible: bool
     requests: int
     """Replayed, all replications together."""

@@ -35,7 +35,7 @@ from planner.prediction.predict import Predictor
 from planner.replay.answer import policies, recommend
 from planner.replay.kinds import of_each_kind
 from planner.replay.replay import Replay
-from planner.replay.run import replay
+from planner.replay.run import PLANNING, replay
 from planner.replay.timeline import histograms
 from planner.replay.trial import Trial
 from planner.replay.warnings import assumptions
@@ -185,13 +185,14 @@ def plan_of_one_way(
         plan = Plan(
             scenario=scenario.name or loaded.path.stem,
             scenario_sha256=loaded.sha256,
-            seed=scenario.seed,
+            seed=PLANNING,
             versions=versions(),
             created_at=created_at,
             policies=policies(scenario, search.question.workload, found.shown),
             recommendation=NOTHING_TRIED,
             rejections=search.settled(),
             warnings=(*own_left_out(scenario.buy), *search.streams_refused),
+            scenario_seed=scenario.seed,
             scenario_text=loaded.text,
             scenario_overrides=loaded.overrides,
         )

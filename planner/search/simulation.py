@@ -12,6 +12,7 @@ from calibrate.published import names
 from planner.catalog.catalog import Catalog
 from planner.catalog.offers import Offer, offers, which_gpu
 from planner.io.load import Loaded, workload
+from planner.io.overrides import read_override, words_of
 from planner.model.candidate import OnGpu
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.parts.merging import Merging
@@ -103,7 +104,8 @@ def simulate_named(
     gpu = gpu_named(gpu, catalog)
     named = partial(named_trial, loaded, catalog, library, gpu, count, progress)
     way, question, trial, priced = best_way(options(loaded, library), named)
-    run = simulation(loaded, catalog, question, trial, today, way, priced=priced)
+    seed = question.scenario.seed
+    run = simulation(loaded, catalog, question, trial, today, way, seed=seed, priced=priced)
     return replace(run, warnings=(*own_not_replayed(loaded.scenario, gpu), *run.warnings))
 
 
@@ -176,7 +178,15 @@ def gpu_named(gpu: str, catalog: Catalog) -> str:
 
 
 def simulation(
-    loaded: Loaded, catalog: Catalog, question: Question, trial: Trial, today: date, way: Option, *, priced: bool
+    loaded: Loaded,
+    catalog: Catalog,
+    question: Question,
+    trial: Trial,
+    today: date,
+    way: Option,
+    *,
+    seed: int,
+    priced: bool,
 ) -> Simulation:
     """What a person reads about a deployment one named oneself."""
     scenario, demand = question.scenario, question.workload
@@ -185,7 +195,7 @@ def simulation(
     return Simulation(
         scenario=scenario.name or loaded.path.stem,
         scenario_sha256=loaded.sha256,
-        seed=scenario.seed,
+        seed=seed,
         feasible=answer.feasible,
         requests=trial.replay.requests,
         wall_s=trial.replay.wall_s,
@@ -227,6 +237,7 @@ class AsPlanned:
     placed: tuple[Placed, ...]
     swap: SwapPolicy
     seed: int
+    """Start of all random numbers of its replays."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -299,17 +310,19 @@ def simulate_plan(
     loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, today: date, progress: Progress = silent
 ) -> Simulation:
     """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, SLOs met or not."""
-    planned = as_planned(loaded, catalog, library, kept)
+    planned = as_planned(loaded, catalog, library, kept, typed=loaded.overrides)
     for one in planned.placed:
         check_batch(one)
     if no := planned.refusal:
         raise NothingToPlanError(rejection_line(no))
     trial = planned.replayed(counting(progress, "replaying the plan"), averaged=False)
-    return simulation(planned.loaded, catalog, planned.question, trial, today, planned.way, priced=True)
+    question, way = planned.question, planned.way
+    return simulation(planned.loaded, catalog, question, trial, today, way, seed=planned.seed, priced=True)
 
 
-def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) -> AsPlanned:
-    """A plan's placement for a scenario; NothingToPlanError where the two do not fit each other."""
+def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, typed: Sequence[str] = ()) -> AsPlanned:
+    """A plan's placement for a scenario; NothingToPlanError where the two do not fit each other. `typed`: those of the
+    scenario's overrides that ask for this replay alone."""
     loaded = with_known_names(loaded, catalog, library)
     way = planned_way(loaded, library, kept)
     loaded = way.of(loaded)
@@ -335,8 +348,15 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
         devices=tuple(devices.values()),
         placed=tuple(placed),
         swap=scenario.swap.over(kept.policies.eviction, prefetch=kept.policies.prefetch),
-        seed=PLANNING if scenario.seed == kept.seed else scenario.seed,  # the plan's own, where no other is given
+        seed=seed_of_replay(scenario, kept, typed),
     )
+
+
+def seed_of_replay(scenario: Scenario, kept: Plan, typed: Sequence[str]) -> int:
+    """The scenario's where it is typed, or another than when the plan was made; else the plan's own."""
+    as_made = kept.seed if kept.scenario_seed is None else kept.scenario_seed
+    is_typed = any(words_of(name) == ["seed"] for name, _ in map(read_override, typed))
+    return scenario.seed if is_typed or scenario.seed != as_made else PLANNING
 
 
 def planned_devices(planned: Recommendation, bought: tuple[Offer, ...], fleet: Fleet) -> dict[str, FleetGpu]:

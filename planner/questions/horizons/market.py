@@ -6,7 +6,8 @@ from enum import StrEnum
 from math import inf
 
 from planner.catalog.catalog import Catalog
-from planner.catalog.offers import OWN, Offer
+from planner.catalog.offers import Offer
+from planner.catalog.sold import OWN
 from planner.io.load import Loaded, workload
 from planner.model.calendar import CalendarSpec
 from planner.model.candidate import MachineType

@@ -57,7 +57,7 @@ def whatif(
         raise InputError(f"load: {error}", on_command_line=f"--load {error}") from None
     if not kept.recommendation.models:
         raise InputError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
-    as_it_is = as_planned(with_load(loaded, load), catalog, library, kept)
+    as_it_is = as_planned(with_load(loaded, load), catalog, library, kept, typed=overrides)
     planned = as_it_is.in_batches_allowed()
     if not 0 <= lose <= len(planned.hosts):
         most = f"{len(planned.hosts)}, the machines of the plan that serve"
@@ -70,7 +70,7 @@ def whatif(
     answer = WhatIf(
         scenario=loaded.scenario.name or kept.scenario,
         scenario_sha256=loaded.sha256,
-        seed=loaded.scenario.seed,
+        seed=as_it_is.seed,
         created_at=created_at,
         lose=lose,
         survive=survive,

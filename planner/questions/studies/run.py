@@ -9,7 +9,7 @@ from planner.io.load import Loaded
 from planner.model.progress import silent
 from planner.model.scenario import Scenario
 from planner.questions.studies.base import ChangedValue, Unresolved, key_of
-from planner.questions.studies.engine import Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
+from planner.questions.studies.engine import Ask, Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
 from planner.questions.studies.figures import AskedFigure, Figure
 from planner.questions.studies.journal import StudyJournal
 from planner.questions.studies.results import (
@@ -22,6 +22,7 @@ from planner.questions.studies.results import (
 )
 from planner.questions.studies.scenario import Axis, Find, Search, Study
 from planner.questions.studies.threshold import bracket, holds, next_values
+from planner.replay.run import PLANNING
 from planner.search.names import with_known_names
 from planner.search.simulation import gpu_named
 
@@ -191,12 +192,11 @@ def answer_of(study: Study, rows: Sequence[StudyRow], context: Context, known: s
     outputs = tuple(map(output_answer, study.outputs))
     names = [output.name for output in outputs]
     swung = ["threshold", *names] if study.search else names
-    scenario = study.base.resolve(study.changes, study.on).loaded.scenario
     return StudyAnswer(
         name=study.name,
         ask=study.ask,
         base=study.base_as_written,
-        seed=scenario.seed if isinstance(scenario, Scenario) else None,
+        seed=seed_of_points(study),
         versions=versions(),
         fingerprint=known,
         prices_as_of=min((p.as_of for i in context.catalog.instances for p in i.prices.values()), default=""),
@@ -209,6 +209,14 @@ def answer_of(study: Study, rows: Sequence[StudyRow], context: Context, known: s
         points=points,
         sensitivity=sensitivity(axes, swung, points, study.ask),
     )
+
+
+def seed_of_points(study: Study) -> int | None:
+    """Start of all random numbers of a study's replays; None where it trains. Plans have one of their own."""
+    scenario = study.base.resolve(study.changes, study.on).loaded.scenario
+    if not isinstance(scenario, Scenario):
+        return None
+    return PLANNING if study.ask is Ask.PLAN else scenario.seed
 
 
 def axis_answer(axis: Axis) -> AxisAnswer:

@@ -9,8 +9,9 @@ import pytest
 from support.answers import BEST, DEARER, GPUS, INFEASIBLE, PLAN, POLICIES, REPLAYED, VGG, YOLO
 from typer.testing import CliRunner
 
+import planner
 from planner import cli
-from planner.compare.answers import read_answer
+from planner.compare.answers import answer_of, read_answer
 from planner.compare.diff import FigureVerdict, Sign, compare, crossed, difference
 from planner.compare.gate import parse_change, parse_condition
 from planner.compare.report import SHOWN, figure_text, render
@@ -218,6 +219,26 @@ def test_comments_and_layout_are_no_change_of_a_scenario(tmp_path):
     faster = replace(new, scenario_text='name: "box #1"\nrate: 20 fps # twice\n')
     lines = [c.what for c in differ(tmp_path, new, faster).section("scenario")]
     assert lines == ["rate: 10 fps", "rate: 20 fps"]
+
+
+def test_replays_meet_the_arrivals_of_the_seed_that_they_name():
+    """A plan's own, also when it is replayed; one that is typed, also where the scenario has the same."""
+    asked = {"models": [{"name": "resnet50", "slo": {"latency": "100 ms"}}], "predict": "never"}
+    asked |= {"streams": [{"model": "resnet50", "poisson": "50 rps"}], "buy": {"gpus": ["V100"]}, "seed": 3}
+    plan = planner.plan(asked)
+    (bought,) = plan.recommendation.instances
+    named = planner.simulate(asked, bought.gpu, bought.gpu_count * bought.count)
+    again, typed, other = (planner.simulate(asked, plan=plan, seed=seed) for seed in (None, 3, 4))
+    assert again.seed == plan.seed
+    assert [one.seed for one in (named, typed, other)] == [3, 3, 4]
+    assert named.models[0].offered_rps == typed.models[0].offered_rps
+    assert named.requests == typed.requests
+    assert len({one.requests for one in (again, typed, other)}) == 3
+    answers = [answer_of(one, "a.json") for one in (plan, again, named, typed, other)]
+    same = [[compare(old, new).same_arrivals for new in answers] for old in answers]
+    assert same == [[i // 2 == j // 2 for j in range(5)] for i in range(5)]
+    lost = planner.whatif(plan), planner.whatif(plan, seed=3)
+    assert [one.seed for one in lost] == [plan.seed, 3]
 
 
 def test_a_simulation_beside_a_plan(tmp_path):
