@@ -21,7 +21,18 @@ from planner.catalog.files import (
 )
 from planner.catalog.mig import slices
 from planner.catalog.price_table import Key, read_table
-from planner.catalog.sold import ANY_REGION, Instance, Price, Purchase, is_to_come, not_yet, stale, usual_days
+from planner.catalog.sold import (
+    ANY_REGION,
+    OWN,
+    OWN_IS_NO_PROVIDER,
+    Instance,
+    Price,
+    Purchase,
+    is_to_come,
+    not_yet,
+    stale,
+    usual_days,
+)
 from planner.model.choices import PriceKind
 from planner.model.statement import Code, Statement
 from planner.units.reading import HOURS_PER_YEAR, perhaps
@@ -129,22 +140,23 @@ def _as_asked_since(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
 
 def _asked_since(one: Instance, kind: PriceKind, price: Price, alike: Sequence[Instance]) -> Price:
     """The price of a machine, or what its provider asks since for the like."""
-    if one.status is not SaleStatus.ACTIVE:
+    if price.status is not SaleStatus.ACTIVE:
         return price
-    since = [other.prices[kind] for other in alike if kind in other.prices and _stands_for(other, one)]
+    since = [other.prices[kind] for other in alike if kind in other.prices and _stands_for(other, one, kind)]
     newest = max(since, key=lambda other: other.as_of, default=price)
     old = stale(price.as_of, date.fromisoformat(newest.as_of), usual_days(one.provider))
     if not old or newest.usd_per_hour <= price.usd_per_hour:
         return price
     was = f"{one.name} itself was ${price.usd_per_hour:g}/h on {price.as_of}"
-    return replace(newest, source=f"{newest.source}; {was}")
+    return replace(newest, source=f"{newest.source}; {was}", status=price.status)
 
 
-def _stands_for(other: Instance, one: Instance) -> bool:
+def _stands_for(other: Instance, one: Instance, kind: PriceKind) -> bool:
     """Whether it is the same machine, or what stands for all machines with such GPUs, where that one is."""
-    is_same = other.status is SaleStatus.ACTIVE and other.name == one.name
+    status = other.status_at(kind)
+    is_same = status is SaleStatus.ACTIVE and other.name == one.name
     is_there = other.region == one.region or ANY_REGION in (one.region, other.region)
-    return is_there and (is_same or other.status is SaleStatus.UNCLEAR)
+    return is_there and (is_same or status is SaleStatus.UNCLEAR)
 
 
 def _with_host_memory(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
@@ -158,11 +170,15 @@ def _with_host_memory(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
 
 def _with_newer(known: dict[Key, Instance], table: Mapping[Key, Instance]) -> dict[Key, Instance]:
     """Instances and those of a table; of one that both have, each kind of price is the newer one, and memory is what
-    either says."""
+    either says. What is no longer sold is so at all its prices."""
     merged = dict(table) | known
     for key in known.keys() & table.keys():
         one, other = known[key], table[key]
-        newer = {kind: price for kind, price in other.prices.items() if _is_newer(price, one.prices.get(kind))}
+        newer = {
+            kind: price if one.status is SaleStatus.ACTIVE else replace(price, status=one.status)
+            for kind, price in other.prices.items()
+            if _is_newer(price, one.prices.get(kind))
+        }
         host_memory_bytes = one.host_memory_bytes or other.host_memory_bytes
         merged[key] = replace(one, prices={**one.prices, **newer}, host_memory_bytes=host_memory_bytes)
     return merged
@@ -289,6 +305,8 @@ def _instances(file: CatalogFile) -> dict[Key, Instance]:
         key = (entry.provider, entry.region, entry.instance)
         if key in found:
             file.say(where, f"{entry.instance} of {entry.provider} {entry.region} is listed twice. Keep one.")
+        if entry.provider == OWN:
+            file.say((*where, "provider"), OWN_IS_NO_PROVIDER)
         prices = {kind: _price(file, (*where, "prices", kind.value), kind, p) for kind, p in entry.prices.items()}
         found[key] = Instance(
             provider=entry.provider,
@@ -297,8 +315,7 @@ def _instances(file: CatalogFile) -> dict[Key, Instance]:
             gpu=entry.gpu,
             gpu_count=entry.gpu_count,
             host_memory_bytes=None if entry.host_memory_gb is None else round(entry.host_memory_gb * 1e9),
-            status=entry.status,
-            prices={kind: price for kind, price in prices.items() if price},
+            prices={kind: replace(price, status=entry.status) for kind, price in prices.items() if price},
         )
     return found
 

@@ -8,7 +8,7 @@ from planner.catalog.catalog import Catalog, CatalogError, demand_none
 from planner.catalog.files import KINDS_LISTED, SaleStatus, instead
 from planner.catalog.hosts import host_cores, host_network
 from planner.catalog.mig import is_slice
-from planner.catalog.sold import Instance, Purchase
+from planner.catalog.sold import OWN, Instance, Purchase
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, OwnMachine
@@ -19,8 +19,6 @@ from planner.units.reading import perhaps
 from simulator.near import known_ones, near_names
 from simulator.world.hardware import GPU, device_option, with_article
 
-OWN = "own"
-"""Provider of machines that are not rented."""
 CORES_ASSUMED = 4
 """Cores for each GPU of a machine of which nobody says how many it has: as many as the smallest instances have."""
 
@@ -184,7 +182,7 @@ def is_wanted(instance: Instance, buy: BuySpec) -> bool:
     """Whether `buy` lets one rent it; what is `unclear` only where it names the instance."""
     if buy.own and not buy.providers:
         return False
-    if instance.status is SaleStatus.UNCLEAR and instance.name not in buy.instances:
+    if instance.status_at(buy.price) is SaleStatus.UNCLEAR and instance.name not in buy.instances:
         return False
     wishes = (
         (buy.providers, instance.provider),
@@ -205,7 +203,7 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
             Statement(code=Code.NO_PRICE, subjects=(buy.price,)),
             Statement(code=Code.OTHER_PRICE, subjects=(buy.price, *others)),
         )
-    if instance.status is SaleStatus.RETIRED and not buy.retired:
+    if price.status is SaleStatus.RETIRED and not buy.retired:
         return _not_offered(
             instance.machine,
             Bottleneck.RETIRED,
@@ -222,7 +220,7 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
         gpu_count=instance.gpu_count,
         usd_per_hour=price.usd_per_hour,
         price_kind=buy.price,
-        status=instance.status,
+        status=price.status,
         as_of=price.as_of,
         source=price.source,
         memory_bytes=gpu.memory_bytes,

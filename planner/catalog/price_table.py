@@ -2,13 +2,13 @@
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 from calibrate.io.files import FileError, read_text
 from planner.catalog.files import SHIPPED, SaleStatus
-from planner.catalog.sold import Instance, Price, is_to_come, not_yet
+from planner.catalog.sold import OWN, OWN_IS_NO_PROVIDER, Instance, Price, is_to_come, not_yet
 from planner.model.choices import PriceKind
 
 COLUMNS = (
@@ -32,18 +32,46 @@ Key = tuple[str, str, str]
 
 
 def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> dict[Key, Instance]:
-    """Instances of a file of prices by name; `errors` takes a line for each row that is wrong.
+    """Instances of a file of prices by name, each kind of price the newest of its rows; `errors` takes a line for each
+    row that is wrong.
 
     `gpus`: the kinds that there are; None: any will do. Dates of what is shipped are believed, whatever the clock says.
     """
-    found: dict[Key, list[Row]] = {}
+    found: dict[Key, dict[PriceKind, Row]] = {}
+    lines: dict[Key, tuple[int, Row]] = {}
     is_shipped = path.parent == SHIPPED
     for number, row in _rows(path, errors):
         if wrong := _wrong(row, gpus) or (not is_shipped and _day_wrong(row)):
             errors.append(f"{path}:{number}: {wrong}")
-        else:
-            found.setdefault((row["provider"], row["region"], row["instance"]), []).append(row)
-    return {key: _instance(rows) for key, rows in found.items()}
+            continue
+        key, kind = (row["provider"], row["region"], row["instance"]), PriceKind(row["price_kind"])
+        first = lines.setdefault(key, (number, row))
+        prices = found.setdefault(key, {})
+        if wrong := _contradiction(row, *first) or _twice(row, prices.get(kind)):
+            errors.append(f"{path}:{number}: {wrong}")
+        elif kind not in prices or row["as_of"] > prices[kind]["as_of"]:
+            prices[kind] = row
+    return {key: _instance(prices) for key, prices in found.items()}
+
+
+def _contradiction(row: Row, line: int, first: Row) -> str:
+    """What a row says of its machine and the first of its rows does not; empty where they agree."""
+    for column in ("gpu", "gpu_count"):
+        if row[column] != first[column]:
+            values = f"`{row[column]}`, in line {line} `{first[column]}`"
+            return f"{column}: {row['instance']} of {_place(row)} has {values}. Keep one."
+    return ""
+
+
+def _twice(row: Row, known: Row | None) -> str:
+    """What is wrong with a second row of one day; empty of any other."""
+    if known is None or row["as_of"] != known["as_of"]:
+        return ""
+    return f"{row['instance']} of {_place(row)} is listed twice, {row['price_kind']} on {row['as_of']}. Keep one."
+
+
+def _place(row: Row) -> str:
+    return f"{row['provider']} {row['region']}"
 
 
 def _rows(path: Path, errors: list[str]) -> Iterator[tuple[int, Row]]:
@@ -64,6 +92,8 @@ def _wrong(row: Row, gpus: Collection[str] | None) -> str:
     """What is wrong with a row; empty where nothing is."""
     if None in row or None in row.values():
         return f"must have {len(COLUMNS)} values. Write an empty one where nothing is known."
+    if row["provider"] == OWN:
+        return f"provider: {OWN_IS_NO_PROVIDER}"
     if gpus is not None and row["gpu"] not in gpus:
         return f"gpu: `{row['gpu']}` is not in gpus.yaml. Add it there."
     try:
@@ -81,7 +111,8 @@ def _day_wrong(row: Row) -> str:
     return f"as_of: {not_yet(row['as_of'])}" if is_to_come(row["as_of"]) else ""
 
 
-def _instance(rows: Sequence[Row]) -> Instance:
+def _instance(prices: Mapping[PriceKind, Row]) -> Instance:
+    rows = list(prices.values())
     first = rows[0]
     memory = next((row["host_memory_gb"] for row in rows if row["host_memory_gb"]), "")
     return Instance(
@@ -91,14 +122,8 @@ def _instance(rows: Sequence[Row]) -> Instance:
         gpu=first["gpu"],
         gpu_count=int(first["gpu_count"]),
         host_memory_bytes=round(float(memory) * 1e9) if memory else None,
-        status=_worst({SaleStatus(row["status"]) for row in rows}),
-        prices={PriceKind(row["price_kind"]): _price(row) for row in rows},
+        prices={kind: _price(row) for kind, row in prices.items()},
     )
-
-
-def _worst(statuses: Collection[SaleStatus]) -> SaleStatus:
-    """What is retired at one price is retired."""
-    return next(status for status in (SaleStatus.RETIRED, SaleStatus.ACTIVE, SaleStatus.UNCLEAR) if status in statuses)
 
 
 def _price(row: Row) -> Price:
@@ -109,4 +134,5 @@ def _price(row: Row) -> Price:
         as_of=row["as_of"],
         source=row["source"],
         note=row["note"],
+        status=SaleStatus(row["status"]),
     )

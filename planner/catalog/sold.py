@@ -14,6 +14,12 @@ STALE_DAYS = 90
 SMALLER_STALE_DAYS = 30
 """The same of smaller clouds, whose prices change within weeks."""
 LARGE_PROVIDERS = ("aws", "azure", "gcp", "oci")
+OWN = "own"
+"""Provider of machines that are not rented."""
+OWN_IS_NO_PROVIDER = (
+    "`own` means machines of your own. Write them under `buy.own` of a scenario, or who rents them out."
+)
+BEST_FIRST = (SaleStatus.ACTIVE, SaleStatus.UNCLEAR, SaleStatus.RETIRED)
 ANY_REGION = "any"
 """Of a provider whose price is the same everywhere, or who does not say where."""
 
@@ -35,6 +41,7 @@ class Price:
     source: str
     note: str = ""
     """Said of this price beside its source."""
+    status: SaleStatus = SaleStatus.ACTIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +54,18 @@ class Instance:
     gpu: str
     gpu_count: int
     host_memory_bytes: int | None
-    status: SaleStatus
     prices: Mapping[PriceKind, Price]
+
+    @property
+    def status(self) -> SaleStatus:
+        """`active` where it can be had at any of its prices."""
+        statuses = {price.status for price in self.prices.values()}
+        return next((one for one in BEST_FIRST if one in statuses), SaleStatus.ACTIVE)
+
+    def status_at(self, kind: PriceKind | None) -> SaleStatus:
+        """Of its price of that kind; the machine's where it has none."""
+        price = kind and self.prices.get(kind)
+        return price.status if price else self.status
 
     @property
     def machine(self) -> MachineType:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from planner.catalog.catalog import PRICE_FILES, load_prices
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import OWN, is_wanted
-from planner.catalog.sold import Instance, Price
+from planner.catalog.offers import is_wanted
+from planner.catalog.sold import OWN, Instance, Price
 from planner.model.candidate import Machines
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec
@@ -58,10 +58,11 @@ class PriceList:
             there, here = f"{listed.gpu_count} x {listed.gpu}", f"{old.gpu_count} x {old.gpu}"
             remedy = "Mend `gpu` and `gpu_count` there."
             raise RepriceError(f"{self.path}: {place}: has {there}, and the plan {here}. {remedy}")
-        if not self.sells(listed):
+        kind = self.kind or old.price_kind
+        if not self.sells(listed, kind):
             remedy = "Plan anew, with `buy.retired: true` if you have access."
             raise RepriceError(f"{self.path}: {place}: is no longer sold. {remedy}")
-        if listed.status is SaleStatus.UNCLEAR and listed.name not in self.buy.instances:
+        if listed.status_at(kind) is SaleStatus.UNCLEAR and listed.name not in self.buy.instances:
             remedy = f"Plan anew, with `buy.instances: [{listed.name}]` if you can have it at that price."
             raise RepriceError(f"{self.path}: {place}: its price is `unclear` there. {remedy}")
         return self.priced(old, listed, place)
@@ -91,19 +92,20 @@ class PriceList:
             return ""
         return f" Its folder has one: name `{folder}`." if listed and has(listed) else ""
 
-    def sells(self, instance: Instance) -> bool:
-        """Whether a machine is still sold, or those that are not count too."""
-        return self.buy.retired or instance.status is not SaleStatus.RETIRED
+    def sells(self, instance: Instance, kind: PriceKind | None) -> bool:
+        """Whether a machine is still sold at its price of that kind, or those that are not count too."""
+        return self.buy.retired or instance.status_at(kind) is not SaleStatus.RETIRED
 
     def elsewhere(self, old: Instances) -> Instances:
         """The cheapest machines with the same GPUs at the same kind of price, of all that may be rented."""
         kind = self.kind or old.price_kind
         if old.provider == OWN or kind is None:
             return old
+        buy = replace(self.buy, price=kind)
         alike = [
             at_price(replace(old, provider=i.provider, region=i.region, instance=i.name), i.prices[kind], kind)
             for i in self.instances
-            if has_gpus_of(i, old) and kind in i.prices and self.sells(i) and is_wanted(i, self.buy)
+            if has_gpus_of(i, old) and kind in i.prices and self.sells(i, kind) and is_wanted(i, buy)
         ]
         return min([old, *alike], key=lambda one: one.usd_per_hour)
 

@@ -10,8 +10,8 @@ from math import isfinite, isnan, nan
 from operator import attrgetter
 
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import OWN, retired_machines, spot_machines
-from planner.catalog.sold import stale_price
+from planner.catalog.offers import retired_machines, spot_machines
+from planner.catalog.sold import OWN, stale_price
 from planner.compare.price_list import PriceList, RepriceError
 from planner.io.demand import scenario_of
 from planner.model.candidate import Candidate, Machines
@@ -370,7 +370,7 @@ class Repricing:
                 remedy = f"look it up and write a newer one into {self.prices.path}"
                 yield PlanWarning(what=what, remedies=(Statement(code=Code.AS_SAID, text=remedy),))
             listed = self.prices.listed(one)
-            if listed and listed.status is SaleStatus.RETIRED:
+            if listed and listed.status_at(one.price_kind) is SaleStatus.RETIRED:
                 yield retired_machines([one.instance])
 
     @property

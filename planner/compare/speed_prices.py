@@ -76,7 +76,7 @@ def _rents(catalog: Catalog, rented: Sequence[Instance]) -> Iterator[SpeedPrice]
                     gpu_count=instance.gpu_count,
                     kind=str(kind),
                     usd=YEARS * HOURS_PER_YEAR * price.usd_per_hour,
-                    sold=instance.status is not SaleStatus.RETIRED,
+                    sold=price.status is not SaleStatus.RETIRED,
                     as_of=price.as_of,
                 )
 

@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 
 from calibrate.io.files import printable
-from planner.catalog.offers import OWN
-from planner.catalog.sold import ANY_REGION
+from planner.catalog.sold import ANY_REGION, OWN
 from planner.exports.fleet import Machine
 from planner.exports.guide import by_machine, fleet_name, shares_sentence, spares, unequal
 from planner.exports.names import dns_name, dns_names, file_names

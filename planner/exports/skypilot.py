@@ -8,8 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from calibrate.io.files import printable
-from planner.catalog.offers import OWN
-from planner.catalog.sold import ANY_REGION
+from planner.catalog.sold import ANY_REGION, OWN
 from planner.exports.fleet import ExportError, Machine
 from planner.exports.kubernetes import IMAGE, as_yaml, cloud_name
 from planner.exports.names import dns_name, dns_names, file_names

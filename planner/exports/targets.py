@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from calibrate.io.files import printable
-from planner.catalog.offers import OWN
+from planner.catalog.sold import OWN
 from planner.exports import kubernetes, openmetrics, perfetto, ray_serve, skypilot, triton
 from planner.exports.checking.files import Destination, Route, slo_files
 from planner.exports.fleet import ExportError, Machine, deployable, machines, processors

@@ -13,8 +13,8 @@ from calibrate.published.names import architecture, identity, tokens
 from calibrate.published.points import points
 from planner.catalog.engines import EngineRate, engine_rate, frame_bytes, stream_bytes
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines
-from planner.catalog.sold import stale_price
+from planner.catalog.offers import CORES_ASSUMED, retired_machines, spot_machines
+from planner.catalog.sold import OWN, stale_price
 from planner.model.choices import PriceKind
 from planner.model.parts.coding import Coding
 from planner.model.parts.pipelines import StageSpec

@@ -12,6 +12,7 @@ from calibrate.io.files import FileError, named, parse_json, put, quoted, read_b
 from calibrate.io.tables import csv_text
 from planner.catalog.catalog import Catalog
 from planner.catalog.price_table import COLUMNS
+from planner.catalog.sold import OWN
 from planner.imports.price_lists import documents, readers
 from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, instance_name, joined
 from planner.imports.texts import decoded
@@ -178,6 +179,8 @@ def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
     if nameless:
         wrong = f"names no {'instance' if nameless.provider else 'provider'} by letters or digits"
         raise file.refuse(wrong, "Mend the file, or write --provider")
+    if any(one.provider == OWN for one in prices):
+        raise file.refuse("names the provider `own`, which means machines of your own", "Write another as --provider")
 
 
 def _read(source: SourceFile, catalog: Catalog) -> Said:

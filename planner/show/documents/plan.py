@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isfinite
 
-from planner.catalog.offers import OWN
+from planner.catalog.sold import OWN
 from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind
 from planner.model.plan import (

@@ -26,6 +26,8 @@ from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
 from planner.model.statement import Code, Statement
+from planner.show.text.listings.prices import price_list
+from planner.units.writing import Screen
 from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy, warning_line
 from simulator.near import known_ones
@@ -404,6 +406,7 @@ BAD_ROWS = {
     "missing": (ROW_A.replace("gpu: T4,", ""), "[0].gpu: is missing. Add it."),
     "name": (ROW % ('"my machine"', "T4", MINE), "[0].instance: must be a name of 1 to 64 letters"),
     "twice": (f"{ROW_A}\n  - {ROW_A}", "[1]: a of aws us-east-1 is listed twice. Keep one."),
+    "own": (ROW_A.replace("aws", "own"), "[0].provider: `own` means machines of your own. Write them under `buy.own`"),
 }
 
 
@@ -835,6 +838,22 @@ BAD_TABLES = {
     "price": ("a,b,c,T4,1,,active,on-demand,2,1,2026-01-01,s,\n", ":2: needs 1 GPU or more and prices above 0"),
     "kind": ("a,b,c,T4,1,,active,monthly,1,1,2026-01-01,s,\n", ":2: 'monthly' is not a valid PriceKind"),
     "short": ("a,b,c,T4,1\n", ":2: must have 13 values"),
+    "own": (
+        "own,b,c,T4,1,,active,on-demand,1,1,2026-01-01,s,\n",
+        ":2: provider: `own` means machines of your own. Write",
+    ),
+    "twice": (
+        "a,b,c,T4,1,,active,on-demand,1,1,2026-01-01,s,\na,b,c,T4,1,,active,on-demand,2,2,2026-01-01,s,\n",
+        ":3: c of a b is listed twice, on-demand on 2026-01-01. Keep one.",
+    ),
+    "two kinds of GPU": (
+        "a,b,c,T4,1,,active,on-demand,1,1,2026-01-01,s,\na,b,c,L4,1,,active,spot,1,1,2026-01-01,s,\n",
+        ":3: gpu: c of a b has `L4`, in line 2 `T4`. Keep one.",
+    ),
+    "two numbers of GPUs": (
+        "a,b,c,T4,1,,active,on-demand,1,1,2026-01-01,s,\na,b,c,T4,4,,active,on-demand,1,1,2026-02-01,s,\n",
+        ":3: gpu_count: c of a b has `4`, in line 2 `1`. Keep one.",
+    ),
 }
 
 
@@ -845,6 +864,30 @@ def test_bad_tables(case, tmp_path):
     (tmp_path / "prices.csv").write_text(header + text, encoding="utf-8")
     (line,) = errors(tmp_path)
     assert line.startswith(f"{tmp_path}/prices.csv{message}")
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_of_rows_of_several_dates_the_newest_counts(newest_first, tmp_path):
+    """And the status that it has; so one kind of price may be retired and another active."""
+    rows = [
+        "a,b,c,T4,1,,retired,on-demand,1,1,2024-01-01,s,",
+        "a,b,c,T4,1,,active,on-demand,2,2,2026-01-01,s,",
+        "a,b,c,T4,1,,retired,spot,0.5,0.5,2026-01-01,s,",
+    ]
+    rows = rows[::-1] if newest_first else rows
+    (tmp_path / "prices.csv").write_text("\n".join([",".join(COLUMNS), *rows, ""]), encoding="utf-8")
+    catalog = load_catalog((tmp_path,))
+    (instance,) = (one for one in catalog.instances if one.provider == "a")
+    assert {kind: (price.usd_per_hour, price.as_of) for kind, price in instance.prices.items()} == {
+        PriceKind.ON_DEMAND: (2, "2026-01-01"),
+        PriceKind.SPOT: (0.5, "2026-01-01"),
+    }
+    ((offer,), none), (no_offers, (refused,)) = (
+        offers(catalog, BuySpec(providers=("a",), price=kind)) for kind in (PriceKind.ON_DEMAND, PriceKind.SPOT)
+    )
+    assert (offer.usd_per_hour, offer.status, none) == (2, SaleStatus.ACTIVE, [])
+    assert (no_offers, refused.bottleneck) == ([], Bottleneck.RETIRED)
+    assert "(retired)" in price_list(catalog, [instance], Screen()).split("$0.5", 1)[1].split("2026", 1)[0]
 
 
 def test_stale_after_ninety_days():

@@ -29,7 +29,7 @@ def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> 
         rows.words("provider", lambda i: seller(i.provider, i.region)),
         rows.words("GPUs", lambda i: f"{i.gpu_count} {i.gpu}"),
         rows.figures("GB", lambda i: f"{catalog.gpus[i.gpu].memory_bytes / 1e9:.0f}"),
-        *(Column(title, [hourly(i.prices.get(kind)) for i in rows.items], True) for kind, title in TITLES.items()),
+        *(Column(title, [hourly_at(i, kind) for i in rows.items], True) for kind, title in TITLES.items()),
         rows.words("as of", dates),
     ]
     return listed(columns, screen)
@@ -47,6 +47,12 @@ def purchase_list(wanted: Sequence[Purchase], screen: Screen) -> str:
         rows.words("as of", "as_of"),
     ]
     return listed(columns, screen) if wanted else ""
+
+
+def hourly_at(instance: Instance, kind: PriceKind) -> str:
+    """The price of that kind, `$3.06 (retired)` where the machine can be had at another only."""
+    price, status = instance.prices.get(kind), instance.status_at(kind)
+    return hourly(price) if status is instance.status else f"{hourly(price)} ({status})"
 
 
 def hourly(price: Price | None) -> str:
@@ -74,7 +80,7 @@ def dates(instance: Instance) -> str:
 
 def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
     """How old the prices are, by provider, state and date, and what is no longer sold."""
-    dated = [(i.provider, p.as_of, p.source, i.status) for i in catalog.instances for p in i.prices.values()]
+    dated = [(i.provider, p.as_of, p.source, p.status) for i in catalog.instances for p in i.prices.values()]
     dated += [("to buy", p.as_of, p.source, p.status) for p in catalog.purchases]
     counts = Counter((provider, as_of, source, status) for provider, as_of, source, status in dated)
     rows = Rows(sorted(counts))
