@@ -16,9 +16,7 @@ SMALLER_STALE_DAYS = 30
 LARGE_PROVIDERS = ("aws", "azure", "gcp", "oci")
 OWN = "own"
 """Provider of machines that are not rented."""
-OWN_IS_NO_PROVIDER = (
-    "`own` means machines of your own. Write them under `buy.own` of a scenario, or who rents them out."
-)
+OWN_IS_NO_PROVIDER = "`own` means machines of your own. Write them under `buy.own` of a scenario, or who rents them."
 BEST_FIRST = (SaleStatus.ACTIVE, SaleStatus.UNCLEAR, SaleStatus.RETIRED)
 ANY_REGION = "any"
 """Of a provider whose price is the same everywhere, or who does not say where."""

@@ -180,7 +180,9 @@ def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
         wrong = f"names no {'instance' if nameless.provider else 'provider'} by letters or digits"
         raise file.refuse(wrong, "Mend the file, or write --provider")
     if any(one.provider == OWN for one in prices):
-        raise file.refuse("names the provider `own`, which means machines of your own", "Write another as --provider")
+        raise file.refuse(
+            "names the provider `own`, which means machines of your own", "Mend the file, or write another --provider"
+        )
 
 
 def _read(source: SourceFile, catalog: Catalog) -> Said:

@@ -838,10 +838,7 @@ BAD_TABLES = {
     "price": ("a,b,c,T4,1,,active,on-demand,2,1,2026-01-01,s,\n", ":2: needs 1 GPU or more and prices above 0"),
     "kind": ("a,b,c,T4,1,,active,monthly,1,1,2026-01-01,s,\n", ":2: 'monthly' is not a valid PriceKind"),
     "short": ("a,b,c,T4,1\n", ":2: must have 13 values"),
-    "own": (
-        "own,b,c,T4,1,,active,on-demand,1,1,2026-01-01,s,\n",
-        ":2: provider: `own` means machines of your own. Write",
-    ),
+    "own": ("own,b,c,T4,1,,active,on-demand,1,1,2026-01-01,s,\n", ":2: provider: `own` means machines of your own."),
     "twice": (
         "a,b,c,T4,1,,active,on-demand,1,1,2026-01-01,s,\na,b,c,T4,1,,active,on-demand,2,2,2026-01-01,s,\n",
         ":3: c of a b is listed twice, on-demand on 2026-01-01. Keep one.",

@@ -401,6 +401,14 @@ def test_damaged_lists_are_refused(tmp_path: Path, content: str) -> None:
     assert (code, shown, said.count("\n"), (tmp_path / "mine").exists()) == (2, "", 1, False), said
 
 
+def test_own_is_no_provider(tmp_path: Path) -> None:
+    """By which a plan knows machines that are not rented."""
+    (file := tmp_path / "list.csv").write_text(PLAIN.replace("hoster", "own"))
+    code, shown, said = planner("prices", "import", file, "--out", tmp_path / "b")
+    assert (code, shown, said.count("\n"), (tmp_path / "b").exists()) == (2, "", 1, False), said
+    assert "names the provider `own`, which means machines of your own" in said
+
+
 @pytest.mark.parametrize("price", ["cheap", "nan", "", "0", "-1"])
 def test_a_price_that_was_there_and_is_none_is_told(tmp_path: Path, price: str) -> None:
     imported(tmp_path, "own.csv", PLAIN)
