@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from heapq import heappop, heappush
+from itertools import combinations_with_replacement, islice
 from math import inf
 
 from planner.catalog.offers import Offer
@@ -13,6 +14,11 @@ from planner.replay.trial import Trial
 
 TYPES_MAX = 6
 """Types of machines of which a fleet is looked for: small ones may be dearer by the GPU, and their spares cheaper."""
+FLEETS_COUNTED, FLEETS_WEIGHED, FLEETS_TRIED = 20_000, 400, 12
+"""Fleets that carry their own spares: listed by cost, weighed by arithmetic, some milliseconds each, and replayed with
+each of their machines away."""
+ROUNDING = 1e-9
+"""USD/h by which sums of prices may differ that are the same."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +31,14 @@ class SpareSearch:
     """A fleet with the models placed anew where every SLO is met on it."""
     of_type: Callable[[Offer], Trial | None]
     """The cheapest fleet of one type of machine alone."""
+    carries: Callable[[tuple[Offer, ...], Fleet], bool]
+    """Whether a fleet could carry the work by arithmetic."""
+    least_usd_per_hour: float
+    """Price that no fleet can beat with its spares."""
 
     def ready(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Trials with their spares, and fleets of one type of machine with theirs; those first that cost least in all.
+        """Trials with their spares, fleets of one type of machine with theirs, and a fleet of several types that costs
+        less and carries its own; those first that cost least in all.
 
         As they are where no machine may be away. Those whose own types allow no spares are joined by the cheapest types
         on offer where that costs less than the rest; where the limits on buying allow none, all are unready.
@@ -40,6 +51,8 @@ class SpareSearch:
         for place, trial in enumerate(found):
             if trial.unready and (larger := self._joined(trial, self.offers, below_usd)):
                 found[place], below_usd = larger, min(below_usd, larger.cost_usd_per_hour)
+        if below_usd < inf and (cheaper := self._carrying_its_own(fleets, below_usd)):
+            found.append(cheaper)
         distinct = {(trial.candidate, trial.spares): trial for trial in found}
         usable = [trial for trial in distinct.values() if not trial.unready]
         return sorted(usable or found, key=lambda trial: trial.cost_usd_per_hour)
@@ -75,6 +88,36 @@ class SpareSearch:
             found = self.anew(offered, larger) if allowed else None
             if found and (spares := self._spares_of(found)):
                 return replace(found, spares=spares)
+        return None
+
+    def _carrying_its_own(self, trials: Sequence[Trial], below_usd: float) -> Trial | None:
+        """The cheapest fleet below a price that needs no spares, of the types of some trials and the cheapest on offer:
+        whichever of its machines are away, the rest does. None where there is none among those that are tried."""
+        away, buy = self.scenario.survive, self.scenario.buy
+        cheapest = sorted(self.offers, key=lambda offer: offer.usd_per_hour)
+        bought = (offer for trial in trials for offer in trial.bought)
+        offered = tuple(dict.fromkeys((*bought, *cheapest)))[:TYPES_MAX]
+        none = fleet_of_none(offered)
+        listed = islice(by_cost(offered, below_usd), FLEETS_COUNTED)
+        dearer = (fleet for fleet, cost in listed if cost >= self.least_usd_per_hour - ROUNDING)
+        missed: list[Fleet] = []
+        tried = 0
+        for fleet in islice(dearer, FLEETS_WEIGHED):
+            left = ways_left(fleet, away)
+            if any(covers(one, fewer) for one in missed for fewer in left):
+                continue
+            if not may_be_bought(buy, offered, fleet, none):
+                continue
+            if short := next((one for one in left if not self.carries(offered, one)), None):
+                missed.append(short)
+                continue
+            tried += 1
+            if short := next((one for one in left if not self.anew(offered, one)), None):
+                missed.append(short)
+            elif found := self.anew(offered, fleet):
+                return replace(found, spares=fleet_of_none(found.offers))
+            if tried == FLEETS_TRIED:
+                return None
         return None
 
     def _spares_of(self, trial: Trial) -> Fleet | None:
@@ -124,6 +167,20 @@ def larger_fleets(offered: Sequence[Offer], fleet: Fleet, away: int) -> list[Fle
     more = (one for n in range(1, away + 1) for one in combinations_with_replacement(places, n))
     fleets = [tuple(n + one.count(place) for place, n in enumerate(fleet)) for one in more]
     return sorted(fleets, key=lambda larger: cost_usd_per_hour(offered, larger))
+
+
+def by_cost(offered: Sequence[Offer], below_usd: float) -> Iterator[tuple[Fleet, float]]:
+    """Fleets that cost less than `below_usd` an hour with their cost, as many of each offer as there are; the cheapest
+    first."""
+    waiting: list[tuple[float, Fleet, int]] = [(0.0, fleet_of_none(offered), 0)]
+    while waiting:
+        cost, fleet, last = heappop(waiting)
+        yield fleet, cost
+        for place in range(last, len(fleet)):
+            larger = (*fleet[:place], fleet[place] + 1, *fleet[place + 1 :])
+            dearer, most = cost_usd_per_hour(offered, larger), offered[place].count_max
+            if dearer < below_usd - ROUNDING and (most is None or larger[place] <= most):
+                heappush(waiting, (dearer, larger, place))
 
 
 def fleet_of_none(offered: Sequence[Offer]) -> Fleet:

@@ -671,7 +671,12 @@ class FleetSearch:
         def of_type(offer: Offer) -> Trial | None:
             return self.best(question.program([offer]), Objective.COST, ALTERNATIVE)
 
-        return SpareSearch(question.scenario, question.offers, self.anew, of_type)
+        def carries(offered: tuple[Offer, ...], fleet: Fleet) -> bool:
+            counted = tuple(replace(offer, count_max=n) for offer, n in zip(offered, fleet, strict=True))
+            return replace(question.program(offered), offers=counted).lower_bound_usd_per_hour() is not None
+
+        least_usd_per_hour = question.lower_bound_usd_per_hour()
+        return SpareSearch(question.scenario, question.offers, self.anew, of_type, carries, least_usd_per_hour)
 
     def anew(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
         """The models placed on machines that are left of a fleet, where replays confirm that every SLO is met; the rule

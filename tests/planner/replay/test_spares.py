@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from random import Random
 
 import pytest
 from support.planning import T4, V100, model, offer, planned, profile, question, scenario, shelf
@@ -41,6 +42,41 @@ def test_no_fleet_survives_for_less(cameras):
     assert found.cost_usd_per_hour == pytest.approx(least)
     alone = question(asked(cameras), (SMALL, BIG), LIBRARY).lower_bound_usd_per_hour()
     assert alone < q.lower_bound_usd_per_hour() <= least
+
+
+@pytest.mark.parametrize("seed", [*range(20), 47, 99, 186])
+def test_of_machines_of_several_sizes_no_fleet_survives_for_less(seed):
+    """Up to five of each of two or three types, at prices that no rule orders, against all fleets of them."""
+    random = Random(seed)
+    kinds = random.choices([T4, V100], k=random.randint(2, 3))
+    sizes = random.choices([1, 1, 2, 4], k=len(kinds))
+    own = tuple(
+        OwnMachine(
+            name=f"box-{i}",
+            gpu=kind.name,
+            gpu_count=size,
+            price=round(random.uniform(0.5, 1.3) * size, 2),
+            count=random.choice([1, 2, 5]),
+        )
+        for i, (kind, size) in enumerate(zip(kinds, sizes, strict=True))
+    )
+    both = shelf(profile("a", T4, 0.005, 0.001), profile("a", V100, 0.004, 0.0008))
+    wanted = asked(random.randint(40, 400), survive=1, buy=BuySpec(own=own))
+    found = planned(wanted, both).recommendation
+    bought = [
+        offer(k, m.price, gpu_count=m.gpu_count, name=m.name, count_max=m.count)
+        for k, m in zip(kinds, own, strict=True)
+    ]
+    search = FleetSearch(question(wanted, tuple(bought), both), silent)
+
+    def survives(fleet):
+        return all(any(left) and search.try_fleet(tuple(bought), left) for left in ways_left(fleet, 1))
+
+    fleets = [fleet for fleet in product(*(range(m.count + 1) for m in own)) if sum(fleet) > 1]
+    costs = {fleet: cost_usd_per_hour(bought, fleet) for fleet in fleets}
+    least = next((costs[one] for one in sorted(fleets, key=costs.get) if survives(one)), None)
+    assert found.feasible == (least is not None)
+    assert not found.feasible or found.cost_usd_per_hour == pytest.approx(least)
 
 
 def test_a_spare_counts_at_the_price_of_what_can_serve():
