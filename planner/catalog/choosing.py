@@ -79,9 +79,12 @@ def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) ->
 
 
 def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> InputError:
-    """Says who has the GPU, or which kinds have a price where nobody does."""
+    """Says who has the GPU, or that nobody sells it, or which kinds have a price where it is not known."""
     kinds = {i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases}
     having = {i.provider for i in catalog.instances if gpu in (None, i.gpu)}
     known = known_ones(str(provider if having else gpu), sorted(having or kinds), "`planner prices show`")
     asked = " ".join(filter(None, (gpu, provider)))
+    if gpu in catalog.gpus and not having:
+        remedy = "List your own under `buy.own` of a scenario, or price it in prices.yaml of a --catalog directory."
+        return InputError(f"no price of `{asked}`: nobody sells it. {remedy}")
     return InputError(f"no price of `{asked}`.{'' if having else near_gpu(str(gpu), catalog.gpus)}{known}")

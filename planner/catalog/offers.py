@@ -323,8 +323,8 @@ def _names_in(buy: BuySpec) -> Iterator[tuple[Steps, str, str]]:
 
 
 def near_gpu(name: str, known: Collection[str]) -> str:
-    """A hint at the kinds of GPU that were meant; empty where none is near."""
-    if meant := gpus_meant(name, known):
+    """A hint at the other kinds of GPU that were meant; empty where none is near."""
+    if meant := [one for one in gpus_meant(name, known) if one != name]:
         return f" Did you mean {' or '.join(f'`{one}`' for one in meant)}?"
     return perhaps(name, known)
 

@@ -65,7 +65,7 @@ def meant_by(word: str, known: Collection[str]) -> list[str]:
 
 def perhaps(name: str, known: Iterable[str]) -> str:
     """The same of models and GPUs, where a name that is only like another is that of something else."""
-    return perhaps_of(near_names(name, known))
+    return perhaps_of([one for one in near_names(name, known) if one != name])
 
 
 def perhaps_of(near: Sequence[str]) -> str:

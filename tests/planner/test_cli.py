@@ -366,6 +366,8 @@ def test_a_policy_changes_the_replay(planner):
             "no profile of `vgg16` on `L4`. Known: CPU-Sapphire-Rapids-4c, CPU-i9-10940X, H100, H200, T4, V100.",
         ),
         ("prices show --gpu X", "no price of `X`. Known:"),
+        ("prices show --gpu A30", "no price of `A30`: nobody sells it. List your own under `buy.own`"),
+        ("prices show --gpu A100-80GB-MIG-1g.10gb", "no price of `A100-80GB-MIG-1g.10gb`: nobody sells it. List your"),
         ("trace describe missing.csv", "missing.csv: no such file"),
         ("trace import scenarios/data/bursts.csv --rate 5ms", "unknown unit `ms`"),
         ("trace import scenarios/data/bursts.csv -o nowhere/x.csv", "nowhere/x.csv"),

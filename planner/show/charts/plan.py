@@ -218,18 +218,18 @@ def by_gpu(plan: Plan) -> Iterator[Bars]:
     thin = "; the thin bar is the lowest price of the same machines, spot or reserved"
     lowest = thin if any(lowest_usd(one) < one.cost_usd_per_hour for one in plan.by_gpu) else ""
     note = f"Dollars an hour{lowest}. The red line is this answer, {dollars(now)}/h."
-    rows = [kind_bar(one, now) for one in plan.by_gpu]
+    rows = [kind_bar(one, plan.recommendation) for one in plan.by_gpu]
     yield Bars("The cheapest fleet of each kind of GPU alone", rows, axis_to(most, round_dollars), note)
 
 
-def kind_bar(one: OfOneKind, now: float) -> Bar:
-    """One kind of GPU."""
+def kind_bar(one: OfOneKind, best: Recommendation) -> Bar:
+    """One kind of GPU, beside the answer."""
     bars = [Box(0, one.cost_usd_per_hour, *WIDE, "band")]
     if lowest_usd(one) < one.cost_usd_per_hour:
         bars.append(Box(0, lowest_usd(one), *THIN, "fill"))
-    more = or_more(one)
+    more = or_more(one, best)
     text = f"{tilde(one)}{dollars(one.cost_usd_per_hour)}{more}/h for {one.gpu_count}{more}"
-    return Bar(one.gpu, [*bars, upright(now)], text)
+    return Bar(one.gpu, [*bars, upright(best.cost_usd_per_hour)], text)
 
 
 def lowest_usd(one: OfOneKind) -> float:

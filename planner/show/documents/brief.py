@@ -115,8 +115,8 @@ def savings(plan: Plan) -> str:
     best = plan.recommendation
     bound = best.lower_bound_usd_per_hour
     least = reasons.least_price(best, plan.policies.survive)
-    speeds = prose.uncertain(best.models)
-    slow, with_speeds = (f", {speeds} at their slow end", f" with {speeds} at their slow end") if speeds else ("", "")
+    speeds = reasons.uncertain(best.models)
+    slow, with_speeds = f", {speeds} at their slow end" if speeds else "", reasons.at_slow_end(best.models)
     full = f"Lower bound: no fleet under {least} can do this ({reasons.full_batches(plan.policies.headroom)}{slow})"
     if not best.feasible:
         return f"{full}." if bound > reasons.LEAST_PAID_USD else ""
@@ -220,7 +220,7 @@ def limits(best: Recommendation) -> str:
         + gives_way(those, best.feasible, those is named or of_what(those) != of_what(named or first))
         for those in (first, *others)
     ]
-    speeds = prose.uncertain(best.models)
+    speeds = reasons.uncertain(best.models)
     kept = f"headroom kept, {speeds} at their slow end" if speeds else "headroom kept"
     return f"More load is limited {'; '.join(each)} ({kept})."
 

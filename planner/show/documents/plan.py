@@ -84,7 +84,7 @@ KINDS_SHOWN = 6
 AT = "recommendation."
 """Where the answer stands in the JSON."""
 SPARES_PAID = "$/h is with spares; GPUs are without."
-FEW_NOTE = "`+`: from fewer replications than the answer; to be as sure, it may take more GPUs."
+FEW_NOTE = "`+`: by the first replications alone, not confirmed; to be as sure as the answer, it may take more GPUs."
 PRECISIONS_NOTE = "Precisions differ between kinds: `precision: fp32` for each model compares them alike."
 BOTH_NOTE = "`*`: no other is both cheaper and faster."
 
@@ -252,7 +252,7 @@ def kind_notes(plan: Plan, prices: Sequence[PriceKind] = tuple(PRICE_TITLES)) ->
     tables = plan.by_gpu, reasons.kinds_that_miss(plan)
     mixed = any(len({one.precision for one in table}) > 1 for table in tables)
     notes = {
-        FEW_NOTE: any(map(prose.or_more, plan.by_gpu)),
+        FEW_NOTE: any(prose.or_more(one, plan.recommendation) for one in plan.by_gpu),
         PRECISIONS_NOTE: mixed,
         SPARES_PAID: spared,
     }
@@ -304,11 +304,14 @@ def kind_columns(plan: Plan) -> list[Column]:
     """A row for each kind of GPU."""
     rows = Rows.at("by_gpu", plan.by_gpu)
 
+    def sign(one: OfOneKind) -> str:
+        return prose.or_more(one, plan.recommendation)
+
     return [
         rows.words("GPU", "gpu"),
         rows.words("from", sellers, once="from {}"),
-        rows.figures("GPUs", lambda one: f"{one.gpu_count}{prose.or_more(one)}", "gpu_count"),
-        rows.figures("$/h", lambda one: f"{dollars(one.cost_usd_per_hour)}{prose.or_more(one)}", "cost_usd_per_hour"),
+        rows.figures("GPUs", lambda one: f"{one.gpu_count}{sign(one)}", "gpu_count"),
+        rows.figures("$/h", lambda one: f"{dollars(one.cost_usd_per_hour)}{sign(one)}", "cost_usd_per_hour"),
         rows.worked("$/month", lambda one: one.cost_usd_per_hour * HOURS_PER_MONTH, dollars),
         *other_prices(rows),
         *dates(rows),
@@ -398,6 +401,9 @@ def others(plan: Plan) -> list[Block]:
     unmarked = Rows.at("alternatives", plan.alternatives)
     letters = [charts.letter(i) for i in range(1, len(plan.alternatives) + 1)]
 
+    def sign(other: Recommendation) -> str:
+        return prose.or_more(other, best)
+
     def more(other: Recommendation) -> float | None:
         if not best.feasible or best.cost_usd_per_hour <= 0:
             return None
@@ -409,15 +415,15 @@ def others(plan: Plan) -> list[Block]:
 
     columns = [
         Column("", letters, page_only=True),
-        rows.figures("cost", lambda o: f"{dollars(o.cost_usd_per_hour)}{prose.or_more(o)}/h", "cost_usd_per_hour"),
+        rows.figures("cost", lambda o: f"{dollars(o.cost_usd_per_hour)}{sign(o)}/h", "cost_usd_per_hour"),
         unmarked.figures("more", more_text, value=more),
-        unmarked.figures("GPUs", lambda o: f"{o.gpu_count}{prose.or_more(o)}", "gpu_count"),
+        unmarked.figures("GPUs", lambda o: f"{o.gpu_count}{sign(o)}", "gpu_count"),
         Column("*", ["*" if place in plan.pareto else "" for place in range(1, len(plan.alternatives) + 1)]),
         rows.words("what", lambda o: candidate_name(o.candidate), wide=True),
         Column("slowest p99", [slowest(o) for o in plan.alternatives]),
         rows.figures("power", lambda o: f"{o.power_w:.0f} W", "power_w", page_only=True),
     ]
-    note = FEW_NOTE if any(map(prose.or_more, plan.alternatives)) else ""
+    note = FEW_NOTE if any(map(sign, plan.alternatives)) else ""
     marked = BOTH_NOTE if any(plan.pareto) else ""
     return [Table(columns, shown=reasons.OTHERS_SHOWN, stacked=True), Text(marked, Tone.NOTE), Text(note, Tone.NOTE)]
 

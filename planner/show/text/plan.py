@@ -28,10 +28,12 @@ from planner.model.statement import Code
 from planner.show.text.reasons import (
     OLD_PRICES,
     and_spares,
+    at_slow_end,
     days_old,
     least_price,
     rejected_in_all,
     saving,
+    uncertain,
     warning_texts,
     warnings_of,
 )
@@ -265,12 +267,6 @@ def drawn(replayed: Replayed, models: Sequence[ModelAnswer]) -> str:
     return " and ".join(called[what] for what in replayed.drawn)
 
 
-def uncertain(those: Sequence[ModelAnswer] | Sequence[GpuAnswer]) -> str:
-    """`predicted and published speeds`: those that are drawn, for the user did not measure them; empty without any."""
-    kinds = sorted({str(one.speed_evidence) for one in those if one.uncertain})
-    return f"{' and '.join(filter(None, (', '.join(kinds[:-1]), kinds[-1])))} speeds" if kinds else ""
-
-
 def draws_line(answer: Recommendation | Simulation) -> list[str]:
     """How many replications meet every SLO, where these draw phases of cameras or speeds."""
     seen = answer.replayed
@@ -495,9 +491,20 @@ def tilde(figures: ModelAnswer | GpuAnswer | Recommendation | OfOneKind) -> str:
     return "~" if figures.predicted else ""
 
 
-def or_more(found: Recommendation | OfOneKind) -> str:
-    """`+` after figures of a fleet that was not confirmed: to be as sure as the answer may take more."""
-    return "" if found.searched is Searched.CONFIRMED else "+"
+def or_more(found: Recommendation | OfOneKind, best: Recommendation) -> str:
+    """`+` after figures of a fleet that was not confirmed: to be as sure as the answer may take more.
+
+    None where it was ranked by as many draws, and as many keep every SLO.
+    """
+    as_sure = found.replications >= best.replications and share_kept(found) >= share_kept(best)
+    is_ranked = found.searched is Searched.RANKED
+    return "" if found.searched is Searched.CONFIRMED or (is_ranked and as_sure) else "+"
+
+
+def share_kept(found: Recommendation | OfOneKind) -> float:
+    """Share of its draws that keep every SLO; 1 where nothing is drawn."""
+    kept = found.slo_held if isinstance(found, OfOneKind) else found.replayed and found.replayed.draws_kept
+    return kept.mean if kept else 1.0
 
 
 def simulation_headline(run: Simulation) -> str:
@@ -585,6 +592,7 @@ def provenance(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "schema", plan.schema
     if best.models and not math.isnan(best.lower_bound_usd_per_hour):
         below = f"{dollars(saving(best))}/h below the answer" if saving(best) else "the answer itself"
-        yield "lower bound on cost", f"{dollars(best.lower_bound_usd_per_hour)}/h, {below}"
+        slow = at_slow_end(best.models)
+        yield "lower bound on cost", f"{dollars(best.lower_bound_usd_per_hour)}/h{slow}, {below}"
     if plan.prices_as_of:
         yield "oldest price", plan.prices_as_of

@@ -6,7 +6,7 @@ from shlex import quote
 from planner.model.plan import ModelAnswer
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
 from planner.show.text import plan as prose
-from planner.show.text.reasons import sentence
+from planner.show.text.reasons import sentence, uncertain
 from planner.units.writing import counted, dollars, exact, names, percent, seconds
 from planner.words.candidates import machines_name
 from planner.words.statements import rejection_reason, rejection_remedy
@@ -17,7 +17,7 @@ def headline(answer: WhatIf) -> str:
     ready = sum(one.count for one in answer.spares)
     spares = f" and {counted(ready, 'spare')}" if ready else ""
     fleet = f"{machines_name(answer.candidate.machines)}{spares}, as planned"
-    speeds = prose.uncertain([model for case in answer.cases for model in case.models])
+    speeds = uncertain([model for case in answer.cases for model in case.models])
     drawn = f", over {speeds}" if speeds else ""
     found = f"{', '.join([fleet, *circumstances(answer)])}: {verdict(answer)}{drawn}."
     return f"Interrupted; so far: {found}" if answer.interrupted else found
@@ -195,7 +195,7 @@ def planned_anew(answer: WhatIf) -> str:
     again = f"run `planner plan SCENARIO{changes}`"
     if answer.load != 1:
         again = f"multiply the rates in the scenario by {answer.load:g}, then {again}"
-    speeds = prose.uncertain([model for case in answer.cases for model in case.models])
+    speeds = uncertain([model for case in answer.cases for model in case.models])
     sure = f" From few replications of {speeds}: to be as sure as a plan, it may take more." if speeds else ""
     return f"These keep the plan's types of machines.{sure} Others may cost less: {again}."
 

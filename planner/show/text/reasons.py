@@ -9,8 +9,10 @@ from planner.model.candidate import Candidate, OnGpu
 from planner.model.plan import (
     Bottleneck,
     Estimate,
+    GpuAnswer,
     KindLeftOut,
     Measurement,
+    ModelAnswer,
     Plan,
     PlanWarning,
     PrecisionOutlook,
@@ -94,6 +96,18 @@ def rejected_price(plan: Plan, no: Rejection) -> str:
 def least_price(answer: Recommendation, survive: int) -> str:
     """`$4.07/h`, or `$4.07/h with spares` where so many machines may be away: the lower bound."""
     return f"{dollars(answer.lower_bound_usd_per_hour)}/h{' with spares' if survive else ''}"
+
+
+def uncertain(those: Sequence[ModelAnswer] | Sequence[GpuAnswer]) -> str:
+    """`predicted and published speeds`: those that are drawn, for the user did not measure them; empty without any."""
+    kinds = sorted({str(one.speed_evidence) for one in those if one.uncertain})
+    return f"{' and '.join(filter(None, (', '.join(kinds[:-1]), kinds[-1])))} speeds" if kinds else ""
+
+
+def at_slow_end(those: Sequence[ModelAnswer]) -> str:
+    """` with predicted speeds at their slow end`: what bounds rest on where speeds are in doubt; else empty."""
+    speeds = uncertain(those)
+    return f" with {speeds} at their slow end" if speeds else ""
 
 
 def full_batches(headroom: float) -> str:
@@ -199,9 +213,11 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
         was = "was" if more == 1 else "were"
         lines.append(f"{counted(more, 'more candidate')} {was} rejected: see the JSON.")
     if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
+        speeds = uncertain(best.models)
+        and_slow = f" and {speeds} at their slow end" if speeds else ""
         lines.append(
             f"No placement under {least_price(best, plan.policies.survive)} can do this with "
-            f"{exact(plan.policies.headroom)} headroom."
+            f"{exact(plan.policies.headroom)} headroom{and_slow}."
         )
     return [*lines, *never_tried(plan)]
 

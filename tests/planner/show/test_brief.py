@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import nan
 
 import pytest
-from support.answers import AZURE, BEST, INFEASIBLE, MERGED, NO_ROOM, PLAN, VGG, YOLO
+from support.answers import AZURE, BEST, INFEASIBLE, MERGED, NO_ROOM, PLAN, REPLAYED, VGG, YOLO
 from support.paths import SCENARIOS
 
 from planner import train
@@ -562,10 +562,17 @@ def test_a_share_of_few_replications_says_of_how_many():
     assert "only" not in screened
     fewer = replace(rough, slo_held=Interval(11 / 12, 0.64, 0.99), undecided=True)
     assert "only 92 % of 12" in " ".join(brief(replace(PLAN, by_gpu=(fewer,)), Screen(80)).split())
-    assert "`+`: from fewer replications" in screened
+    assert "`+`: by the first replications alone, not confirmed" in screened
     sure = " ".join(brief(replace(PLAN, by_gpu=(replace(rough, searched=Searched.CONFIRMED),)), Screen(80)).split())
     assert "100 % of 12" in sure
     assert "`+`" not in sure
+    ranked = replace(rough, searched=Searched.RANKED, slo_held=Interval(1.0, 0.97, 1.0), replications=160)
+    drawn = replace(REPLAYED, draws=160, draws_kept=Interval(0.99, 0.95, 1.0))
+    for kept, replications, signed in ((1.0, 160, False), (0.98, 160, True), (1.0, 159, True)):
+        one = replace(ranked, slo_held=Interval(kept, 0.9, 1.0), replications=replications)
+        best = replace(PLAN.recommendation, replayed=drawn, replications=160)
+        shown = brief(replace(PLAN, recommendation=best, by_gpu=(one,), alternatives=()), Screen(80))
+        assert ("$0.500+" in shown, "`+`" in shown) == (signed, signed)
     measured = replace(rough, slo_held=None, predicted=False, evidence=Evidence.MEASURED)
     undrawn = " ".join(brief(replace(PLAN, by_gpu=(measured,)), Screen(80)).split())
     assert "not confirmed" in undrawn
@@ -584,7 +591,7 @@ def test_a_share_of_few_replications_says_of_how_many():
     spot = brief(replace(PLAN, by_gpu=(replace(rough, prices_as_of="2026-07-20", **dated),)), Screen(120))
     assert "Spot prices of T4 are from 2025-01-01." in spot
     sure = replace(rough, searched=Searched.CONFIRMED)
-    assert "fewer replications" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
+    assert "first replications" not in brief(replace(PLAN, by_gpu=(sure,)), Screen(80))
 
 
 def test_a_reserved_plan_says_what_the_cheapest_kind_costs_on_demand():

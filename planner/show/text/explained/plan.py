@@ -20,7 +20,6 @@ from planner.show.text.plan import (
     rules_line,
     slo_line,
     tightest,
-    uncertain,
 )
 from planner.show.text.reasons import (
     PRECISIONS,
@@ -35,6 +34,7 @@ from planner.show.text.reasons import (
     refusals,
     refusals_title,
     rejection_text,
+    uncertain,
     warning_texts,
     warnings_of,
 )

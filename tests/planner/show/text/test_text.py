@@ -28,6 +28,7 @@ from planner.show.text.plan import (
     fleet,
     headline,
     least_of_objective,
+    provenance,
     replayed_line,
     rules_line,
     slo_line,
@@ -234,6 +235,15 @@ def test_what_could_still_be_saved():
     assert "Cheapest with assumed speeds at their slow 95 % end, with 10 %" in bound_line(drawn, (), 0.1)
     gap = replace(NO_ROOM, bottleneck=Bottleneck.PROFILE)
     assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap], 0.1)
+
+
+@pytest.mark.parametrize(("uncertain", "and_slow"), [(True, " and assumed speeds at their slow end"), (False, "")])
+def test_a_bound_says_wherever_it_stands_that_speeds_are_at_their_slow_end(uncertain, and_slow):
+    models = tuple(replace(one, speed_evidence=Evidence.ASSUMED, uncertain=uncertain) for one in BEST.models)
+    plan = replace(PLAN, recommendation=replace(BEST, models=models, lower_bound_usd_per_hour=6.12), rejections=())
+    assert refusals(plan)[0] == f"No placement under $6.12/h can do this with 10 % headroom{and_slow}."
+    bound = dict(provenance(plan))["lower bound on cost"]
+    assert bound.endswith(f"/h{and_slow.replace('and', 'with', 1)}, the answer itself")
 
 
 @pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.GPUS])
