@@ -545,6 +545,8 @@ def test_openmetrics_are_the_figures_of_the_plan(plan: Plan) -> None:
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert all(family.type == "gauge" and family.documentation for family in families.values())
     assert text.endswith("# EOF\n")
+    bound = families["planner_cost_lower_bound_per_hour_usd"].documentation
+    assert bound == "Price that no fleet can beat, with uncertain speeds at their slow end."
     found = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in families.values()
