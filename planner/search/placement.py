@@ -41,6 +41,11 @@ REPAIRS_DOUBTED = 2
 it, and no other one found more."""
 TIGHTEN = 1.2
 """How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
+FINER, FINER_STEP = 12, 1.05
+"""How often a fleet that nearly did is packed anew in small steps, each time to another local optimum: of six fleets of
+16 to 19 GPUs for 50 models, three cost up to 3.6 % less for it."""
+NEARLY = 0.9
+"""Share of the requests in time that an SLO asks of each model, from which on a fleet nearly did."""
 HOPELESS = 4.0
 """Strain above which a packing is not worth a replay: the worst case is rare; up to about 3 SLOs were kept."""
 NEAR = 0.3
@@ -235,8 +240,8 @@ class OnFleet:
         return None
 
     def _repairs(self) -> Iterator[Trial]:
-        """The usual packing; one with replicas on all GPUs; where speeds are drawn, such as keep more of each GPU free;
-        else each stage of pipelines on each GPU; then such with ever more room for what missed.
+        """The usual packing; one with replicas on all GPUs; each stage of pipelines on each GPU; what a model must give
+        away and no more; then such with ever more room for what missed.
 
         Where even replicas on all GPUs miss, models that always missed get GPUs of their own.
         """
@@ -251,19 +256,27 @@ class OnFleet:
             yield even
         if failures(self.question.scenario) and (twice := self._replayed_if_new(self._twice())):
             yield twice
-        if first is None or first.deployment.doubted:  # any model may be what is slower than predicted
-            yield from filter(None, map(self._replayed_if_new, self._spread()))
-            if self.missed and (apart := self._apart()):
-                yield apart
-            nearest = max(self.missed, key=lambda trial: trial.nearest_by_shares, default=None)
-            if nearest and not (self.ranked or nearest.replay.far_off):
-                yield from islice(self._tighter(nearest), REPAIRS_DOUBTED)
+        if first is None or first.deployment.doubted:
+            yield from self._repairs_of_doubted()
             return
         if self.question.scenario.pipelines and not first.packing.spans:
             yield from filter(None, map(self._replayed_if_new, self._side_by_side(first.packing)))
         if even and even.replay.short and (apart := self._apart()):
             yield apart
+        yield from self._relieved()
         yield from self._tighter(first)
+        yield from () if self.ranked else self._finer(first)
+
+    def _repairs_of_doubted(self) -> Iterator[Trial]:
+        """Where speeds are drawn, any model may be what is slower than predicted: with more of each GPU kept free; with
+        GPUs of their own for what always missed; a little more room for what missed."""
+        yield from filter(None, map(self._replayed_if_new, self._spread()))
+        if self.missed and (apart := self._apart()):
+            yield apart
+        yield from self._relieved()
+        nearest = max(self.missed, key=lambda trial: trial.nearest_by_shares, default=None)
+        if nearest and not (self.ranked or nearest.replay.far_off):
+            yield from islice(self._tighter(nearest), REPAIRS_DOUBTED)
 
     def _in_large(self) -> Iterator[Trial]:
         """Of a large fleet: with room for all models, then with more for what missed; then the usual packing, and one
@@ -293,6 +306,16 @@ class OnFleet:
             if tighter.replay.far_off:
                 return
             trial = tighter
+
+    def _finer(self, trial: Trial) -> Iterator[Trial]:
+        """The same in small steps from what nearly did, and from others that nearly do on the way."""
+        tightness: dict[str, float] = {}
+        for seed in range(2 + REPAIRS, 2 + REPAIRS + FINER):
+            if next(iter(trial.replay.nearest_by_shares[-1]), 0.0) > NEARLY:
+                tightness |= {m: tightness.get(m, 1.0) * FINER_STEP for m in trial.short}
+            if finer := self._replayed_if_new(self._packer(tightness, None, seed).pack(self.devices)):
+                yield finer
+                trial = finer
 
     def _replayed_if_new(self, packing: Packing | Misfit) -> Trial | None:
         """A packing replayed; None where it is rejected before, or was replayed already."""
@@ -410,6 +433,12 @@ class OnFleet:
         if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit) or self._tried_already(packing):
             return None
         return self.replayed(packing)
+
+    def _relieved(self) -> Iterator[Trial]:
+        """Of a model that one GPU could carry whole, were no part of it kept free, just what must go elsewhere."""
+        packing = self._packer({}, None).relieved(self.devices)
+        if packing and (trial := self._replayed_if_new(packing)):
+            yield trial
 
     def _always_missed(self, need: Need) -> bool:
         return all(trial.replay.margin(need.judged.model) < 0 for trial in self.missed)

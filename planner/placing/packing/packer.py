@@ -135,6 +135,14 @@ class Packer:
             found.append(starts.wrapped(devices, starts.sharers))
         return Improving(self.fills, self.seed).best_of(devices, [start for start in found if start is not None])
 
+    def relieved(self, devices: Sequence[FleetGpu]) -> Packing | Misfit | None:
+        """Packed as if no part of a GPU were kept free, and each too busy one relieved of just what must go; None where
+        no model is cut for what is kept free, or there is one GPU."""
+        starts = Starts(self.fills, self.work)
+        is_asked = len(devices) > 1 and starts.cut_for_headroom({device.kind for device in devices})
+        contents = starts.relieved(devices) if is_asked else None
+        return None if contents is None else self.place(devices, contents)
+
     def _fill_apart(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """Some models evenly on the GPUs that serve them fastest, the others on the rest."""
         mine = [m for m in self.models if m in self.apart]

@@ -1,7 +1,8 @@
 """Starts: ways to fill the GPUs of a fleet, from which exchanges of models begin."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import ceil, inf
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from planner.placing.cutting import FleetGpu
-from planner.placing.packing.contents import Content, Slot, added
+from planner.placing.packing.contents import Content, Slot, added, without
 from planner.placing.packing.fills import Fills
 from planner.placing.rounds import HARD
 from planner.placing.sizing import Kind
@@ -156,6 +157,34 @@ class Starts:
         columns = [(slot, content) for slot in counts for content in self._contents(slot, parts)]
         times = self._times_used(columns, counts, parts) if columns else None
         return None if times is None else self._dealt(devices, zip(columns, times, strict=True))
+
+    def cut_for_headroom(self, kinds: Collection[Kind]) -> list[str]:
+        """Models that some GPU could carry whole, were no part of it kept free."""
+        works = {(m, kind): one.design_work for (m, kind), one in self.fills.sized.items() if kind in kinds}
+        return [model for (model, _), work in works.items() if 1 - self.fills.rules.headroom < work <= 1]
+
+    def relieved(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
+        """By the program, as if no part of a GPU were kept free; then of the model with most work on each GPU that is
+        too busy as much as must go, to the GPU that it strains least. Of a model that nearly fits, so a small part is
+        elsewhere, and not half of it."""
+        fills = self.fills
+        full = Fills(fills.models, fills.sized, replace(fills.rules, headroom=0.0))
+        contents = Starts(full, self.work).by_program(devices)
+        if contents is None:
+            return None
+        for place, device in enumerate(devices):
+            works = {m: share * fills.sized[m, device.kind].least_work for m, share in contents[place]}
+            excess = sum(works.values()) - (1 - fills.rules.headroom)
+            if excess <= 0:
+                continue
+            model = max(works, key=lambda name: works[name])
+            share = dict(contents[place])[model]
+            moved = share * min(1.0, excess / works[model])
+            contents[place] = added(without(contents[place], model), model, share - moved)
+            fuller = {j: added(held, model, moved) for j, held in enumerate(contents) if j != place}
+            at = min(fuller, key=lambda j: fills.score(fuller[j], fills.slot(devices[j])))
+            contents[at] = fuller[at]
+        return contents
 
     def _dealt(self, devices: Sequence[FleetGpu], columns: Iterable[tuple[tuple[Slot, Content], int]]) -> list[Content]:
         """What each GPU holds, where each content stands so often on GPUs of its slot."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 from itertools import product
 from math import ceil, isnan, log2
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +35,7 @@ from planner.placing.sizing import Kind
 from planner.replay.run import seed_of
 from planner.replay.trial import Trial
 from planner.replay.warnings import warnings_of
+from planner.search import placement
 from planner.search.even import evaluate
 from planner.search.placement import LARGE_GPUS, Miss, OnFleet
 from planner.search.question import NothingToPlanError, Question, undominated
@@ -712,6 +714,29 @@ def test_headroom_is_kept_by_repaired_packings_too() -> None:
         miss = on_fleet._miss_unreplayed(busy, repaired=repaired)
         assert miss is not None
         assert (miss.rejection.observed, miss.rejection.limit) == (0.8, 0.7)
+
+
+def many_models(seed: int) -> Question:
+    """Some two dozen models of random speeds, SLOs and cameras."""
+    random = Random(seed)
+    names = [f"m{number}" for number in range(random.randint(16, 28))]
+    profiles, specs, cameras = [], [], {}
+    for name in names:
+        profiles.append(profile(name, T4, random.uniform(0.002, 0.02), random.uniform(0.0005, 0.004)))
+        specs.append(model(name, random.choice([0.08, 0.1, 0.15, 0.2, 0.4])))
+        cameras[name] = random.randint(2, 12), random.uniform(2, 15)
+    return question(scenario(specs, cameras, headroom=0.1), (offer(T4, 0.5),), shelf(*profiles))
+
+
+@pytest.mark.parametrize("seed", [15, 37])
+def test_a_fleet_that_nearly_does_is_packed_anew_in_small_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = many_models(seed)
+    cheapest = FleetSearch(asked, silent).best(asked.program(), Objective.COST)
+    monkeypatch.setattr(placement, "FINER", 0)
+    coarse = FleetSearch(asked, silent).best(asked.program(), Objective.COST)
+    assert cheapest is not None
+    assert coarse is not None
+    assert len(cheapest.devices) < len(coarse.devices)
 
 
 def test_model_with_a_tight_slo_gets_gpus_of_its_own() -> None:
