@@ -164,27 +164,35 @@ class Starts:
         return [model for (model, _), work in works.items() if 1 - self.fills.rules.headroom < work <= 1]
 
     def relieved(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
-        """By the program, as if no part of a GPU were kept free; then of the model with most work on each GPU that is
-        too busy as much as must go, to the GPU that it strains least. Of a model that nearly fits, so a small part is
+        """By the program, as if no part of a GPU were kept free; then of what has most work on each GPU that is too
+        busy as much as must go, to the GPU that it strains least. Of a model that nearly fits, so a small part is
         elsewhere, and not half of it."""
-        fills = self.fills
-        full = Fills(fills.models, fills.sized, replace(fills.rules, headroom=0.0))
+        full = Fills(self.fills.models, self.fills.sized, replace(self.fills.rules, headroom=0.0))
         contents = Starts(full, self.work).by_program(devices)
         if contents is None:
             return None
         for place, device in enumerate(devices):
-            works = {m: share * fills.sized[m, device.kind].least_work for m, share in contents[place]}
-            excess = sum(works.values()) - (1 - fills.rules.headroom)
-            if excess <= 0:
-                continue
-            model = max(works, key=lambda name: works[name])
-            share = dict(contents[place])[model]
-            moved = share * min(1.0, excess / works[model])
-            contents[place] = added(without(contents[place], model), model, share - moved)
-            fuller = {j: added(held, model, moved) for j, held in enumerate(contents) if j != place}
-            at = min(fuller, key=lambda j: fills.score(fuller[j], fills.slot(devices[j])))
-            contents[at] = fuller[at]
+            contents[place], gone = self._within_headroom(contents[place], device.kind)
+            for model, share in gone:
+                fuller = {j: added(held, model, share) for j, held in enumerate(contents) if j != place}
+                at = min(fuller, key=lambda j: self.fills.score(fuller[j], self.fills.slot(devices[j])))
+                contents[at] = fuller[at]
         return contents
+
+    def _within_headroom(self, content: Content, kind: Kind) -> tuple[Content, list[tuple[str, float]]]:
+        """What of a GPU's content leaves its headroom, and what must go."""
+        work = {model: self.fills.sized[model, kind].least_work for model, _ in content}
+        excess = sum(share * work[model] for model, share in content) - (1 - self.fills.rules.headroom)
+        gone: list[tuple[str, float]] = []
+        for model, share in sorted(content, key=lambda part: -part[1] * work[part[0]]):
+            if excess <= 0:
+                break
+            gone.append((model, min(share, excess / work[model])))
+            excess -= gone[-1][1] * work[model]
+            content = without(content, model)
+            if share > gone[-1][1]:
+                content = added(content, model, share - gone[-1][1])
+        return content, gone
 
     def _dealt(self, devices: Sequence[FleetGpu], columns: Iterable[tuple[tuple[Slot, Content], int]]) -> list[Content]:
         """What each GPU holds, where each content stands so often on GPUs of its slot."""
