@@ -35,7 +35,7 @@ from simulator.near import in_any_spelling, near_names
 from simulator.world.signature import sizes
 
 SHIPPED = Path(__file__).parent.parent / "zoo_layers"
-OWN_NAMES = {"fasterrcnn_resnet50_fpn": "faster_rcnn"}
+OWN_NAMES = {"fasterrcnn_resnet50_fpn": "faster_rcnn", "ssd300_vgg16": "ssd_vgg"}
 """Published architectures by the name that their layers have in the zoo: both are torchvision's."""
 PACKED = ".json.gz"
 """End of the files of packages' models, in a folder for each package."""

@@ -190,9 +190,13 @@ def tokens(size: str) -> int | None:
 
 
 def grown(known: str, asked: str) -> float:
-    """How many times as much of an input there is: 448 over 224 pixels is 4, seq256 over seq128 is 2."""
+    """How many times as much of an input there is: 448 over 224 pixels is 4, seq256 over seq128 is 2.
+
+    1 of inputs that cannot be compared.
+    """
     before, after = (extent(size) for size in (known, asked))
-    return after / before if before and after else 1.0
+    of_one_kind = (tokens(known) is None) == (tokens(asked) is None)
+    return after / before if before and after and of_one_kind else 1.0
 
 
 def extent(size: str) -> float:

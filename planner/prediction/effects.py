@@ -51,8 +51,9 @@ MOVED_AGAIN = {"transformer": 2.4, "detector": 3.8, "segmenter": 3.6, "separable
 networks whose layers are known. Half of the transformers are within 2.3 and 3.0, of convolutional ones within 2.9 and
 4.1."""
 MOVED_AGAIN_ELSE = 2.3
-UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
-"""Stands for an architecture of which nothing is known, until its own effect corrects it."""
+UNKNOWN = names.Architecture(name="", input="224", params=3e7, macs=4e9, activations=1e7)
+"""Stands for an architecture whose operations are not known, until its own effect corrects it: of larger pictures it
+takes more. Half of those that are known take no more than 4.6 billion at 224 pixels, and 39 at 640."""
 SAME_NETWORKS = {
     "deit_base_patch16": "vit_b_16",
     "deit_small_patch16": "vit_small_patch16",
@@ -175,7 +176,7 @@ def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
     """Work is the slower of arithmetic and memory, smoothly."""
     facts = case.counted or names.facts_of(case.architecture, case.input)
     known = facts is not None and facts.macs is not None
-    counted = at_size(facts, case.input) if facts and known else UNKNOWN
+    counted = at_size(facts if facts and known else UNKNOWN, case.input)
     macs, activations, params = counted.macs or 0.0, counted.activations or 0.0, counted.params or 0.0
     arithmetic_s = 2 * macs * case.batch / (WORK_REACHED * peak_flops(gpu, case.precision))
     value_bytes = VALUE_BYTES.get(case.precision, FP8_BYTES)

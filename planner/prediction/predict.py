@@ -362,7 +362,7 @@ class Predictor:
         one = self._case(profile.model, gpu, profile.precision, profile.runtime)
         if roofline(one, gpu).known or profile.flops_per_sample is None:
             return one
-        return replace(one, counted=replace(UNKNOWN, macs=profile.flops_per_sample / 2))
+        return replace(one, counted=replace(UNKNOWN, input=one.input, macs=profile.flops_per_sample / 2))
 
     def _by_effects(self, model: str, gpu: GPU, precision: str | None, one: PredictedCase) -> list[PredictedPair]:
         known = one.counted or names.facts_of(one.architecture, one.input)

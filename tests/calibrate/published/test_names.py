@@ -35,6 +35,12 @@ from calibrate.published import names
         ("RegNetX_200MF", "regnetx_002", "224"),
         ("torchvision:mnasnet1_0", "mnasnet_100", "224"),
         ("Faster R-CNN", "fasterrcnn_resnet50_fpn", "800"),
+        ("ssd_vgg", "ssd300_vgg16", "300"),
+        ("RT-DETRv2-R18", "rt_detrv2_s", "640"),
+        ("hf:PekingU/rtdetr_v2_r50vd", "rt_detrv2_l", "640"),
+        ("YOLOv11-XL-Seg", "yolo11x_seg", "640"),
+        ("squeezenet_v1.1", "squeezenet1_1", "224"),
+        ("dinov2_vitb14", "vit_base_patch14_dinov2", "518"),
     ],
 )
 def test_an_architecture_has_one_name(written, name, size):

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import product
 from math import exp, hypot, log
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -17,9 +18,11 @@ from support.planning import CATALOG
 
 from benchmarks.making.fitting import DesignMatrices, Figure, Spreads, figures, fit
 from benchmarks.making.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
+from calibrate.published import names
 from calibrate.published.points import points
 from planner.api import modelling
 from planner.prediction.effects import (
+    UNKNOWN,
     EffectPart,
     PredictedCase,
     effects_of_any_batch,
@@ -479,3 +482,38 @@ def test_one_published_batch_says_more_of_what_takes_most_of_it() -> None:
 
     assert quicker(1.0) == pytest.approx(log(5))
     assert log(5) > quicker(4.0) > quicker(16.0) > quicker(64.0) > 0
+
+
+def test_a_network_of_unknown_operations_takes_more_of_larger_pictures() -> None:
+    """As those do whose operations are known: in proportion to pixels their median is within a half at each size."""
+    one = PredictedCase(
+        gpu="T4", architecture="no such network", input="224", precision="fp16", runtime="tensorrt", batch=1.0
+    )
+    known = [at for sizes in names.architectures().values() for at in sizes if at.macs]
+    for size in ("224", "640"):
+        told = roofline(replace(one, input=size), CATALOG.gpus["T4"])
+        usual = median(at.macs for at in known if at.input == size and at.macs)
+        assert not told.known
+        assert 1 / 2 < (told.counted.macs or 0.0) / usual < 3 / 2
+    assert roofline(replace(one, input="seq128"), CATALOG.gpus["T4"]).counted.macs == UNKNOWN.macs
+
+
+@pytest.mark.parametrize(
+    ("model", "least_flops"),
+    [
+        ("RT-DETRv2-R18", 60e9),
+        ("RT-DETRv2-R50", 136e9),
+        # Operations that the planner is not told of, as others count them: half as many as a Mask R-CNN at its size ...
+        ("detectron2 Cascade R-CNN maskrcnn", 200e9),
+        ("maskrcnn_resnet50_c4", 200e9),
+        # ... and the backbone of STDC-Seg alone, which takes 0.8 billion at 224 pixels.
+        ("stdc_1_seg75", 38e9),
+    ],
+)
+@pytest.mark.parametrize("gpu", ["T4", "A100-40GB", "H100"])
+@pytest.mark.parametrize("runtime", ["tensorrt", "pytorch"])
+def test_batches_of_networks_of_one_published_batch_are_not_free(
+    tmp_path: Path, model: str, least_flops: float, gpu: str, runtime: str
+) -> None:
+    [large] = asked(tmp_path, f"{gpu},{model},,fp16,{runtime},64")
+    assert float(large["latency_s"]) > 64 * least_flops / CATALOG.gpus[gpu].peak_flops("fp16")
