@@ -371,7 +371,7 @@ def test_pytorch_as_it_comes_multiplies_matrices_in_fp32_and_convolves_in_tf32(m
     "model", ["convnext_tiny", "timm:coatnet_0_rw_224.sw_in1k", "hf:nvidia/segformer-b2-finetuned-ade-512-512"]
 )
 def test_pytorch_as_it_comes_takes_time_between_both_of_what_does_both(model: str) -> None:
-    """By its share of matrix products: nine tenths of ConvNeXt, a twentieth of CoAtNet. Middles: ends are of two rules."""
+    """By its share of matrix products: nine tenths of ConvNeXt, a twentieth of CoAtNet. Ends are of two rules."""
     known = Predictor(library(*ON_V100), CATALOG.gpus, End.VALUE)
     mixed, products, convolutions = (known.get(model, "A100-40GB", p) for p in ("torch", "fp32", "tf32"))
     assert mixed is not None
