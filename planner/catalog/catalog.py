@@ -85,7 +85,7 @@ def _read_catalog(places: Sequence[Path]) -> Catalog:
         file.expect_gpus(gpus)
     _expect_chips(gpu_files)
     _expect_days(price_files)
-    instances = _with_host_memory(_first_wins([_layer(place, price_files, gpus, errors) for place in places]))
+    instances = _with_host_memory([_layer(place, price_files, gpus, errors) for place in places])
     purchases = _first_wins([_purchases(file) for file in price_files])
     demand_none(errors)
     return Catalog(
@@ -116,7 +116,24 @@ def _layer(place: Path, files: Sequence[CatalogFile], gpus: Collection[str], err
     known = [_instances(file) for file in files if file.path.parent == place]
     table = place / "prices.csv"
     listed = read_table(table, gpus, errors) if table.exists() else {}
-    return _as_asked_since(_with_newer(_first_wins(known), listed))
+    named = _first_wins(known)
+    errors += [
+        f"{table}: {wrong}" for key in named.keys() & listed.keys() if (wrong := _other(named[key], listed[key]))
+    ]
+    return _as_asked_since(_with_newer(named, listed))
+
+
+def _other(named: Instance, listed: Instance) -> str:
+    """What is wrong where a prices.yaml and a prices.csv mean other machines by one name; empty where they do not."""
+    if _machine(named) == _machine(listed):
+        return ""
+    gpus = [f"{one.gpu_count} x {one.gpu}" for one in (listed, named)]
+    return f"{named.name} of {named.provider} {named.region} has {gpus[0]}, in prices.yaml {gpus[1]}. Keep one."
+
+
+def _machine(one: Instance) -> tuple[str, str, str, int]:
+    """What is the same machine in all regions."""
+    return one.provider, one.name, one.gpu, one.gpu_count
 
 
 def _as_asked_since(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
@@ -159,12 +176,17 @@ def _stands_for(other: Instance, one: Instance, kind: PriceKind) -> bool:
     return is_there and (is_same or status is SaleStatus.UNCLEAR)
 
 
-def _with_host_memory(known: Mapping[Key, Instance]) -> dict[Key, Instance]:
-    """The same; of a machine whose list does not say how much memory it has, what is said of it in other regions."""
-    said = {(one.provider, one.name): one.host_memory_bytes for one in known.values() if one.host_memory_bytes}
+def _with_host_memory(layers: Sequence[dict[Key, Instance]]) -> dict[Key, Instance]:
+    """All of them, the first of each name; of a machine whose list does not say how much memory it has, what is said of
+    it in other regions: the least that the first directory says which says any."""
+    said: list[dict[tuple[str, str, str, int], int]] = []
+    for layer in layers:
+        known = ((_machine(one), one.host_memory_bytes) for one in layer.values() if one.host_memory_bytes)
+        said.append(dict(sorted(known, reverse=True)))
+    anywhere = _first_wins(said)
     return {
-        key: replace(one, host_memory_bytes=one.host_memory_bytes or said.get((one.provider, one.name)))
-        for key, one in known.items()
+        key: replace(one, host_memory_bytes=one.host_memory_bytes or anywhere.get(_machine(one)))
+        for key, one in _first_wins(layers).items()
     }
 
 

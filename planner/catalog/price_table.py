@@ -32,18 +32,20 @@ Key = tuple[str, str, str]
 
 
 def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> dict[Key, Instance]:
-    """Instances of a file of prices by name, each kind of price the newest of its rows; `errors` takes a line for each
-    row that is wrong.
+    """Instances of a file of prices by name, each kind of price the newest of its rows, and memory what the newest that
+    says it does; `errors` takes a line for each row that is wrong.
 
     `gpus`: the kinds that there are; None: any will do. Dates of what is shipped are believed, whatever the clock says.
     """
     found: dict[Key, dict[PriceKind, Row]] = {}
     lines: dict[Key, tuple[int, Row]] = {}
+    memory: dict[Key, Row] = {}
     is_shipped = path.parent == SHIPPED
-    for number, row in _rows(path, errors):
-        if wrong := _wrong(row, gpus) or (not is_shipped and _day_wrong(row)):
+    for number, read in _rows(path, errors):
+        if wrong := _wrong(read, gpus) or (not is_shipped and _day_wrong(read)):
             errors.append(f"{path}:{number}: {wrong}")
             continue
+        row = {**read, "as_of": date.fromisoformat(read["as_of"]).isoformat()}
         key, kind = (row["provider"], row["region"], row["instance"]), PriceKind(row["price_kind"])
         first = lines.setdefault(key, (number, row))
         prices = found.setdefault(key, {})
@@ -51,7 +53,9 @@ def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> d
             errors.append(f"{path}:{number}: {wrong}")
         elif kind not in prices or row["as_of"] > prices[kind]["as_of"]:
             prices[kind] = row
-    return {key: _instance(prices) for key, prices in found.items()}
+        if row["host_memory_gb"] and (key not in memory or row["as_of"] > memory[key]["as_of"]):
+            memory[key] = row
+    return {key: _instance(prices, memory.get(key)) for key, prices in found.items()}
 
 
 def _contradiction(row: Row, line: int, first: Row) -> str:
@@ -111,17 +115,16 @@ def _day_wrong(row: Row) -> str:
     return f"as_of: {not_yet(row['as_of'])}" if is_to_come(row["as_of"]) else ""
 
 
-def _instance(prices: Mapping[PriceKind, Row]) -> Instance:
-    rows = list(prices.values())
-    first = rows[0]
-    memory = next((row["host_memory_gb"] for row in rows if row["host_memory_gb"]), "")
+def _instance(prices: Mapping[PriceKind, Row], memory: Row | None) -> Instance:
+    """`memory`: the newest row that says how much the machine has."""
+    first = next(iter(prices.values()))
     return Instance(
         provider=first["provider"],
         region=first["region"],
         name=first["instance"],
         gpu=first["gpu"],
         gpu_count=int(first["gpu_count"]),
-        host_memory_bytes=round(float(memory) * 1e9) if memory else None,
+        host_memory_bytes=round(float(memory["host_memory_gb"]) * 1e9) if memory else None,
         prices={kind: _price(row) for kind, row in prices.items()},
     )
 

@@ -355,8 +355,12 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, 
 def seed_of_replay(scenario: Scenario, kept: Plan, typed: Sequence[str]) -> int:
     """The scenario's where it is typed, or another than when the plan was made; else the plan's own."""
     as_made = kept.seed if kept.scenario_seed is None else kept.scenario_seed
-    is_typed = any(words_of(name) == ["seed"] for name, _ in map(read_override, typed))
-    return scenario.seed if is_typed or scenario.seed != as_made else PLANNING
+    is_another = scenario.seed != as_made and not _names_seed(kept.scenario_overrides)
+    return scenario.seed if is_another or _names_seed(typed) else PLANNING
+
+
+def _names_seed(overrides: Sequence[str]) -> bool:
+    return any(words_of(name) == ["seed"] for name, _ in map(read_override, overrides))
 
 
 def planned_devices(planned: Recommendation, bought: tuple[Offer, ...], fleet: Fleet) -> dict[str, FleetGpu]:

@@ -21,6 +21,8 @@ COLUMNS_MAX = 2000
 """Ways to fill one GPU up to which the assignment is also solved as an integer program."""
 PROGRAM_MODELS_MAX = 62
 """Models up to which these are listed: of 63, alone and in pairs, there are 2,016 already."""
+ROUNDING = 1e-9
+"""Of the part of its time that a GPU is busy."""
 SLIVER = 0.02
 """Share of a model on one kind of GPU that is given to its other kinds: too little to be worth a copy there."""
 
@@ -166,7 +168,7 @@ class Starts:
     def relieved(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """By the program, as if no part of a GPU were kept free; then of what has most work on each GPU that is too
         busy as much as must go, to the GPU that it strains least. Of a model that nearly fits, so a small part is
-        elsewhere, and not half of it."""
+        elsewhere, and not half of it. None where something can go nowhere."""
         full = Fills(self.fills.models, self.fills.sized, replace(self.fills.rules, headroom=0.0))
         contents = Starts(full, self.work).by_program(devices)
         if contents is None:
@@ -174,8 +176,11 @@ class Starts:
         for place, device in enumerate(devices):
             contents[place], gone = self._within_headroom(contents[place], device.kind)
             for model, share in gone:
-                fuller = {j: added(held, model, share) for j, held in enumerate(contents) if j != place}
-                at = min(fuller, key=lambda j: self.fills.score(fuller[j], self.fills.slot(devices[j])))
+                others = [j for j, other in enumerate(devices) if j != place and self.fills.fits(model, other.kind)]
+                fuller = {j: added(contents[j], model, share) for j in others}
+                at = min(fuller, key=lambda j: self.fills.score(fuller[j], self.fills.slot(devices[j])), default=None)
+                if at is None:
+                    return None
                 contents[at] = fuller[at]
         return contents
 
@@ -185,7 +190,7 @@ class Starts:
         excess = sum(share * work[model] for model, share in content) - (1 - self.fills.rules.headroom)
         gone: list[tuple[str, float]] = []
         for model, share in sorted(content, key=lambda part: -part[1] * work[part[0]]):
-            if excess <= 0:
+            if excess <= ROUNDING:
                 break
             gone.append((model, min(share, excess / work[model])))
             excess -= gone[-1][1] * work[model]

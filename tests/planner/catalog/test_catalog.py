@@ -357,6 +357,69 @@ def test_host_memory_is_what_the_other_list_or_another_region_says(tmp_path, row
     assert offer.usd_per_hour == 0.4
 
 
+def memory_by_region(*directories: Path) -> dict[str, float | None]:
+    """Of machines that are called `node`, in GB."""
+    found = [one for one in load_catalog(directories).instances if one.name == "node"]
+    return {one.region: one.host_memory_bytes and one.host_memory_bytes / 1e9 for one in found}
+
+
+def priced(path: Path, *rows: str) -> Path:
+    """A directory with a prices.csv of these rows."""
+    path.mkdir(exist_ok=True)
+    header = (SHIPPED / "prices.csv").read_text(encoding="utf-8").split("\n", 1)[0]
+    (path / "prices.csv").write_text("\n".join([header, *rows, ""]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rows", "known"),
+    [
+        (["lab,west,node,T4,8,99,active,on-demand,9,9,2026-06-01,l,"], None),  # another machine of that name
+        (["lab,west,node,L4,1,99,active,on-demand,9,9,2026-06-01,l,"], None),
+        (["lab,west,node,T4,1,99,active,on-demand,9,9,2026-06-01,l,"], 99),
+        (["lab,east,node,T4,1,64,active,on-demand,0.5,0.5,2026-01-01,l,"], 64),  # an older price of its own
+        (["lab,east,node,T4,1,64,active,spot,0.5,0.5,2026-01-01,l,"], 64),
+        (
+            [
+                "lab,east,node,T4,1,64,active,spot,0.5,0.5,2026-01-01,l,",
+                "lab,east,node,T4,1,16,active,reserved-1y,0.5,0.5,2026-03-01,l,",
+                "lab,west,node,T4,1,99,active,on-demand,9,9,2026-06-01,l,",
+            ],
+            16,
+        ),
+    ],
+)
+def test_host_memory_is_that_of_the_same_machine_by_its_newest_row(tmp_path, rows, known):
+    own = "lab,east,node,T4,1,,active,on-demand,0.6,0.6,2026-06-01,l,"
+    assert memory_by_region(priced(tmp_path, own, *rows))["east"] == known
+
+
+def test_the_first_directory_that_says_a_memory_is_believed(tmp_path):
+    mine = priced(
+        tmp_path / "mine",
+        "lab,a,node,T4,1,,active,on-demand,1,1,2026-06-01,l,",
+        "lab,b,node,T4,1,32,active,on-demand,1,1,2026-06-01,l,",
+    )
+    other = [f"lab,{region},node,T4,1,16,active,on-demand,1,1,2026-06-01,l," for region in "bc"]
+    assert memory_by_region(mine, priced(tmp_path / "other", *other)) == {"a": 32, "b": 32, "c": 16}
+
+
+def test_two_lists_may_not_mean_other_machines_by_one_name(tmp_path):
+    directory(tmp_path, prices=listed(ROW % ("mine", "T4", MINE)))
+    priced(tmp_path, "aws,us-east-1,mine,H100,8,2000,active,on-demand,0.4,0.4,2026-10-01,a list,")
+    (line,) = errors(tmp_path)
+    assert line == f"{tmp_path}/prices.csv: mine of aws us-east-1 has 8 x H100, in prices.yaml 1 x T4. Keep one."
+
+
+def test_days_are_compared_however_they_are_written(tmp_path):
+    rows = [
+        f"lab,east,node,T4,1,,active,on-demand,{usd},{usd},{day},l,"
+        for usd, day in ((2, "2026-06-01"), (1, "20260501"))
+    ]
+    (node,) = (one for one in load_catalog([priced(tmp_path, *rows)]).instances if one.name == "node")
+    assert [(price.usd_per_hour, price.as_of) for price in node.prices.values()] == [(2, "2026-06-01")]
+
+
 def test_machines_that_are_sold_by_their_name_have_a_known_memory():
     """Of AWS all that are for sale: the lists of prices say it, in one region at least."""
     instances = [one for one in load_catalog().instances if one.provider == "aws" and one.status is SaleStatus.ACTIVE]

@@ -239,6 +239,8 @@ def test_replays_meet_the_arrivals_of_the_seed_that_they_name():
     assert same == [[i // 2 == j // 2 for j in range(5)] for i in range(5)]
     lost = planner.whatif(plan), planner.whatif(plan, seed=3)
     assert [one.seed for one in lost] == [plan.seed, 3]
+    made_with_another = planner.plan(asked, seed=7)
+    assert planner.simulate(asked, plan=made_with_another).seed == planner.whatif(made_with_another).seed == plan.seed
 
 
 def test_a_simulation_beside_a_plan(tmp_path):

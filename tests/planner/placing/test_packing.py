@@ -219,6 +219,15 @@ def test_where_no_model_is_cut_for_what_is_kept_free_nothing_is_relieved(rps: in
     assert packer.relieved(devices_of(q.offers, (gpus,))) is None
 
 
+def test_what_no_other_gpu_can_run_is_not_relieved() -> None:
+    names, profiles = ["large", "b"], [profile("large", V100, 0.0, 0.005), profile("b", V100, 0.0, 0.005)]
+    offers = [offer(V100, 3.06), offer(T4, 0.5)]
+    made = scenario([model(name, 1.0) for name in names], {"large": (10, 19), "b": (10, 0.5)}, headroom=0.1)
+    q = question(made, offers, shelf(*profiles, profile("b", T4, 0.0, 0.005)))
+    packed = Packer(names, q.sized, q.rules(False, {})).relieved(devices_of(q.offers, (1, 1)))
+    assert packed is None
+
+
 def test_models_apart_share_no_gpu_with_others() -> None:
     q = asked({"a": (0.002, 0.0001, 300, 0.003), "b": (0.02, 0.005, 60, 0.2), "c": (0.02, 0.005, 60, 0.2)})
     rules = q.rules(swap=False, tightness={})
