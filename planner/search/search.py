@@ -896,9 +896,8 @@ class FleetSearch:
 class Descent:
     """The way down to the best fleet of one program: in order, then in steps, then instance by instance.
 
-    First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work to
-    be carried, and back in halves: fleets between two steps may be left out. Of large fleets only the first is tried in
-    order, and halves begin there. Last, instances are left out of the fleet that was found, but where it is huge: there
+    First strictly in order, so that an answer among these is the least there is; of large fleets only the first. Then
+    in growing steps of the work to be carried, and back in halves: fleets between two steps may be left out. Last, instances are left out of the fleet that was found, but where it is huge: there
     the last step is 1 % of work.
     """
 
@@ -925,7 +924,7 @@ class Descent:
             trial = self._next()
             if trial or self.over:
                 return trial
-        return self._by_steps(0.0 if large else 1.0)
+        return self._by_steps()
 
     def _propose(self, design: float) -> Fleet | None:
         return self.search.propose(self.program, self.objective, self.excluded, self.most_usd_per_hour, design)
@@ -944,10 +943,10 @@ class Descent:
             self.excluded.append(fleet)
         return trial
 
-    def _by_steps(self, missed: float) -> Trial | None:
-        """The same in steps; `missed`: work from which on nothing is known of fleets. Where no fleet that may be bought
-        carries as much as the last step, some between it and the one before may."""
-        low, high = missed, 1.0
+    def _by_steps(self) -> Trial | None:
+        """The same in steps; back to fleets that carry less than the first step too, for only a few of them were tried.
+        Where no fleet that may be bought carries as much as the last step, some between it and the one before may."""
+        low, high = 0.0, 1.0
         while (best := self._next(high)) is None and not self.over:
             low, high = high, high * STEP
             if high > self.effort.growth_max:

@@ -739,6 +739,24 @@ def test_a_fleet_that_nearly_does_is_packed_anew_in_small_steps(seed: int, monke
     assert len(cheapest.devices) < len(coarse.devices)
 
 
+@pytest.mark.parametrize("seed", [10, 11, 37])
+def test_fleets_that_carry_less_than_the_first_step_are_tried(seed: int) -> None:
+    random = Random(seed)
+    names = [f"m{number}" for number in range(random.randint(6, 12))]
+    profiles, specs, cameras = [], [], {}
+    for name in names:
+        floor_s, slope_s = random.uniform(0.002, 0.02), random.uniform(0.0005, 0.004)
+        faster = floor_s * random.uniform(0.25, 0.6), slope_s * random.uniform(0.15, 0.5)
+        profiles += [profile(name, T4, floor_s, slope_s), profile(name, V100, *faster)]
+        specs.append(model(name, random.choice([0.1, 0.15, 0.2, 0.4])))
+        cameras[name] = random.randint(2, 12), random.uniform(2, 15)
+    asked = question(scenario(specs, cameras, headroom=0.1), (offer(T4, 0.5), offer(V100, 1.1)), shelf(*profiles))
+    efforts = [Effort(first=0, halvings=halvings) for halvings in (0, 4)]
+    trials = [FleetSearch(asked, silent).best(asked.program(), Objective.COST, effort) for effort in efforts]
+    first, halved = (trial.cost_usd_per_hour for trial in trials if trial)
+    assert halved < first
+
+
 def test_model_with_a_tight_slo_gets_gpus_of_its_own() -> None:
     """Beside others it waits for their batches, on however many GPUs; alone it does not."""
     trial = FleetSearch(q := tight_beside_three(), silent).try_fleet(q.offers, (6,))
