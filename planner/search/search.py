@@ -897,8 +897,8 @@ class Descent:
     """The way down to the best fleet of one program: in order, then in steps, then instance by instance.
 
     First strictly in order, so that an answer among these is the least there is; of large fleets only the first. Then
-    in growing steps of the work to be carried, and back in halves: fleets between two steps may be left out. Last, instances are left out of the fleet that was found, but where it is huge: there
-    the last step is 1 % of work.
+    in growing steps of the work to be carried, and back in halves: fleets between two steps may be left out. Last,
+    instances are left out of the fleet that was found, but where it is huge: there the last step is 1 % of work.
     """
 
     def __init__(
