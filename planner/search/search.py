@@ -100,7 +100,7 @@ class Effort:
     """Fleets tried strictly cheapest first, before the search takes larger steps; of large fleets one."""
     halvings: int
     """How often the last step is halved: after four, 1 % of work lies between fleets tried, less than most GPUs do; of
-    large fleets, whose step begins at nothing, 6 %."""
+    the first step, which begins at nothing, 6 %."""
     thorough: bool = True
     """Whether a fleet that looks good is confirmed, and one that misses is packed again and again, and said to have
     missed."""
