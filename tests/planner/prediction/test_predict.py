@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 from math import exp, log, sqrt
 from pathlib import Path
 
@@ -367,12 +367,22 @@ def test_pytorch_as_it_comes_multiplies_matrices_in_fp32_and_convolves_in_tf32(m
     assert len({one.latency(32) for one in times_s if one}) == 1
 
 
+CONVNEXT, COATNET = "convnext_tiny", "timm:coatnet_0_rw_224.sw_in1k"
+SEGFORMER = "hf:nvidia/segformer-b2-finetuned-ade-512-512"
+OUT_OF_ORDER = pytest.mark.xfail(strict=True, reason="as it comes 0.09 % above both: ends of two rules that are joined")
+
+
 @pytest.mark.parametrize(
-    "model", ["convnext_tiny", "timm:coatnet_0_rw_224.sw_in1k", "hf:nvidia/segformer-b2-finetuned-ade-512-512"]
+    ("model", "end"),
+    [
+        *product((CONVNEXT, COATNET, SEGFORMER), (End.LOW, End.VALUE)),
+        *product((CONVNEXT, SEGFORMER), (End.HIGH,)),
+        pytest.param(COATNET, End.HIGH, marks=OUT_OF_ORDER),
+    ],
 )
-def test_pytorch_as_it_comes_takes_time_between_both_of_what_does_both(model: str) -> None:
-    """By its share of matrix products: nine tenths of ConvNeXt, a twentieth of CoAtNet. Ends are of two rules."""
-    known = Predictor(library(*ON_V100), CATALOG.gpus, End.VALUE)
+def test_pytorch_as_it_comes_takes_time_between_both_of_what_does_both(model: str, end: float) -> None:
+    """By its share of matrix products: nine tenths of ConvNeXt, a twentieth of CoAtNet."""
+    known = Predictor(library(*ON_V100), CATALOG.gpus, end)
     mixed, products, convolutions = (known.get(model, "A100-40GB", p) for p in ("torch", "fp32", "tf32"))
     assert mixed is not None
     assert products is not None
