@@ -100,7 +100,6 @@ def counted(layers: Facts, name: str) -> names.Architecture:
         macs=layers.macs,
         activations=float(layers.outputs),
         held=layers.peak_activation_bytes_per_sample / FACT_BYTES,
-        products_share=layers.products_share,
         kernels=layers.kernels,
     )
 

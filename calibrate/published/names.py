@@ -59,8 +59,6 @@ class Architecture:
     """Numbers that its convolutions and products put out for one sample (timm's `macts`)."""
     held: float | None = None
     """Numbers besides weights that lie in memory at once, of a network whose layers were traced."""
-    products_share: float | None = None
-    """Share of its operations that are matrix products, not convolutions, of such a network."""
     kernels: float | None = None
     """Operators that run one after another, of such a network."""
 

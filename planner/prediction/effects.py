@@ -129,6 +129,8 @@ class PredictedCase:
     """Whether the batch was not stated: a throughput at the largest that paid."""
     counted: names.Architecture | None = None
     """Of a model whose layers were looked at: its own counts at this input."""
+    products_share: float | None = None
+    """Share of its operations that are matrix products, by its layers, where it is asked for as PyTorch comes."""
 
 
 class EffectPart(StrEnum):
@@ -275,10 +277,10 @@ def _bare(architecture: str) -> str:
     return re.split("[:/]", architecture.lower())[-1]
 
 
-def products_share(architecture: str, counted: names.Architecture | None) -> float:
+def products_share(architecture: str, of_layers: float | None) -> float:
     """Share of its operations that are matrix products: by its layers, else by its name."""
-    if counted and counted.products_share is not None:
-        return counted.products_share
+    if of_layers is not None:
+        return of_layers
     return float(style(architecture) == "transformer" or bool(LINEAR.match(architecture)))
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrate.published.names import Architecture
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
 from planner.prediction.effects import (
@@ -390,13 +389,13 @@ class Learnt:
         alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
         return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE
 
-    def precision(self, gpu: GPU, asked: str, architecture: str = "", counted: Architecture | None = None) -> str:
+    def precision(self, gpu: GPU, asked: str, architecture: str = "", of_layers: float | None = None) -> str:
         """That of published points which `asked` is on the GPU: `torch` stays only for what does both by far.
 
         PrecisionError where the GPU has no such arithmetic and nobody published any.
         """
         if asked == "torch":
-            share = products_share(architecture, counted) if gpu.has_tf32 else 1.0
+            share = products_share(architecture, of_layers) if gpu.has_tf32 else 1.0
             return "fp32" if share > 1 - NO_SHARE else "tf32" if share < NO_SHARE else "torch"
         published = self.knows("work gpu precision", f"{gpu.name} {asked}")
         return asked if published else computed_in(gpu, asked)

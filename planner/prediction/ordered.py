@@ -16,7 +16,7 @@ from calibrate.layers.work import Facts
 from planner.model.plan import Estimate
 from planner.prediction.effects import ONE_BY_ONE, PredictedCase, products_share
 from planner.prediction.learnt import MOST, OCTAVE_SD, Learnt, Regime, Seen, seen, series_of
-from planner.prediction.rules.bands import SPREAD_80, around, at_least, beside_one, no_slower
+from planner.prediction.rules.bands import SAME, SPREAD_80, around, at_least, beside_one, no_slower
 from planner.prediction.rules.floors import floor_of, passed_by
 from planner.prediction.rules.inputs import at_input, in_order_of_size, is_usual, layers_at, usual_input
 from planner.prediction.rules.roofline import lacks, peak_flops
@@ -34,12 +34,16 @@ RATES = (
     "tdp_w",
 )
 """Figures of a data sheet by which one kind is better than another."""
-WIDER = {"tf32": ("fp32",), "amp": ("fp32",), "fp16": ("amp", "fp32"), "bf16": ("amp", "fp32")}
+WIDER = {
+    "torch": ("fp32",),
+    "tf32": ("fp32",),
+    "amp": ("fp32",),
+    "fp16": ("amp", "fp32"),
+    "bf16": ("amp", "fp32"),
+}
 """Of each precision, those whose operators move and multiply no less."""
 SD_MIN = 1e-3
 """Of a time that is taken as known, so that its weight is finite."""
-SAME = 1e-9
-"""Logarithms that differ by less are equal but for rounding."""
 
 
 class Weighed(NamedTuple):
@@ -91,7 +95,8 @@ class Ordered:
     def _of_input(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         """The batch at its input, whatever others take."""
         if case.precision == "torch":
-            return at_least(self._as_it_comes(case, layers), self.least_s(case, layers))
+            told = at_least(self._as_it_comes(case, layers), self.least_s(case, layers))
+            return self._beside_wider(told, case, layers)
         asked = replace(case, batch=1.0), layers.model if layers else ""
         if asked not in self._of_one:
             self._of_one[asked] = self._by_itself(asked[0], layers)
@@ -104,7 +109,7 @@ class Ordered:
         gpu = self.gpus[case.gpu]
         for wider in () if seen(series_of(case)) else WIDER.get(case.precision, ()):
             if is_as_fast(gpu, case.precision, wider) and not self._casts_tell(case, gpu, wider):
-                told = no_slower(told, self._of_input(replace(case, precision=wider), layers))
+                told = no_slower(told, self._of_input(_at_precision(case, wider), layers))
         return at_least(told, self.least_s(case, layers))
 
     def _casts_tell(self, case: PredictedCase, gpu: GPU, wider: str) -> bool:
@@ -115,8 +120,8 @@ class Ordered:
 
     def _as_it_comes(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         """In PyTorch as it comes: products at the time of fp32, convolutions at that of TF32."""
-        share = products_share(case.architecture, case.counted)
-        products, convolutions = (self._of_input(replace(case, precision=at), layers) for at in ("fp32", "tf32"))
+        share = products_share(case.architecture, case.products_share)
+        products, convolutions = (self._of_input(_at_precision(case, at), layers) for at in ("fp32", "tf32"))
         value, low, high = (
             share * of_products + (1 - share) * of_convolutions
             for of_products, of_convolutions in zip(astuple(products), astuple(convolutions), strict=True)
@@ -127,8 +132,8 @@ class Ordered:
         """In PyTorch as it comes, at the precision of most of its operations."""
         if case.precision != "torch":
             return case
-        share = products_share(case.architecture, case.counted)
-        return replace(case, precision="fp32" if share > MOST else "tf32")
+        share = products_share(case.architecture, case.products_share)
+        return _at_precision(case, "fp32" if share > MOST else "tf32")
 
     def _by_itself(self, case: PredictedCase, layers: Facts | None) -> Estimate:
         return at_least(self._among_kinds(case, layers), self.least_s(case, layers))
@@ -219,6 +224,11 @@ class Ordered:
         floor_s = floor_of(layers, gpu, case.precision, case.runtime)
         passed = passed_by(((batch, exp(log_s)) for batch, log_s in series), floor_s)
         return max(floor_s(case.batch) / passed, self.learnt.least_s(case, gpu, series))
+
+
+def _at_precision(case: PredictedCase, precision: str) -> PredictedCase:
+    """The same at one precision, of products and convolutions alike."""
+    return replace(case, precision=precision, products_share=None)
 
 
 def chip_of(gpu: GPU) -> tuple[str, int]:

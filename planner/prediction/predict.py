@@ -30,7 +30,7 @@ from planner.prediction.learnt import (
     publications,
     series_of,
 )
-from planner.prediction.ordered import Ordered, chip_of
+from planner.prediction.ordered import WIDER, Ordered, chip_of
 from planner.prediction.rules.bands import End, low_end_at_least
 from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
@@ -39,6 +39,7 @@ from planner.prediction.rules.measured import interpolated
 from planner.prediction.rules.pairs import (
     SHARED,
     PredictedPair,
+    in_order_of_parts,
     in_proportion,
     is_refuted,
     joined_pair,
@@ -53,6 +54,8 @@ from simulator.world.profile import Doubt, Evidence, Profile
 
 SD_MIN = 0.035
 """Of ln(time): sources that differ by less, 5 % from each other, agree. So much do runs of one source differ."""
+WIDER_JOINED = {**WIDER, "tf32": ("torch", "fp32")}
+"""The same as `WIDER` of what is joined, with PyTorch as it comes between TF32 and fp32."""
 PairKey = tuple[str, str, str | None, str | None]
 """Model, GPU, precision and runtime."""
 
@@ -145,8 +148,17 @@ class Predictor:
         key = (model, gpu, precision, runtime)
         if key not in self._pairs:
             first = next(iter(self._told(model, self.gpus[gpu], precision, runtime)), None)
-            self._pairs[key] = first and in_proportion(self._possible(first))
+            self._pairs[key] = first and self._beside_wider(in_proportion(self._possible(first)), runtime)
         return self._pairs[key]
+
+    def _beside_wider(self, pair: PredictedPair, runtime: str | None) -> PredictedPair:
+        """A joined pair in order with those in wider numbers, as both of its parts are."""
+        told = pair
+        for wider in WIDER_JOINED.get(pair.precision, ()) if pair.parts else ():
+            other = self.predicted_pair(pair.model, pair.gpu.name, wider, runtime)
+            if other and other.parts:
+                told = in_order_of_parts(told, other)
+        return told if told is pair else self._possible(told)
 
     def _possible(self, pair: PredictedPair) -> PredictedPair:
         """The same where no batch takes less than its operators need.
@@ -342,10 +354,11 @@ class Predictor:
         own = facts if facts and has_counts_of_its_own(facts) else None
         architecture, size = _identity(own) if own else names.identity(model)
         counts = counted(facts, architecture) if facts else None
-        ran_at = self.learnt.precision(gpu, precision, architecture, counts)
+        share = facts.products_share if facts and precision == "torch" else None
+        ran_at = self.learnt.precision(gpu, precision, architecture, share)
         is_published = not own or (counts is not None and names.is_counted(architecture, counts.input))
         resized = counts.input if counts and facts and facts.own else ""
-        if is_published and ran_at != "torch":
+        if is_published:
             counts = None
         return PredictedCase(
             gpu=gpu.name,
@@ -355,6 +368,7 @@ class Predictor:
             runtime=runtime,
             batch=1.0,
             counted=counts,
+            products_share=share if ran_at == "torch" else None,
         )
 
     def _case_of(self, profile: Profile, gpu: GPU) -> PredictedCase:

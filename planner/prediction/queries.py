@@ -142,8 +142,8 @@ class QueryKnowledge:
         if gpu not in self.gpus:
             raise UnansweredError(f"GPU {gpu} is not known.{which_gpu(gpu, self.gpus)}")
         architecture, size = _identity(row["model"], row.get("input", ""))
-        own = _shipped_counts(row["model"], architecture, size)
-        precision = self._precision(row, gpu, architecture, own)
+        share = _products_share(row, shipped_layers(architecture, size))
+        precision = self._precision(row, gpu, architecture, share)
         case = PredictedCase(
             gpu=gpu,
             architecture=architecture,
@@ -151,9 +151,10 @@ class QueryKnowledge:
             precision=precision,
             runtime=_runtime(row.get("runtime", ""), precision, self.gpus[gpu]),
             batch=float(batch),
-            counted=own,
+            counted=_shipped_counts(row["model"], architecture, size),
+            products_share=share if precision == "torch" else None,
         )
-        asked = names.precision(row.get("precision", "")) or USUAL_PRECISION
+        asked = _asked(row)
         if unserved := runtimes.runtime(case.runtime).unserved(architecture, asked, self.gpus[gpu]):
             raise UnansweredError(f"{unserved}. {ways_to_run(architecture, asked, self.gpus[gpu])}")
         wrong = wrong_input(architecture, size, row.get("input", "")) or _too_small(row["model"], architecture, size)
@@ -161,14 +162,14 @@ class QueryKnowledge:
             raise UnansweredError(wrong)
         return case
 
-    def _precision(self, row: Mapping[str, str], gpu: str, architecture: str, counts: names.Architecture | None) -> str:
-        written = names.precision(row.get("precision", "")) or USUAL_PRECISION
+    def _precision(self, row: Mapping[str, str], gpu: str, architecture: str, share: float | None) -> str:
+        written = _asked(row)
         try:
             precision = known_precision(written, PRECISIONS)
         except ValueError as error:
             raise UnansweredError(f"precision {error}".rstrip(".")) from None
         try:
-            return self.learnt.precision(self.gpus[gpu], precision, architecture, counts)
+            return self.learnt.precision(self.gpus[gpu], precision, architecture, share)
         except PrecisionError:
             raise UnansweredError(f"GPU {gpu}: {why_not(self.gpus[gpu], precision)}") from None
 
@@ -187,8 +188,10 @@ class QueryKnowledge:
         if names.extent(own.input) == names.extent(case.input):  # a square of as many pixels stands for 640x480
             own = replace(own, input=case.input)
         self._layers[case.architecture, own.input] = layers
-        precision = self._precision(row, case.gpu, case.architecture, own)
-        return replace(case, input=own.input, counted=own, precision=precision)
+        share = _products_share(row, layers)
+        precision = self._precision(row, case.gpu, case.architecture, share)
+        share = share if precision == "torch" else None
+        return replace(case, input=own.input, counted=own, precision=precision, products_share=share)
 
     def _layers_of(self, model: str, written: str, size: str) -> Facts:
         """The layers of a model at the input that is asked for; UnansweredError where they are not known there."""
@@ -381,6 +384,16 @@ def _identity(model: str, written: str) -> tuple[str, str]:
 def _own_input(architecture: str) -> str:
     """That of the zoo's network; empty where it has none."""
     return counted(facts(architecture), architecture).input if architecture in models_with_layers() else ""
+
+
+def _asked(row: Mapping[str, str]) -> str:
+    """The precision that a row asks for."""
+    return names.precision(row.get("precision", "")) or USUAL_PRECISION
+
+
+def _products_share(row: Mapping[str, str], layers: Facts | None) -> float | None:
+    """What the layers say of it, where PyTorch as it comes is asked for."""
+    return layers.products_share if layers and _asked(row) == "torch" else None
 
 
 def _runtime(written: str, precision: str, gpu: GPU) -> str:

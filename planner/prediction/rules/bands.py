@@ -1,7 +1,7 @@
 """Bands: estimates with an 80 % band, and what is done with them: added, joined, widened, read between points."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from enum import Enum
 from math import exp, hypot, log, log2
 
@@ -10,6 +10,8 @@ from simulator.world.curves import Interpolated
 
 SPREAD_80 = 1.2816
 """Half of an 80 % band over the spread, of a normal distribution."""
+SAME = 1e-9
+"""Times that differ by a smaller share are equal but for rounding, and so are logarithms by less."""
 PAST_SPREAD = 0.25
 """Of a curve at twice its largest measured batch and beyond: every form is off by 3 to 50 % there."""
 
@@ -44,6 +46,12 @@ def no_slower(estimate: Estimate, other: Estimate) -> Estimate:
     return Estimate(
         value=min(estimate.value, other.value), low=min(estimate.low, other.low), high=min(estimate.high, other.high)
     )
+
+
+def is_no_slower(estimate: Estimate, other: Estimate) -> bool:
+    """Whether that is what both say: in the middle and at either end."""
+    pairs = zip(astuple(estimate), astuple(other), strict=True)
+    return all(one <= another * (1 + SAME) for one, another in pairs)
 
 
 def raised(estimate: Estimate, usual: float) -> Estimate:

@@ -56,8 +56,10 @@ def is_sequence(size: str) -> bool:
 
 def at_input(case: PredictedCase, size: str, layers: Facts | None) -> PredictedCase:
     """The case at another input, with its own counts where it has them."""
+    if layers is not None and case.products_share is not None:
+        case = replace(case, products_share=layers.products_share)
     counts = case.counted
-    if counts is None or (case.precision != "torch" and names.is_counted(case.architecture, size)):
+    if counts is None or names.is_counted(case.architecture, size):
         return replace(case, input=size, counted=None)
     if layers is not None:
         return replace(case, input=size, counted=counted(layers, case.architecture))

@@ -9,7 +9,17 @@ from math import exp, inf, log
 from calibrate.library.memory import Room, RoomOfBatch
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import Estimate, Prediction, PredictionRule
-from planner.prediction.rules.bands import SPREAD_80, around, at_least, at_quantile, beside_one, between, joined
+from planner.prediction.rules.bands import (
+    SPREAD_80,
+    around,
+    at_least,
+    at_quantile,
+    beside_one,
+    between,
+    is_no_slower,
+    joined,
+    no_slower,
+)
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
@@ -71,6 +81,8 @@ class PredictedPair:
     runtime: str = USUAL_RUNTIME
     publications: tuple[str, ...] = ()
     """Ids of those who published of the model, where it was learnt from them."""
+    parts: "tuple[PredictedPair, ...]" = ()
+    """The two that it was joined from."""
 
     def time_s(self, batch: float) -> Estimate:
         """Seconds of a batch."""
@@ -214,7 +226,22 @@ def joined_pair(told: PredictedPair, carried: PredictedPair) -> PredictedPair:
         known=carried.known,
         least_s=least_s,
         past=time_s,
+        parts=(told, carried),
     )
+
+
+def in_order_of_parts(pair: PredictedPair, other: PredictedPair) -> PredictedPair:
+    """The same where no batch takes longer than in another joined pair of which either part says that it does not.
+
+    Certainties differ between both, so a mean by certainty alone does not keep the order of what it is the mean of.
+    """
+
+    def time_s(batch: float) -> Estimate:
+        own, parts = pair.time_s(batch), zip(pair.parts, other.parts, strict=True)
+        is_due = all(is_no_slower(mine.time_s(batch), others.time_s(batch)) for mine, others in parts)
+        return no_slower(own, other.time_s(batch)) if is_due else own
+
+    return replace(pair, latency_s={batch: time_s(batch) for batch in pair.latency_s}, past=time_s)
 
 
 def no_faster(pair: PredictedPair, least_s: Callable[[float], float]) -> PredictedPair:
