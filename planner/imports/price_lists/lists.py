@@ -14,7 +14,7 @@ from planner.catalog.catalog import Catalog
 from planner.catalog.price_table import COLUMNS
 from planner.catalog.sold import OWN
 from planner.imports.price_lists import documents, readers
-from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, instance_name, joined
+from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, apart, dearer, instance_name, joined
 from planner.imports.texts import decoded
 from planner.model.choices import PriceKind, PriceListFormat
 from simulator.errors import InputError
@@ -29,8 +29,8 @@ def _newest_of(rows: Callable[[ListFile], Iterable[tuple[int, ListedPrice | str]
 
 TABLES: Mapping[PriceListFormat, tuple[Sequence[str], Reader]] = {
     PriceListFormat.PRICES: (COLUMNS, _newest_of(readers.ours)),
-    PriceListFormat.SKYPILOT: (readers.SKYPILOT, readers.skypilot),
-    PriceListFormat.GPUHUNT: (readers.GPUHUNT, readers.gpuhunt),
+    PriceListFormat.SKYPILOT: (readers.SKYPILOT, lambda file: apart(readers.skypilot(file))),
+    PriceListFormat.GPUHUNT: (readers.GPUHUNT, lambda file: apart(readers.gpuhunt(file))),
     PriceListFormat.CSV: (readers.PLAIN, _newest_of(readers.plain)),
 }
 """By the columns that tell them."""
@@ -73,6 +73,18 @@ class PriceDoubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriceRange:
+    """Several prices of one machine and region, such as of its zones."""
+
+    provider: str
+    region: str
+    instance: str
+    price_kind: PriceKind
+    low_usd_per_hour: float
+    high_usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PriceImport:
     """What lists say beside what was known."""
 
@@ -85,6 +97,8 @@ class PriceImport:
     doubtful: tuple[PriceDoubt, ...] = ()
     free: int = 0
     """How many prices of 0 were left out."""
+    ranges: tuple[PriceRange, ...] = ()
+    """Prices of one thing of which the dearest counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,38 +146,53 @@ def _cleaned(option: str, written: str) -> str:
     raise InputError(f"{option} {quoted(written)}: has no letter and no digit. Write a name that has.")
 
 
-def _as_rows(prices: Mapping[Key, ListedPrice], source: SourceFile, file: ListFile) -> dict[Key, tuple[str, ...]]:
-    """Prices as rows of our own table, which name the list that they come from."""
+def _sourced(prices: Mapping[Key, ListedPrice], source: SourceFile, file: ListFile) -> dict[Key, ListedPrice]:
+    """Prices with their day and the list that they come from, where they do not name another."""
     digest = sha256(source.raw).hexdigest()[:16]
     text = f"{Path(source.name).name} (sha256 {digest})"
     day = file.day(source.as_of or file.as_of or source.written_on or "", "Write --as-of 2026-07-20")
-    return {key: price.as_row(day, text) for key, price in prices.items()}
+    return {key: replace(price, as_of=price.as_of or day, source=price.source or text) for key, price in prices.items()}
+
+
+def _put(found: dict[Key, ListedPrice], prices: Mapping[Key, ListedPrice]) -> None:
+    """Prices of one more list: of each thing the newest counts, of one day the dearer."""
+    for key, price in prices.items():
+        known = found.get(key)
+        if known is None or price.as_of > known.as_of:
+            found[key] = price
+        elif price.as_of == known.as_of:
+            found[key] = dearer(known, price)
 
 
 def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) -> PriceImport:
     """Prices of lists put into `out`/prices.csv, in place of older ones of the same thing; others there stay."""
     target = out / "prices.csv"
     kept = _rows_of(target)
-    rows: dict[Key, tuple[str, ...]] = dict(kept)
     found: dict[Key, ListedPrice] = {}
     unknown: dict[str, None] = {}
     free = 0
     for source in sources:
         file, rows_read = _read(source, catalog)
-        prices = joined(one for one in rows_read if isinstance(one, ListedPrice))
+        prices = joined(file, (one for one in rows_read if isinstance(one, ListedPrice)))
         _demand_named(file, prices.values())
         unknown |= dict.fromkeys(one for one in rows_read if isinstance(one, str))
         free += len(file.free)
-        rows |= _as_rows(prices, source, file)
-        found |= prices
+        _put(found, _sourced(prices, source, file))
     if not found:
         raise _nothing_found(sources[0], list(unknown))
     changes = _changes(found, kept, catalog)
+    rows = kept | {key: price.as_row() for key, price in found.items()}
     text = csv_text(COLUMNS, sorted(rows.values()))
     put(target, text.encode(), InputError, "Name another folder with --out")
     doubtful = tuple(_doubtful(found, catalog))
     return PriceImport(
-        path=target, prices=len(found), changes=changes, unknown=tuple(unknown), doubtful=doubtful, free=free
+        path=target,
+        prices=len(found),
+        changes=changes,
+        unknown=tuple(unknown),
+        doubtful=doubtful,
+        free=free,
+        ranges=tuple(_ranges(found)),
     )
 
 
@@ -281,6 +310,19 @@ def _changes(
         for key, price in sorted(found.items())
         if key not in known or abs(known[key] / price.high - 1) > UNCHANGED
     )
+
+
+def _ranges(found: Mapping[Key, ListedPrice]) -> Iterator[PriceRange]:
+    for _, price in sorted(found.items()):
+        if price.cheapest:
+            yield PriceRange(
+                provider=price.provider,
+                region=price.region,
+                instance=price.instance,
+                price_kind=price.price_kind,
+                low_usd_per_hour=price.cheapest,
+                high_usd_per_hour=price.high,
+            )
 
 
 def _doubtful(found: Mapping[Key, ListedPrice], catalog: Catalog) -> Iterator[PriceDoubt]:

@@ -9,11 +9,12 @@ from typing import TypeVar
 
 from planner.catalog.files import SaleStatus
 from planner.catalog.price_table import COLUMNS
-from planner.imports.price_lists.rows import GIB, Key, ListedPrice, ListFile, instance_name
+from planner.imports.price_lists.rows import GIB, Key, ListedPrice, ListFile, instance_name, refused_price
 from planner.model.choices import PriceKind
 
 T = TypeVar("T", bound=StrEnum)
 SKYPILOT = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
+SKYPILOT_PRICES = {"Price": PriceKind.ON_DEMAND, "SpotPrice": PriceKind.SPOT}
 GPUHUNT = ("instance_name", "location", "price", "gpu_count", "gpu_name", "spot")
 BOOKED = "gcp-dws-calendar-mode"
 """Flag of gpuhunt's for capacity that is booked ahead, at a price of its own."""
@@ -67,9 +68,11 @@ def skypilot(file: ListFile) -> Iterator[ListedPrice | str]:
             yield row["AcceleratorName"]
             continue
         memory = gigabytes(file, row.get("MemoryGiB"), line, GIB)
-        for column, price_kind in (("Price", PriceKind.ON_DEMAND), ("SpotPrice", PriceKind.SPOT)):
+        besides = _besides(row, *SKYPILOT_PRICES)
+        for column, price_kind in SKYPILOT_PRICES.items():
             if usd := file.usd(row.get(column), line):
-                yield listed(file, row["Region"], row["InstanceType"], (kind, gpus), memory, price_kind, usd)
+                made = listed(file, row["Region"], row["InstanceType"], (kind, gpus), memory, price_kind, usd)
+                yield replace(made, line=line, besides=besides)
     if apart and not whole:
         wrong = "prices GPUs apart from the machines that they are in, and no row says what both cost"
         raise file.refuse(wrong, f"Write a CSV `{','.join(PLAIN)}` of those that you want")
@@ -103,26 +106,39 @@ def gpuhunt(file: ListFile) -> Iterator[ListedPrice | str]:
         elif usd := file.usd(row["price"], line):
             price_kind = PriceKind.SPOT if row["spot"].lower() == "true" else PriceKind.ON_DEMAND
             memory = gigabytes(file, row.get("memory"), line, GIB)
-            yield listed(file, row["location"], row["instance_name"], (kind, gpus), memory, price_kind, usd)
+            made = listed(file, row["location"], row["instance_name"], (kind, gpus), memory, price_kind, usd)
+            yield replace(made, line=line, besides=_besides(row, "price"))
+
+
+def _besides(row: Mapping[str, str], *prices: str) -> tuple[str, ...]:
+    """What a row says besides its prices."""
+    return tuple(cell for column, cell in row.items() if column not in prices)
 
 
 def newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> list[ListedPrice | str]:
     """Of each instance the newest price; InputError where two of one day differ, for nobody knows which holds."""
     unknown: list[str] = []
     found: dict[Key, ListedPrice] = {}
+    fleets: dict[tuple[str, ...], ListedPrice] = {}
     for line, row in rows:
         if isinstance(row, str):
             unknown.append(row)
             continue
-        dated = replace(row, as_of=row.as_of or file.seen_on)
+        dated = replace(row, as_of=row.as_of or file.seen_on, line=line)
+        _demand_same_gpus(file, dated, fleets.setdefault(row.key[:3], dated))
         other = found.setdefault(row.key, dated)
         if other.as_of == dated.as_of and (other.low, other.high) != (row.low, row.high):
-            wrong = f"{row.instance} costs {other.high:g} in another row, and {row.high:g} here"
-            remedy = "Leave one of them out, or tell them apart by region, price_kind or as_of"
-            raise file.refuse(wrong, remedy, line)
+            raise refused_price(file, dated, other)
         if dated.as_of > other.as_of:
             found[row.key] = dated
     return [*found.values(), *unknown]
+
+
+def _demand_same_gpus(file: ListFile, row: ListedPrice, other: ListedPrice) -> None:
+    if (row.gpu, row.gpu_count) != (other.gpu, other.gpu_count):
+        first, second = (f"{one.gpu_count} x {one.gpu}" for one in (other, row))
+        wrong = f"{row.instance} of {row.provider} {row.region} has {first} in another row, and {second} here"
+        raise file.refuse(wrong, "Leave one of them out, or name them apart", row.line)
 
 
 def plain(file: ListFile) -> Iterator[tuple[int, ListedPrice | str]]:

@@ -12,6 +12,7 @@ from planner.catalog.sold import Instance, is_to_come
 from planner.imports.measurements.record import plain_name
 from planner.imports.texts import Row, TextFile
 from planner.model.choices import PriceKind
+from simulator.errors import InputError
 from simulator.world.hardware import GPU
 
 GIB = 1.073741824
@@ -47,14 +48,20 @@ class ListedPrice:
     """ISO date that the row itself states, and so on; empty: what holds for the whole list."""
     source: str = ""
     note: str = ""
+    line: int = 0
+    """Of its row; 0 where a list has no lines."""
+    besides: tuple[str, ...] | None = None
+    """All else that its row says, such as a zone; None: what tells it from another of the same machine is not known."""
+    cheapest: float | None = None
+    """USD for an hour by another row of the same machine, where that says less; None: none does."""
 
     @property
     def key(self) -> Key:
         """What the price is of."""
         return (self.provider, self.region, self.instance, self.price_kind.value)
 
-    def as_row(self, as_of: str, source: str) -> tuple[str, ...]:
-        """The same by the columns of prices.csv; `as_of` and `source` are the list's, for rows without their own."""
+    def as_row(self) -> tuple[str, ...]:
+        """The same by the columns of prices.csv."""
         return (
             self.provider,
             self.region,
@@ -66,8 +73,8 @@ class ListedPrice:
             self.price_kind,
             f"{self.low:.6g}",
             f"{self.high:.6g}",
-            self.as_of or as_of,
-            self.source or source,
+            self.as_of,
+            self.source,
             self.note,
         )
 
@@ -152,12 +159,45 @@ def instance_name(written: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.\-]+", "-", written).strip("-._")[:64]
 
 
-def joined(prices: Iterable[ListedPrice]) -> dict[Key, ListedPrice]:
-    """Prices by what they are of; of several zones the range at spot, else the dearest."""
+def joined(file: ListFile, prices: Iterable[ListedPrice]) -> dict[Key, ListedPrice]:
+    """Prices by what they are of; of several zones the range at spot, else the dearest.
+
+    InputError where rows that differ in nothing else have two prices.
+    """
     found: dict[Key, ListedPrice] = {}
+    alike: dict[tuple[Key, tuple[str, ...] | None], ListedPrice] = {}
     for price in prices:
-        known = found.setdefault(price.key, price)
-        high = max(known.high, price.high)
-        spot = price.price_kind is PriceKind.SPOT
-        found[price.key] = replace(known, low=min(known.low, price.low) if spot else high, high=high)
+        same = alike.setdefault((price.key, price.besides), price)
+        if price.besides is not None and price.high != same.high:
+            raise refused_price(file, price, same)
+        found[price.key] = dearer(found[price.key], price) if price.key in found else price
     return found
+
+
+def apart(prices: Iterable[ListedPrice | str]) -> Iterator[ListedPrice | str]:
+    """The same where machines of one name that differ in their GPUs have them in it: `n1-standard-4-1xT4`."""
+    listed = list(prices)
+    fleets: dict[str, set[tuple[str, int]]] = {}
+    for price in listed:
+        if isinstance(price, ListedPrice):
+            fleets.setdefault(price.instance, set()).add((price.gpu, price.gpu_count))
+    for price in listed:
+        if isinstance(price, ListedPrice) and len(fleets[price.instance]) > 1:
+            yield replace(price, instance=instance_name(f"{price.instance}-{price.gpu_count}x{price.gpu}"))
+        else:
+            yield price
+
+
+def refused_price(file: ListFile, price: ListedPrice, other: ListedPrice) -> InputError:
+    """Two prices of one thing, of which nobody knows which holds."""
+    wrong = f"{price.instance} costs {other.high:g} in another row, and {price.high:g} here"
+    return file.refuse(wrong, "Leave one of them out, or tell them apart by region, price_kind or as_of", price.line)
+
+
+def dearer(one: ListedPrice, other: ListedPrice) -> ListedPrice:
+    """The row that costs more, with the range of both at spot."""
+    chosen = max(one, other, key=lambda price: price.high)
+    if chosen.price_kind is PriceKind.SPOT:
+        return replace(chosen, low=min(one.low, other.low))
+    least = min(price.cheapest or price.high for price in (one, other))
+    return replace(chosen, cheapest=least if least < chosen.high else None)

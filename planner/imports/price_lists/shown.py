@@ -1,6 +1,8 @@
 """What price lists changed, as text."""
 
-from planner.imports.price_lists.lists import PriceDifference, PriceImport
+from collections.abc import Sequence
+
+from planner.imports.price_lists.lists import PriceDifference, PriceImport, PriceRange
 from planner.show.document import Changes, Document, Items, Section
 from planner.show.terminal import terminal
 from planner.units.writing import Screen, counted, names
@@ -22,6 +24,8 @@ def changes_text(made: PriceImport, screen: Screen) -> str:
         notes.append(f"Left out, for the catalog has no such GPU or instance: {listed}.")
     if made.free:
         notes.append(f"Left out, for lists have it where nothing is sold so: {counted(made.free, 'price')} of $0.")
+    if made.ranges:
+        notes.append(_dearest(made.ranges))
     notes.append(f"Plan with them: --catalog {made.path.parent}")
     sections = [Section("Changed", [Changes(shown)]), Section("", [Items(notes)])]
     return terminal(Document(name="prices", headline=headline, sections=sections), screen) + "\n"
@@ -36,6 +40,15 @@ def doubt_line(made: PriceImport) -> str:
     usual = f"where the middle of all others is ${first.usual:.4g}"
     far = f"{first.instance}: ${first.usd_per_hour:.4g}/h for each {first.gpu}, {usual}{rest}"
     return f"Doubt: {far}; taken as it is. Is it of another unit, currency or number of GPUs?"
+
+
+def _dearest(ranges: Sequence[PriceRange]) -> str:
+    """That of several prices the dearest counts, with the first as an example."""
+    first, more = ranges[0], len(ranges) - 1
+    what = f"{first.instance}, {first.provider} {first.region}, {first.price_kind}"
+    rest = f", and {counted(more, 'more price')}" if more else ""
+    both = f"${first.low_usd_per_hour:.4g} to ${first.high_usd_per_hour:.4g}/h"
+    return f"Rows of one machine and region differ, such as by zone, and the dearest counts: {what}: {both}{rest}."
 
 
 def _line(change: PriceDifference) -> tuple[str, str]:

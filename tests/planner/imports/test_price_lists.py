@@ -224,6 +224,83 @@ def test_skypilot_has_spot_by_zone(tmp_path: Path) -> None:
     assert large.host_memory_bytes == pytest.approx(1152 * 2**30, rel=1e-3)
 
 
+def test_of_zones_at_several_prices_the_dearest_counts_and_is_named(tmp_path: Path) -> None:
+    dearer = SKYPILOT.replace("0.25,0.55", "0.25,0.60")
+    (file := tmp_path / "aws.csv").write_text(dearer)
+    code, shown, said = planner("prices", "import", file, "--out", tmp_path / "mine")
+    assert (code, said) == (0, "")
+    assert "the dearest counts: g4dn.xlarge, aws us-east-1, on-demand: $0.55 to $0.6/h." in " ".join(shown.split())
+    found = prices(load_catalog([tmp_path / "mine"]), "aws", "us-east-1", "g4dn.xlarge")
+    assert found[PriceKind.ON_DEMAND].usd_per_hour == 0.6
+    assert found[PriceKind.SPOT].usd_per_hour_range == (0.21, 0.25)
+    file.write_text(SKYPILOT)
+    code, shown, _ = planner("prices", "import", file, "--out", tmp_path / "other")
+    assert code == 0
+    assert "dearest" not in shown  # one price in all zones
+
+
+ZONE_A = "us-east-1,{},us-east-1a,\"{{'Gpus': [{{'Name': 'T4'}}]}}\""
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "refused"),
+    [
+        (SKYPILOT, f"g4dn.xlarge,T4,1.0,4.0,16.0,{ZONE_A.format('0.21,0.60')}", "7: g4dn.xlarge costs 0.55 in another"),
+        (SKYPILOT, f"g4dn.xlarge,T4,1.0,4.0,16.0,{ZONE_A.format('0.25,0.55')}", "7: g4dn.xlarge costs 0.21 in another"),
+        (
+            GPUHUNT,
+            "gpu_1x_a10,us-east,0.80,30,200,1,A10,24.0,False,,nvidia,",
+            "6: gpu_1x_a10 costs 0.75 in another",
+        ),
+        (PLAIN, "hoster,berlin,box,L4,2,1.10,spot", "3: box of hoster berlin has 2 x T4 in another row, and 2 x L4"),
+    ],
+)
+def test_rows_that_differ_in_price_alone_are_refused(tmp_path: Path, text: str, row: str, refused: str) -> None:
+    (file := tmp_path / "list.csv").write_text(f"{text}{row}\n")
+    code, _, said = planner("prices", "import", file, "--out", tmp_path / "mine")
+    assert code == 2
+    assert f"list.csv:{refused}" in said
+    assert "Leave one of them out" in said
+    assert not (tmp_path / "mine").exists()
+
+
+def test_machines_of_one_name_with_other_gpus_have_names_of_their_own(tmp_path: Path) -> None:
+    """GCP's, to which GPUs are attached, as gpuhunt lists them."""
+    head = GPUHUNT.partition("\n")[0]
+    rows = (("T4", 1, 16, 0.54), ("T4", 2, 16, 0.89), ("V100", 1, 16, 2.67))
+    text = "".join(f"n1-standard-4,us-central1-a,{usd},4,15,{n},{gpu},{gb},False,,,\n" for gpu, n, gb, usd in rows)
+    known = imported(tmp_path, "gcp.csv", f"{head}\n{text}")
+    found = {i.name: (i.gpu, i.gpu_count) for i in known.instances if i.region == "us-central1-a"}
+    assert found == {
+        "n1-standard-4-1xT4": ("T4", 1),
+        "n1-standard-4-2xT4": ("T4", 2),
+        "n1-standard-4-1xV100": ("V100", 1),
+    }
+
+
+DATED = "provider,region,instance,gpu,gpu_count,usd_per_hour,as_of\nhoster,berlin,box,T4,2,{},{}\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "usd", "said"),
+    [
+        (("1.10", "2026-05-01"), ("1.30", "2026-03-01"), 1.10, ""),
+        (("1.30", "2026-05-01"), ("1.10", "2026-05-01"), 1.30, "$1.1 to $1.3/h"),
+    ],
+)
+def test_of_several_lists_the_newest_price_counts_and_of_one_day_the_dearer(
+    tmp_path: Path, first: tuple[str, str], second: tuple[str, str], usd: float, said: str
+) -> None:
+    for name, row in (("a.csv", first), ("b.csv", second)):
+        (tmp_path / name).write_text(DATED.format(*row))
+    code, shown, _ = planner("prices", "import", tmp_path / "a.csv", tmp_path / "b.csv", "--out", tmp_path / "mine")
+    assert code == 0
+    found = prices(load_catalog([tmp_path / "mine"]), "hoster", "berlin", "box")
+    assert found[PriceKind.ON_DEMAND].usd_per_hour == usd
+    assert ("dearest" in shown) == bool(said)
+    assert said in " ".join(shown.split())
+
+
 def test_gpuhunt_tells_gpus_by_memory(tmp_path: Path) -> None:
     known = imported(tmp_path, "lambdalabs.csv", GPUHUNT)
     assert {i.gpu for i in known.instances if i.provider == "lambdalabs"} == {"A10", "A100-80GB"}
