@@ -31,7 +31,13 @@ SIZE = re.compile(r"[-_](\d{3})$")
 SEQUENCE = re.compile(r"seq(\d+)")
 MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
 GIGABYTES = re.compile(r"-(\d+)GB")
-SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|AMD|Instinct|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\)|\(TM\)", re.IGNORECASE)
+SELLERS = re.compile(
+    r"(?<![^\W_])(?:NVIDIA|Tesla|GeForce|AMD|Instinct|Intel|CPU @ [\d.]+ ?GHz)(?![^\W_])|\(R\)|\(TM\)", re.IGNORECASE
+)
+BESIDES = re.compile(r"(?<![^\W_])(?:HBM\d\w*|OAM|AC|VF|Generation|GPU)(?![^\W_])|(?<=SXM)\d", re.IGNORECASE)
+"""What drivers say of a GPU that no other of the same name and memory is without: `HBM3`, and the 5 of `SXM5`."""
+GIGA = re.compile(r"(?<=\d) ?G(?=$|[\s_-])", re.IGNORECASE)
+"""Of a memory whose unit is cut: `144G`."""
 VERSION = re.compile(r" (?:v?\d[\d.]*.*|CUDA.*|\(.*\))$")
 ATTACHED = re.compile(r"[_-]?\d[\d.]*$")
 """A version without a blank before it: that of `TensorRT10`."""
@@ -114,12 +120,13 @@ def _input_of(name: str, size: str) -> str:
 
 def gpu(written: str) -> str:
     """The kind of GPU: `A100-80GB` for `NVIDIA A100-SXM4-80GB`; a slice is `A100-80GB-MIG-1g.10gb`."""
-    plain = SELLERS.sub("", written).strip()
-    if whole := _spellings("gpu").get(_key(plain)):
+    plain = SELLERS.sub("", written).strip(" _-")
+    if whole := _spellings("gpu").get(_gpu_key(plain)):
         return whole
     if part := MIG.search(plain):
-        return f"{gpu(plain[: part.start()].replace('MIG', '').strip(' -('))}-MIG-{part[1].lower()}"
-    return _spellings("gpu").get(_key(plain), plain.replace(" ", "-") if plain != written else written)
+        whole = re.sub("MIG", "", plain[: part.start()], flags=re.IGNORECASE).strip(" _-(")
+        return f"{gpu(whole)}-MIG-{part[1].lower()}"
+    return plain.replace(" ", "-") if plain != written else written
 
 
 def gpu_among(written: str, known: Collection[str]) -> str:
@@ -146,6 +153,13 @@ def gpu_named(written: str, known: Collection[str]) -> str:
     """The kind that a person means; the word itself where that may be several, or none."""
     meant = gpus_meant(written, known)
     return meant[0] if len(meant) == 1 else written
+
+
+def gpus_of_family(written: str, known: Collection[str]) -> list[str]:
+    """Known kinds by whose letters and figures a name begins: `V100` and `V100-32GB` for `V100-PCIe`."""
+    plain = _gpu_key(gpu(written))
+    stems = {kind: _gpu_key(GIGABYTES.sub("", kind)) for kind in known if not MIG.search(kind)}
+    return sorted(kind for kind, stem in stems.items() if re.match(rf"{stem}(?!\d)", plain))
 
 
 @cache
@@ -310,8 +324,9 @@ def _by_key() -> dict[str, str]:
 @cache
 def _spellings(kind: str) -> dict[str, str]:
     """Names of one kind by every spelling, plain."""
+    key = _gpu_key if kind == "gpu" else _key
     return {
-        _key(spelling): name
+        key(spelling): name
         for row_kind, name, written in _rows("names.csv")
         if row_kind == kind
         for spelling in (name, *written.split("|"))
@@ -326,6 +341,11 @@ def _rows(file: str) -> list[list[str]]:
 def _key(written: str) -> str:
     """Letters and digits alone: `ResNeXt50_32x4d` and `resnext50-32x4d` are one."""
     return re.sub(r"[^a-z0-9]", "", written.lower().replace("+", "plus"))
+
+
+def _gpu_key(written: str) -> str:
+    """The same of a GPU, without what its board alone has: `NVIDIA B300 SXM6 AC` is `B300-SXM`."""
+    return _key(BESIDES.sub("", GIGA.sub("GB", written)))
 
 
 def _millions(written: str) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from calibrate.published.names import gpus_meant
+from calibrate.published.names import gpus_meant, gpus_of_family
 from planner.catalog.catalog import Catalog, CatalogError, demand_none
 from planner.catalog.files import KINDS_LISTED, SaleStatus, instead
 from planner.catalog.hosts import host_cores, host_network
@@ -329,6 +329,12 @@ def near_gpu(name: str, known: Collection[str]) -> str:
     return perhaps(name, known)
 
 
+def family_of(name: str, known: Collection[str]) -> str:
+    """A hint at kinds of the same family, each another one; empty where there are none."""
+    alike = [f"`{kind}`" for kind in gpus_of_family(name, known)]
+    return f" Other kinds of its family: {', '.join(alike)}." if alike else ""
+
+
 def which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
     """The same, else how another is made known."""
     known = [kind for kind, gpu in gpus.items() if not gpu.mig_profile or is_slice(name)]
@@ -336,8 +342,8 @@ def which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
         known = [kind for kind in known if device_option(kind) == "cpu"]
         measured = " If `planner calibrate` measured it, name the folder with `--profiles DIR`."
         return f"{near_gpu(name, known)}{measured}{known_ones(name, sorted(known), KINDS_LISTED)}"
-    listed = f"{known_ones(name, sorted(known), KINDS_LISTED)} Others go into gpus.yaml of a --catalog directory."
-    return near_gpu(name, known) or listed
+    listed = family_of(name, known) or known_ones(name, sorted(known), KINDS_LISTED)
+    return near_gpu(name, known) or f"{listed} Others go into gpus.yaml of a --catalog directory."
 
 
 def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:

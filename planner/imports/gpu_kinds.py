@@ -9,10 +9,10 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from calibrate.io.files import Fault, FileError, put, read_text
-from calibrate.published.names import gpu_named
+from calibrate.published.names import gpu, gpu_named
 from planner.catalog.engines import engine_rates
 from planner.catalog.files import GpuFile, read_all
-from planner.catalog.offers import near_gpu
+from planner.catalog.offers import family_of, near_gpu
 from planner.show.document import Column, Document, Rows, Section, Table
 from planner.show.terminal import terminal
 from planner.units.errors import dotted, message
@@ -31,7 +31,7 @@ def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
         return {name: gpu for name, gpu in gpus.items() if not gpu.mig_profile}
     found = gpu_named(kind, gpus)
     if found not in gpus:
-        hint = near_gpu(kind, gpus) or f" Add it: planner gpus add {kind}."
+        hint = near_gpu(kind, gpus) or f"{family_of(kind, gpus)} Add it: planner gpus add {gpu(kind)}."
         raise InputError(f"`{kind}` is not in the catalog.{hint}")
     return {found: gpus[found]}
 

@@ -36,6 +36,9 @@ GPUS = [
     ("NVIDIA GeForce RTX 4090", 24564, "RTX4090"),
     ("GeForce GTX 580", 3072, "GTX580"),
     ("Tesla V100-SXM2-32GB", 32510, "V100-32GB"),
+    ("NVIDIA RTX A6000", 49140, "RTX-A6000"),
+    ("Quadro RTX 6000", 24220, "Quadro-RTX-6000"),
+    ("NVIDIA RTX 6000 Ada Generation", 49140, "RTX-6000-Ada"),
     ("NVIDIA A100 80GB PCIe", 81920, "A100-80GB-PCIe"),
     ("NVIDIA A10", 23028, "A10"),
     ("NVIDIA L40", 46068, "L40"),
@@ -47,6 +50,7 @@ GPUS = [
 OTHERS = [
     # GPUs of the same chips with other rates or memory: none of them is the catalog's kind.
     ("Tesla V100-PCIE-16GB", 16160, "v100-pcie-16gb"),
+    ("NVIDIA RTX A2000 12GB", 12282, "rtx-a2000-12gb"),
     ("NVIDIA A10M", 23028, "a10m"),
     ("NVIDIA GH200 480GB", 97871, "gh200-480gb"),
     ("NVIDIA GeForce RTX 3090 Ti", 24564, "rtx-3090-ti"),

@@ -5,6 +5,7 @@ import pytest
 from calibrate.layers.facts import named
 from calibrate.layers.naming import profile_name
 from calibrate.published import names
+from planner.catalog.catalog import load_catalog
 
 
 @pytest.mark.parametrize(
@@ -192,3 +193,79 @@ def test_a_network_goes_by_what_its_package_calls_it(written, name):
 )
 def test_a_gpu_goes_by_the_labels_of_clouds_and_drivers(written, kind):
     assert names.gpu(written) == kind
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind"),
+    [
+        ("Tesla V100-PCIE-16GB", "V100-PCIe"),
+        ("Tesla V100-PCIE-32GB", "V100-32GB-PCIe"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("Tesla V100-SXM2-32GB", "V100-32GB"),
+        ("Tesla V100S-PCIE-32GB", "V100S"),
+        ("Tesla P100-PCIE-16GB", "P100"),
+        ("Tesla P100-SXM2-16GB", "P100-SXM2"),
+        ("Tesla T4", "T4"),
+        ("A100-PCIE-40GB", "A100-40GB-PCIe"),
+        ("A100-SXM4-40GB", "A100-40GB"),
+        ("A100 80GB PCIe", "A100-80GB-PCIe"),
+        ("A100-SXM4-80GB", "A100-80GB"),
+        ("A100-SXM4-80GB MIG 1g.10gb", "A100-80GB-MIG-1g.10gb"),
+        ("H100 PCIe", "H100-PCIe"),
+        ("H100 NVL", "H100-NVL-94GB"),
+        ("H100 80GB HBM3", "H100"),
+        ("H100 80GB HBM3 MIG 2g.20gb", "H100-MIG-2g.20gb"),
+        ("H200", "H200"),
+        ("GH200 480GB", "GH200-96GB"),
+        ("B200", "B200"),
+        ("B300 SXM6 AC", "B300"),
+        ("A10G", "A10G"),
+        ("L40S", "L40S"),
+        ("GeForce RTX 4090", "RTX4090"),
+        ("RTX A6000", "RTX-A6000"),
+        ("RTX 6000 Ada Generation", "RTX-6000-Ada"),
+        ("Quadro RTX 6000", "Quadro-RTX-6000"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("AMD Instinct MI300X OAM", "MI300X"),
+        ("AMD Instinct MI300X VF", "MI300X"),
+    ],
+)
+def test_a_gpu_goes_by_what_its_driver_calls_it_however_it_is_written(driver, kind):
+    for written in (driver, f"NVIDIA {driver}"):
+        spellings = (written, written.lower(), written.replace(" ", "_"), written.replace(" ", "-"))
+        assert {names.gpu(one) for one in spellings} == {kind}
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        "Tesla V100-PCIE-16GB",
+        "Tesla V100-DGXS-32GB",
+        "Tesla P100-PCIE-12GB",
+        "A100-SXM-64GB",
+        "H100 64GB HBM2",
+        "RTX A2000 12GB",
+        "RTX 4000 SFF Ada Generation",
+        "GeForce RTX 4070 Ti SUPER",
+        "GeForce RTX 4090 D",
+        "GeForce RTX 4090 Laptop GPU",
+    ],
+)
+def test_a_gpu_that_is_none_of_the_catalog_is_not_taken_for_one(driver):
+    known = load_catalog().gpus
+    for written in (driver, f"NVIDIA {driver}"):
+        assert names.gpu_named(written, known) == written
+
+
+@pytest.mark.parametrize(
+    ("written", "kinds"),
+    [
+        ("Tesla V100-PCIE-16GB", ["V100", "V100-32GB"]),
+        ("A100-SXM-64GB", ["A100-40GB", "A100-80GB"]),
+        ("NVIDIA A10M", ["A10"]),
+        ("GeForce RTX 4090 D", ["RTX4090"]),
+        ("NVIDIA H20", []),
+    ],
+)
+def test_kinds_of_the_family_of_another(written, kinds):
+    assert names.gpus_of_family(written, load_catalog().gpus) == kinds
