@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from calibrate.io.files import printable, quoted
-from planner.units.reading import Quantity, did_you_mean, fraction, perhaps_of, rounded
+from planner.units.reading import Quantity, did_you_mean, fraction, perhaps_of, rounded, ungrouped
 from planner.units.writing import exact
 from simulator.near import known_ones, spaced
 
@@ -215,8 +215,13 @@ def _to_write(path: Steps, kind: str, written: object, root: type) -> str:
     if kind.startswith("int_") and isinstance(written, float) and written.is_integer():
         return f" Write `{written:.0f}`." if abs(written) < COUNT_MAX else " Write a smaller one."
     number = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([kmbgt])", str(written).strip(), re.IGNORECASE)
-    if number and WANTED.get(kind, "").endswith(" number"):
+    if not WANTED.get(kind, "").endswith(" number"):
+        return _example(path, kind, written, root)
+    if number:
         return f" Write `{number[1]}e{ZEROS[number[2].lower()]}`."
+    plain = ungrouped(str(written).strip())
+    if isinstance(written, str) and re.fullmatch(r"\d{1,18}" if "int" in kind else r"\d{1,18}(?:\.\d{1,18})?", plain):
+        return f" Write `{plain}`" + ("." if plain != written.strip() else " without quotation marks.")
     return _example(path, kind, written, root)
 
 

@@ -28,6 +28,15 @@ LOAD_MAX = 100
 """Times its own load that a plan may be asked about: who writes more means percent."""
 
 
+GROUPED = re.compile(r"\d+(?:_\d+)+|(?<!\d)\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?!\d)")
+"""Digits that are parted by signs: `1_200_000`, `1,200,000`; YAML 1.2 knows none of these for a number."""
+
+
+def ungrouped(text: str) -> str:
+    """The same in plain digits: `1000/s` of `1_000/s`."""
+    return GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text, count=1)
+
+
 def rounded(number: float) -> str:
     """`0.999`; `1 million`, which nobody reads in `1e+06`; `4294967295`."""
     if 1e6 <= number < 1e9:
@@ -110,7 +119,7 @@ class Quantity:
             case int() | float():
                 return self.checked(self._bare(value), value)
             case str():
-                return self.checked(self.parse(value), value)
+                return self.checked(self._parsed(value), value)
         raise ValueError(f"must be {self.noun}, got a {'list' if isinstance(value, list) else 'mapping'}. {self.hint}")
 
     def kept(self, value: object) -> object:
@@ -135,6 +144,16 @@ class Quantity:
     def hint(self) -> str:
         """An example to write instead."""
         return f"Write e.g. {' or '.join(f'`{example}`' for example in self.examples)}."
+
+    def _parsed(self, text: str) -> float:
+        """The same as `parse`; ValueError with what to write where signs part the digits of a number."""
+        try:
+            return self.parse(text)
+        except ValueError:
+            if (plain := ungrouped(text)) == text:
+                raise
+            self.parse(plain)
+        raise ValueError(f"must be {self.noun} in plain digits, got `{text[:40]}`. Write `{plain[:40]}`.")
 
     def parse(self, text: str) -> float:
         """Number times unit; a text without unit is a bare number."""

@@ -1276,6 +1276,25 @@ def test_what_to_write_for_a_count_is_a_number_of_yaml() -> None:
             load_training(SCENARIOS / "gpt3.yaml", (change,))
 
 
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ("data.tokens=1_200_000", "`1200000`."),
+        ("data.tokens=1,200,000", "`1200000`."),
+        ("data.tokens=1 200 000", "`1200000`."),
+        ("data.tokens='1_200_000'", "`1200000`."),
+        ("data.tokens='1200000'", "`1200000` without quotation marks."),
+        ("buy.max_gpus=1_0", "`10`."),
+        ("train.epochs=1_0.5", "`10.5`."),
+        ("train.epochs=1,5", "e.g. "),  # perhaps 1.5
+    ],
+)
+def test_a_number_whose_digits_signs_part_is_refused_with_what_to_write(change: str, remedy: str) -> None:
+    """YAML 1.1 has 1_200_000 for a number, YAML 1.2 for a text."""
+    with pytest.raises(ScenarioError, match=re.escape(f". Write {remedy}")):
+        load_training(SCENARIOS / "gpt3.yaml", (change,))
+
+
 def test_a_share_of_the_peak_says_whose_runs_it_is_of() -> None:
     """The share is that of A100s, of which power and bandwidth let others keep less; one that is stated is of any."""
     predicted, stated = answer("gpt3", "speed=[]"), answer("gpt3", "speed=[]", "utilization=40%")
