@@ -220,7 +220,8 @@ def _to_write(path: Steps, kind: str, written: object, root: type) -> str:
     if number:
         return f" Write `{number[1]}e{ZEROS[number[2].lower()]}`."
     plain = ungrouped(str(written).strip())
-    if isinstance(written, str) and re.fullmatch(r"\d{1,18}" if "int" in kind else r"\d{1,18}(?:\.\d{1,18})?", plain):
+    wanted = r"\d{1,18}" if kind.startswith("int_") else r"\d{1,18}(?:\.\d{1,18})?"
+    if isinstance(written, str) and re.fullmatch(wanted, plain):
         return f" Write `{plain}`" + ("." if plain != written.strip() else " without quotation marks.")
     return _example(path, kind, written, root)
 
