@@ -207,8 +207,9 @@ def _p99_in_draws_s(trial: Trial, model: str, seen: Sequence[ModelMetrics]) -> f
     each_s = [
         inf if model in growing or isnan(one.p99_s) else one.p99_s
         for one, growing in zip(seen, replay.overloads, strict=True)
+        if one.arrived
     ]
-    return sorted(each_s)[ceil(replay.draws.share * len(seen)) - 1]
+    return sorted(each_s)[ceil(replay.draws.share * len(each_s)) - 1] if each_s else nan
 
 
 def p99_over_slo(trial: Trial) -> float:

@@ -55,16 +55,21 @@ class WideLook:
     """Draws of speeds of which it is only counted how many break an SLO, those of the first look among them."""
 
     kept: NDArray[np.bool_]
-    """Whether every SLO was kept, by draw."""
+    """Whether every SLO was kept, by draw: none broken, by any request that was judged."""
+    judged: NDArray[np.bool_]
+    """Whether requests of every model were judged, by draw."""
     broken: Mapping[str, int]
     """By model, the draws that break its SLO."""
+    silent: Mapping[str, int]
+    """By model, the draws in which no request of it was judged."""
     requests: int
 
     @classmethod
     def of(cls, first: "Replay") -> "WideLook":
         """The draws of the first look."""
         broken = {model: kept.count(False) for model, kept in first.kept_in_draws.items()}
-        return cls(np.array(first.kept_together), broken, first.requests)
+        silent = {model: judged.count(False) for model, judged in first.judged_in_draws.items()}
+        return cls(np.array(first.kept_together), np.array(first.judged_together), broken, silent, first.requests)
 
     @property
     def draws(self) -> int:
@@ -76,19 +81,28 @@ class WideLook:
         """Draws that break any SLO."""
         return int(np.count_nonzero(~self.kept))
 
+    @property
+    def silent_together(self) -> int:
+        """Draws in which no request of some model was judged."""
+        return int(np.count_nonzero(~self.judged))
+
     def and_more(self, first: "Replay", shares: Shares) -> "WideLook":
         """With further draws, in the long run as those of the first look tell it."""
         kept = first.kept_in(shares)
+        judged = {model: ~np.isnan(shares.in_time[model]) for model in kept}
         return WideLook(
             np.concatenate([self.kept, np.logical_and.reduce(list(kept.values()))]),
+            np.concatenate([self.judged, np.logical_and.reduce(list(judged.values()))]),
             {model: self.broken[model] + int(np.count_nonzero(~one)) for model, one in kept.items()},
+            {model: self.silent[model] + int(np.count_nonzero(~one)) for model, one in judged.items()},
             self.requests + shares.requests,
         )
 
     @classmethod
     def at_best(cls, overloaded: Mapping[str, NDArray[np.bool_]], any_one: NDArray[np.bool_]) -> "WideLook":
         """Draws that were not replayed, by model and in all: what is not known to be overloaded keeps every SLO."""
-        return cls(~any_one, {model: int(np.count_nonzero(one)) for model, one in overloaded.items()}, 0)
+        broken = {model: int(np.count_nonzero(one)) for model, one in overloaded.items()}
+        return cls(~any_one, np.ones_like(any_one), broken, dict.fromkeys(overloaded, 0), 0)
 
     def but(self, numbers: Sequence[int], seen: Mapping[str, Sequence[bool]], requests: int = 0) -> "WideLook":
         """The same, with what the first of these draws showed of each model that was replayed."""
@@ -97,7 +111,7 @@ class WideLook:
             places = np.array(numbers[: len(of_model)])
             kept[places] &= of_model
             broken[model] += int(np.count_nonzero(self.kept[places] & ~np.array(of_model)))
-        return WideLook(kept, broken, requests)
+        return replace(self, kept=kept, broken=broken, requests=requests)
 
 
 @dataclass(frozen=True)
@@ -220,37 +234,45 @@ class Replay:
         Each end may be wrong with the part of the risk that one look has.
         """
         if self.wide:
-            draws = self.wide.draws
-            return {m: self._share_of(draws - broken, draws) for m, broken in self.wide.broken.items()}
-        return {m: self._share(kept) for m, kept in self.kept_in_draws.items()}
+            judged = {m: self.wide.draws - silent for m, silent in self.wide.silent.items()}
+            return {m: self._share_of(judged[m] - broken, judged[m]) for m, broken in self.wide.broken.items()}
+        return {m: self._share(kept, self.judged_in_draws[m]) for m, kept in self.kept_in_draws.items()}
 
-    def _share(self, kept: Sequence[bool]) -> Interval:
-        if not (kept or self.unseen):
-            return Interval(nan, 0.0, 1.0)
-        return self._share_of(sum(kept) + self.unseen, len(kept) + self.unseen)
+    def _share(self, kept: Sequence[bool], judged: Sequence[bool]) -> Interval:
+        """Share of the draws that were judged; one without a request says nothing, for or against."""
+        seen = [one for one, says in zip(kept, judged, strict=True) if says]
+        return self._share_of(sum(seen) + self.unseen, len(seen) + self.unseen)
 
     def _share_of(self, kept: int, draws: int) -> Interval:
+        if not draws:
+            return Interval(nan, 0.0, 1.0)
         return Interval(kept / draws, *share_interval(kept, draws, 1 - 2 * self.risk))
 
     @cached_property
     def all_kept(self) -> Interval | None:
-        """Share of the draws in which every SLO is met; None where no phases are drawn."""
+        """Share of the draws in which every SLO is met, of those in which requests of every model were judged; None
+        where no phases are drawn."""
         if not self.draws:
             return None
         if self.wide:
-            return self._share_of(self.wide.draws - self.wide.broken_together, self.wide.draws)
-        return self._share(self.kept_together)
+            judged = self.wide.kept[self.wide.judged]
+            return self._share_of(int(np.count_nonzero(judged)), len(judged))
+        return self._share(self.kept_together, self.judged_together)
 
     @property
     def kept_share(self) -> float:
         """Share of the draws looked at in which every SLO is met; NaN where none are drawn."""
-        kept = self.wide.kept if self.wide else self.kept_together
-        return float(np.mean(kept)) if len(kept) else nan
+        return self.all_kept.mean if self.all_kept else nan
 
     @cached_property
     def kept_together(self) -> list[bool]:
-        """Whether every SLO is met, by draw."""
+        """Whether no SLO is broken, by draw."""
         return [all(one) for one in zip(*self.kept_in_draws.values(), strict=True)]
+
+    @cached_property
+    def judged_together(self) -> list[bool]:
+        """Whether requests of every model were judged, by draw."""
+        return [all(one) for one in zip(*self.judged_in_draws.values(), strict=True)]
 
     @property
     def _look_that_counts(self) -> int:
@@ -265,17 +287,22 @@ class Replay:
 
     @cached_property
     def kept_in_draws(self) -> dict[str, list[bool]]:
-        """By model and draw."""
+        """By model and draw whether it does not break the SLO."""
         if not self.draws:
             return {}
         return {model: self._in_draws(model, need.slo.attainment) for model, need in self.needs.items()}
 
+    @cached_property
+    def judged_in_draws(self) -> dict[str, list[bool]]:
+        """By model and draw whether any request was judged: one without says nothing of the SLO."""
+        return {model: [bool(x.judged) for x in self.of(model)] for model in self.needs} if self.draws else {}
+
     def _in_draws(self, model: str, target: float) -> list[bool]:
-        """Whether the SLO is met in each draw; not where no request was judged."""
+        """Whether the SLO is not broken in each draw; nothing breaks it where no request was judged."""
         seen = self.of(model)
         settled = iter(self._settled([x for x in seen if x.judged], target))
         return [
-            bool(x.judged) and next(settled) >= target - 1e-9 and model not in growing
+            not x.judged or (next(settled) >= target - 1e-9 and model not in growing)
             for x, growing in zip(seen, self.overloads, strict=True)
         ]
 
@@ -290,14 +317,14 @@ class Replay:
         return at_best(fractions, errors, self.unseen, target) if self.unseen else long_run(fractions, errors)
 
     def kept_in(self, shares: Shares) -> dict[str, NDArray[np.bool_]]:
-        """Whether each SLO is met in each of further draws, in the long run as the draws seen tell it."""
+        """Whether each SLO is not broken in each of further draws, in the long run as the draws seen tell it."""
         kept = {}
         for model, need in self.needs.items():
             mean, part = self._without_noise[model]
             seen = shares.in_time[model]
             settled = mean + part * (seen - mean) if part < 1 else seen
             keeps_up = np.array([model not in growing for growing in shares.growing])
-            kept[model] = (settled >= need.slo.attainment - 1e-9) & keeps_up
+            kept[model] = np.isnan(seen) | ((settled >= need.slo.attainment - 1e-9) & keeps_up)
         return kept
 
     @cached_property
@@ -425,9 +452,7 @@ class Replay:
         drawn, also the share of draws seen that keep it over the share that is asked, whichever is less."""
         margin = self.attainment[model].mean - self.needs[model].slo.attainment
         if self.draws and self.draws.mixed == 1:
-            seen = self.kept_in_draws[model]
-            share = self.draws_kept[model].mean if self.wide else sum(seen) / len(seen) if seen else nan
-            kept = share - self.draws.share
+            kept = self.draws_kept[model].mean - self.draws.share
             return min(margin, kept) if self.draws.surely else kept
         return margin
 
@@ -454,7 +479,7 @@ class Replay:
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
         if self.draws and not self.draws.surely:
-            return self.looks[-1] == 1
+            return self.looks[-1] == 1 or self.too_few_judged
         if self.draws:
             most = share_interval(self.looks[-1], self.looks[-1], 1 - 2 * self.risk)[0]
             return self.draws.mixed == 1 and most < self.draws.share
@@ -465,12 +490,23 @@ class Replay:
         )
 
     @property
+    def too_few_judged(self) -> bool:
+        """Whether requests of every model come in so few draws of speeds that those of the last look, were each to keep
+        every SLO, would surely be too few to show it."""
+        if self.draws is None or self.draws.surely or self.screened or self.replications == self.replayed:
+            return False
+        if self.ranked:
+            return not self.replications
+        at_last = int(share_interval(self.replications, self.replayed, 1 - 2 * GIVE_UP)[1] * self.looks[-1])
+        return share_interval(at_last, at_last, 1 - 2 * self.risk)[0] < self.draws.least
+
+    @property
     def lost(self) -> bool:
         """Whether so many draws broke an SLO that the look that counts could not show the share any more."""
         if not self.draws or self.draws.mixed > 1 or self.looks[-1] == 1:
             return False
         best, at_last = self.at_best, self._look_that_counts >= self.looks[-1]
-        if best.unseen and not best._is_too_little(best._share(best._kept_as_seen), at_last):
+        if best.unseen and not best._is_too_little(best._share(best._kept_as_seen, best.judged_together), at_last):
             return False  # at best no draw comes to less than was seen of it, and that took long to work out
         assert best.all_kept is not None
         return best._is_too_little(best.all_kept, at_last)
@@ -481,7 +517,8 @@ class Replay:
         if self.wide is None or self.draws is None:
             return False
         may_break = self.breaks_allowed / self.looks[-1]
-        return share_interval(look - self.wide.broken_together, look, 1 - 2 * GIVE_UP)[1] < 1 - may_break
+        judged = max(look - self.wide.silent_together, self.wide.broken_together)
+        return share_interval(judged - self.wide.broken_together, judged, 1 - 2 * GIVE_UP)[1] < 1 - may_break
 
     def refuses(self, at_best: WideLook) -> bool:
         """Whether the first look does, were just these of its draws to break an SLO."""
@@ -505,13 +542,24 @@ class Replay:
         mine = self.wide or WideLook.of(self)
         if other.wide is None or other.wide.draws <= mine.draws:
             return False
-        gained = np.count_nonzero(mine.kept & ~other.wide.kept[: mine.draws])
-        gained_share = share_interval(float(gained), mine.draws, 1 - 2 * GIVE_UP)[1]
-        return max(float(np.mean(mine.kept)), float(np.mean(other.wide.kept)) + gained_share) < self.draws.share
+        judged = mine.judged & other.wide.judged[: mine.draws]
+        if not judged.any():
+            return False
+        gained = np.count_nonzero((mine.kept & ~other.wide.kept[: mine.draws])[judged])
+        gained_share = share_interval(float(gained), int(np.count_nonzero(judged)), 1 - 2 * GIVE_UP)[1]
+        others_share = float(np.mean(other.wide.kept[other.wide.judged]))
+        return max(float(np.mean(mine.kept[judged])), others_share + gained_share) < self.draws.share
 
     @property
     def replications(self) -> int:
-        """All that were replayed."""
+        """All that say something: where draws decide, those in which requests of every model were judged."""
+        if self.wide:
+            return self.wide.draws - self.wide.silent_together
+        return sum(self.judged_together) if self.draws else len(self.summaries)
+
+    @property
+    def replayed(self) -> int:
+        """All that were looked at."""
         return self.wide.draws if self.wide else len(self.summaries)
 
     @property
@@ -542,7 +590,7 @@ class Replay:
         """Whether in each draw every model's share in time met its SLO, and all kept up."""
         targets = [(model, need.slo.attainment - 1e-9) for model, need in self.needs.items()]
         return [
-            not growing and all(summary.models[model].slo_attainment >= target for model, target in targets)
+            not growing and not any(summary.models[model].slo_attainment < target for model, target in targets)
             for summary, growing in zip(self.summaries, self.overloads, strict=True)
         ]
 
@@ -611,7 +659,8 @@ class Replay:
         the last look accepts in one case of two. Where 95 % are asked of speeds: 3 of 4, 4 of 10, 5 of 12."""
         if not broken:
             return False
-        return float(betainc(broken, len(self.summaries) - broken + 1, self._may_break)) < BY_CHANCE
+        seen = sum(map(any, zip(*self.judged_in_draws.values(), strict=True)))
+        return float(betainc(broken, seen - broken + 1, self._may_break)) < BY_CHANCE
 
     @property
     def fewest_broken(self) -> int:

@@ -348,18 +348,18 @@ def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequen
     """
     so_far = replace(first, wide=WideLook.of(first))
     if draws.told:
-        draws.told.learn(draws.seeds(0, first.replications), first.shares)
+        draws.told.learn(draws.seeds(0, first.replayed), first.shares)
         draws.told = None if draws.told.contradicted else draws.told
     for look in first.looks:
-        while so_far.replications < look and not so_far.gives_up(look):
+        while so_far.replayed < look and not so_far.gives_up(look):
             if any(map(so_far.is_hardly_better, missed)):
                 return so_far
             so_far = _with_more_draws(so_far, first, draws, look)
-            tell(so_far.replications, first.looks[-1])
+            tell(so_far.replayed, first.looks[-1])
             if draws.told and draws.told.contradicted:
                 draws.told, draws.clear = None, 0
                 return _looked_wider(first, draws, tell, missed)
-        if so_far.decided or so_far.gives_up(look):
+        if so_far.decided or so_far.gives_up(look) or so_far.too_few:
             break
     return so_far
 
@@ -367,7 +367,7 @@ def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequen
 def _with_more_draws(so_far: Replay, first: Replay, draws: Replications, look: int) -> Replay:
     """A wide look that goes a little further, to a look at most."""
     assert so_far.wide is not None
-    seen = so_far.replications
+    seen = so_far.replayed
     shares = draws.shares(seen, min(look, seen + COUNTED_AT_ONCE))
     wide = so_far.wide.and_more(first, shares)
     inferred = draws.told.inferred if draws.told else 0

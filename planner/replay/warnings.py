@@ -457,7 +457,7 @@ def _outages(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
     if scenario.failures is None or trial.replay.in_time_up:
         return
     every_s = scenario.failures.mean_time_between + scenario.failures.recovery
-    host_runs = len({device.host for one in trial.packing.placed for device in one.devices}) * trial.replay.replications
+    host_runs = len({device.host for one in trial.packing.placed for device in one.devices}) * trial.replay.replayed
     at_first = host_runs * scenario.failures.recovery / every_s
     expected = at_first + host_runs * trial.replay.stretch.horizon_s / every_s
     if expected >= OUTAGES_MIN:
@@ -481,9 +481,13 @@ def _unproven(trial: Trial) -> Iterator[PlanWarning]:
     for model, kept in seen.kept.items():
         if kept is None and not seen.margin(model) < 0:
             of_draws = "draws of the phases" if seen.draws and seen.draws.surely else "draws of speeds"
-            few = of_draws if seen.draws else f"requests of {model}"
+            few = of_draws if seen.draws and not seen.too_few_judged else f"requests of {model}"
             what = Statement(code=Code.UNPROVEN, subjects=(few, model))
             yield PlanWarning(what=what, remedies=remedies_unproven(trial, model))
+    if seen.too_few_judged and all(seen.kept.values()):
+        rarest = min(seen.needs, key=lambda model: sum(x.judged for x in seen.of(model)))
+        what = Statement(code=Code.UNPROVEN, subjects=(f"requests of {rarest}", rarest))
+        yield PlanWarning(what=what, remedies=remedies_unproven(trial, rarest))
 
 
 def on_edge(seen: Replay) -> Iterator[PlanWarning]:
@@ -522,10 +526,12 @@ def surer_in_draws(trial: Trial) -> tuple[Statement, ...]:
 def remedies_unproven(trial: Trial, model: str) -> tuple[Statement, ...]:
     """More replications, a longer horizon, or a lower SLO; draws of speeds are as many as they may be."""
     seen = trial.replay
+    if seen.too_few_judged:
+        return (Statement(code=Code.ANY_LONGER_HORIZON),)
     if seen.draws and not seen.draws.surely:
         return surer_in_draws(trial) or surer(trial.packing)
     if seen.draws:
-        return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * seen.replications}),)
+        return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * seen.replayed}),)
     remedies: list[Statement] = []
     if (longer_s := seen.horizon_to_prove_s(model)) is not None:
         remedies.append(Statement(code=Code.LONGER_HORIZON, figures={"horizon_s": longer_s}))

@@ -217,6 +217,8 @@ def weak_line(models: Sequence[ModelAnswer]) -> str:
 def doubt(answer: Recommendation | Simulation) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):
+        if answer.replayed.draws_kept and answer.replayed.draws_kept.mean >= 1:
+            return "SLO UNDECIDED: none is missed, but requests of every model came in too few replications"
         return "SLO UNDECIDED: enough replications meet each SLO, too few meet all"
     match answer:
         case Recommendation(unready=True):
@@ -291,7 +293,7 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
             f"replications meet every SLO; each draws its own {drawn(seen, answer.models)}."
         ]
     return [
-        f"A site keeps the camera phases that it starts with. Of {counted(answer.replications, 'draw')} of them "
+        f"A site keeps the camera phases that it starts with. Of {counted(draws, 'draw')} of them "
         f"{count} meet every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} was asked "
         "for."
     ]

@@ -76,9 +76,15 @@ def one_replay() -> Replay:
     return replay(of.scenario, demand(of.scenario), of.needs, on_one(of).deployment, screen=False)
 
 
+def as_counted(kept: int, draws: int) -> WideLook:
+    """So many of so many draws, requests of which all were judged."""
+    judged = np.ones(draws, dtype=bool)
+    return WideLook(np.arange(draws) < kept, judged, {"detector": draws - kept}, {"detector": 0}, 0)
+
+
 def as_if_wide(one: Replay, kept: int, draws: int) -> Replay:
     """The same seen by a look at so many draws, which the first left open."""
-    return replace(as_if(one, 145, 160), wide=WideLook(np.arange(draws) < kept, {"detector": draws - kept}, 0))
+    return replace(as_if(one, 145, 160), wide=as_counted(kept, draws))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_what_keeps_hardly_any_draw_more_than_what_missed_in_many_is_no_better(
 ) -> None:
     """Another kept 137 of 160 and 88 % of 640: one of 160 more may mean 2.4 % of all, and 90 % are within reach."""
     in_640 = np.array([*[True] * 137, *[False] * 23, *[True] * 426, *[False] * 54])
-    missed = replace(as_if(one_replay, 137, 160), wide=WideLook(in_640, {"detector": 77}, 0))
+    missed = replace(as_if(one_replay, 137, 160), wide=replace(as_counted(563, 640), kept=in_640))
     one = as_if(one_replay, kept, 160)
     assert one.is_hardly_better(missed) == hardly
     assert not one.is_hardly_better(as_if(one_replay, 137, 160)), "that one was not seen in more draws"
@@ -413,3 +419,60 @@ def test_what_another_seed_may_decide_otherwise_is_said(
         looks=WORLDS,
     )
     assert [one.what.code for one in on_edge(seen)] == [Code.ON_EDGE] * is_on_edge
+
+
+def seldom_asked(*rates_rps: float, latency_s: float = 0.05) -> Question:
+    """Models of which each is so seldom asked that most replications of 10 s bring no request, at doubtful speeds."""
+    names = "abcd"[: len(rates_rps)]
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), shared=0.5, quantile=0.0)
+    doubted = [replace(profile(name, T4, 0.01, 0.0001), doubt=doubt, predicted=True) for name in names]
+    of_all = scenario([model(name, latency_s) for name in names], {}, confidence=0.95, horizon=10.0)
+    streams = tuple(StreamSpec(model=name, poisson=rate) for name, rate in zip(names, rates_rps, strict=True))
+    return question(replace(of_all, streams=streams), [offer(T4, 1.0)], shelf(*doubted))
+
+
+def replay_of(of: Question) -> Replay:
+    return replay(of.scenario, demand(of.scenario), of.needs, on_one(of).deployment, screen=False)
+
+
+@pytest.mark.parametrize("rate_rps", [0.02, 0.1, 1.0])
+def test_a_draw_without_a_request_says_nothing_against_a_fleet(rate_rps: float) -> None:
+    """A request comes in a fifth of the replications at 0.02 a second: these alone count."""
+    seen = replay_of(seldom_asked(rate_rps))
+    assert seen.met
+    assert seen.all_kept is not None
+    assert seen.all_kept == seen.draws_kept["a"]
+    assert seen.all_kept.mean == 1
+    assert seen.replications == pytest.approx(seen.replayed * (1 - math.exp(-rate_rps * 9.9)), rel=0.25)
+    assert seen.all_kept.low == pytest.approx(seen.risk ** (1 / seen.replications))
+
+
+def test_a_draw_without_a_request_says_nothing_for_a_fleet() -> None:
+    """Every request is late: the draws that bring none do not make up for it."""
+    seen = replay_of(seldom_asked(0.02, latency_s=0.0101))
+    assert not seen.met
+    assert seen.kept_share < 0.95
+    always = replay_of(seldom_asked(1.0, latency_s=0.0101))
+    assert seen.kept_share == pytest.approx(always.kept_share, abs=0.2)
+
+
+def test_a_model_that_is_seldom_asked_does_not_hide_what_another_breaks() -> None:
+    of = seldom_asked(0.02, 5.0)
+    seen = replay_of(of)
+    assert seen.met
+    assert seen.draws_kept["b"].mean == 1
+
+
+def test_requests_in_too_few_draws_ask_for_time_and_for_no_gpu() -> None:
+    """Two models, each asked in a tenth of the replications: one in a hundred tells of both."""
+    of = seldom_asked(0.011, 0.011)
+    trial = on_one(of)
+    seen = replay_of(of)
+    assert not seen.met
+    assert not seen.short
+    assert seen.too_few
+    assert seen.replayed < WORLDS[-1]
+    (remedy,) = remedies_unproven(replace(trial, replay=seen), "a")
+    assert remedy.code is Code.ANY_LONGER_HORIZON
+    longer = replace(of, scenario=replace(of.scenario, horizon=600.0))
+    assert replay_of(longer).met
