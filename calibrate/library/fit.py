@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from simulator.world.curves import Curve, LoadTime, SmoothMaximum, curve_of
+from simulator.world.curves import THROUGH_POINTS, Curve, LoadTime, SmoothMaximum, curve_of
 
 Values = tuple[float, ...]
 
@@ -39,6 +39,8 @@ BAND_WEIGHT = 4
 """How many held-out points of a series its band's width takes from the published series."""
 BAND_FACTOR = 1.82
 """Half the band over the series' spread, so that `BAND_SHARE` lies within; `python -m benchmarks fits` derives both."""
+BAND_MAX = 0.5
+"""Band of a series above which it is no curve that was seen: between its points it may be half as much again."""
 
 SAMPLES_MIN = 10
 """Fewer runs of a batch do not show its spread."""
@@ -174,13 +176,21 @@ def relative(error_log: float) -> float:
 
 
 def choose(x: Values, y: Values, forms: Sequence[str]) -> str:
-    """The form with the least mean held-out error."""
+    """The form with the least mean held-out error, of those that miss no point they know by more than their band."""
     if len(x) < BENT_POINTS_MIN and "interpolation" in forms:
         return "interpolation"
     if len(x) < CHOICE_POINTS_MIN or len(forms) == 1:
         return forms[0]
     tried = _spread_evenly(range(1, len(x) - 1))
-    return min(forms, key=lambda form: statistics.fmean(abs(_held_out(x, y, i, form)) for i in tried))
+    errors = {form: [_held_out(x, y, i, form) for i in tried] for form in forms}
+    fitting = [form for form in forms if form in THROUGH_POINTS or _is_near(form, x, y, band_log(errors[form]))]
+    return min(fitting or forms, key=lambda form: statistics.fmean(map(abs, errors[form])))
+
+
+def _is_near(form: str, x: Values, y: Values, band: float) -> bool:
+    """Whether a form passes all points within its band: the ends too, which are never held out."""
+    curve = curve_of(form, x, y, _parameters(form, x, y))
+    return all(abs(math.log(curve(batch) / value)) <= band for batch, value in zip(x, y, strict=True))
 
 
 def held_out_errors(x: Values, y: Values, forms: Sequence[str]) -> dict[float, float]:
@@ -247,7 +257,14 @@ def regime(fit: SeriesFit, batch: float, work: FitWork, by_host: bool | None = N
 
 def doubts(fit: SeriesFit, samples: Mapping[int, Sequence[float]], work: FitWork) -> list[str]:
     """Doubts about a latency fit and its samples (seconds by batch), each with a remedy."""
-    found = [_few_samples(samples), _few_points(fit), _wide(samples), _no_knee(fit), _too_fast(fit, work)]
+    found = [
+        _few_samples(samples),
+        _few_points(fit),
+        _unsteady(fit),
+        _wide(samples),
+        _no_knee(fit),
+        _too_fast(fit, work),
+    ]
     return [text for text in found if text]
 
 
@@ -374,6 +391,12 @@ def _few_points(fit: SeriesFit) -> str:
         f"Latency was measured at {count} batch size{'s' * (count != 1)}, too few to choose a form and to know its"
         f" error; measure at least {CHOICE_POINTS_MIN}."
     )
+
+
+def _unsteady(fit: SeriesFit) -> str:
+    if fit.band <= BAND_MAX:
+        return ""
+    return f"Between batches that were measured, latency is known within {fit.band:.0%} only; measure more of them."
 
 
 def _wide(samples: Mapping[int, Sequence[float]]) -> str:

@@ -1,6 +1,7 @@
 """Reading: the JSON of a profile or a device, strictly; every error names its field."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -44,9 +45,9 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     workspace = _with(tensors, slack)
     model = read.name("model")
     load = read.mapping("load")
-    curve, quality = _fitted(read, published)
+    curve, quality, misses = _fitted(read, published)
     if latency != published:  # a fit through points that are not believed is not believed either
-        curve, quality = latency, None
+        curve, quality, misses = latency, None, ()
     evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
     runtime = read.text_or_empty("runtime") or USUAL_RUNTIME
     profile = Profile(
@@ -79,7 +80,12 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         source=read.text("source"),
         as_of=read.date("as_of"),
         assumptions=read.sentences("assumptions"),
-        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, gpu, runtime, max(latency.x[0], workspace.x[0]))),
+        doubts=(
+            *read.sentences("doubts"),
+            *misses,
+            *doubts,
+            *_unseen(model, gpu, runtime, max(latency.x[0], workspace.x[0])),
+        ),
     )
     load.nothing_else()
     read.nothing_else()
@@ -166,10 +172,11 @@ def _gpu(read: Reader) -> GPU:
     return gpu
 
 
-def _fitted(read: Reader, points: Interpolated) -> tuple[Curve, FitQuality | None]:
-    """The curve that `latency_fit` puts through the points, and how far it errs; without it lines between them."""
+def _fitted(read: Reader, points: Interpolated) -> tuple[Curve, FitQuality | None, tuple[str, ...]]:
+    """The curve that `latency_fit` puts through the points, how far it errs, and a doubt where it misses one by more
+    than its band: then lines between them stand in, as they do without a fit."""
     if not read.part("latency_fit"):
-        return points, None
+        return points, None, ()
     fit = read.mapping("latency_fit")
     form = fit.one_of("form", tuple(FORMS))
     quality = FitQuality(
@@ -182,7 +189,24 @@ def _fitted(read: Reader, points: Interpolated) -> tuple[Curve, FitQuality | Non
     curve = curve_of(form, points.x, points.y, _parameters(fit, form))
     fit.nothing_else()
     _agree(curve, quality)
-    return curve, quality
+    if missed := _beyond_band(curve, quality):
+        return points, replace(quality, form="interpolation"), (missed,)
+    return curve, quality, ()
+
+
+def _beyond_band(curve: Curve, quality: FitQuality) -> str:
+    """A doubt where a curve passes a point of its own further away than its band is wide; empty elsewhere."""
+    if quality.form in THROUGH_POINTS or quality.band is None:
+        return ""
+    far = {x: max(curve(x) / y, y / curve(x)) - 1 for x, y in zip(curve.x, curve.y, strict=True) if y > 0}
+    at = max(far, key=far.__getitem__, default=0.0)
+    if not far or far[at] <= quality.band + ROUNDING:
+        return ""
+    seen = dict(zip(curve.x, curve.y, strict=True))[at]
+    return (
+        f"Batch {at:g}: {seen * 1e3:.3g} ms, and {curve(at) * 1e3:.3g} ms by its {quality.form}, beyond its band of"
+        f" {quality.band:.1%}; lines between what was measured stand in: fit it again, or measure more batches."
+    )
 
 
 def _parameters(fit: Reader, form: str) -> dict[str, float]:

@@ -53,6 +53,18 @@ def test_a_straight_line_is_found_again():
     assert found.parameters == pytest.approx({"fixed": 5e7, "slope": 2e7}, rel=0.01)
 
 
+KNOCKED = {1: 6.31e-3, 2: 12.1e-3, 4: 23.7e-3, 8: 44.9e-3, 16: 378e-3}
+"""Run times of a processor, of which the last batch no longer fits its cache."""
+
+
+def test_no_form_is_chosen_that_misses_an_end_by_more_than_its_band():
+    """The ends are never held out: a line through the others passed the last at a quarter of what was measured."""
+    found = fit_latency(KNOCKED)
+    assert found.form == "joined"
+    assert found.curve(16) == pytest.approx(KNOCKED[16])
+    assert fit_latency(KNOCKED | {16: 90e-3}).form == "smooth-maximum"
+
+
 def test_steps_are_interpolated():
     found = fit_memory({1: 1e8, 2: 1e8, 4: 1e8, 5: 9e8, 8: 9e8, 16: 9e8})
     assert found.form == "interpolation"
@@ -267,6 +279,7 @@ def test_good_measurements_are_not_doubted():
 DOUBTS = {
     "few samples": (smooth(), {1: ENOUGH, 2: [0.01] * 3}, FitWork(), "Batch 2: 3 runs show no spread, 10 do; give"),
     "few points": (smooth(batches=(1, 64)), {}, FitWork(), "Latency was measured at 2 batch sizes, too few"),
+    "unsteady": (KNOCKED, {}, FitWork(), "Between batches that were measured, latency is known within 68% only"),
     "wide": (smooth(), {4: [0.010, 0.020] * 10}, FitWork(), "Batch 4: run times spread by up to 34% of their mean"),
     "just wide": (
         smooth(),

@@ -671,6 +671,20 @@ def test_a_fit_is_what_is_planned_with(tmp_path):
     assert curve(6) == pytest.approx((0.0098**2.6 + (0.0047 * 6) ** 2.6) ** (1 / 2.6))
 
 
+def test_a_fit_that_misses_a_point_by_more_than_its_band_gives_way_to_the_points(tmp_path):
+    """Such files were written once: 378 ms were measured, and the line said 99.7 ms within a band of 67.6 %."""
+    times = {"1": 6.31e-3, "2": 12.1e-3, "4": 23.7e-3, "8": 44.9e-3, "16": 378e-3}
+    line = {"form": "straight-line", "parameters": {"fixed": 0.0, "slope": 0.0062328}}
+    raw = GOOD | {"latency_s": times, "latency_fit": line | {"error_max": 1.109, "band": 0.6755}}
+    profile = read_profile(write(tmp_path, raw), GPUS)
+    assert profile.latency == Interpolated((1, 2, 4, 8, 16), tuple(times.values()))
+    assert profile.latency_fit == FitQuality(form="interpolation", error_max=1.109, band=0.6755)
+    (doubt,) = [doubt for doubt in profile.doubts if doubt.startswith("Batch 16: 378 ms, and 99.7 ms")]
+    assert "beyond its band of 67.5%" in doubt
+    near = raw | {"latency_s": times | {"16": 0.15}}
+    assert read_profile(write(tmp_path, near), GPUS).latency(16) == pytest.approx(16 * 0.0062328)
+
+
 def test_where_points_are_not_believed_neither_is_a_fit_through_them(tmp_path):
     fast = FOUR["latency_s"] | {"8": 0.021}
     doubted = but_fit(error_max=0.9) | {"flops_per_sample": 3e10, "latency_s": fast, "doubted": {"8": "too fast"}}
