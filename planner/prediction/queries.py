@@ -80,7 +80,7 @@ class QueryAnswer:
     sources: str = ""
     """Ids of publications, parted by blanks, those of the same model first."""
     reason: str = ""
-    """Why nothing is predicted, or why the GPU cannot run what is."""
+    """Why nothing is predicted, or why the GPU cannot run what is, or no plan would have it do so."""
     reserved_bytes: int | None = None
     """What a plan keeps free, as it does for the same question: `memory_bytes`, libraries' own workspace and the
     allocator's slack. The context of a process comes on top."""
@@ -358,12 +358,19 @@ def answered(latency_s: Estimate, memory: Room | None, rule: str, evidence: str,
 
 
 def too_large(answer: QueryAnswer, gpu: GPU) -> str:
-    """Why the GPU does not hold the batch; empty where it does, where nobody knows, or where somebody ran it."""
-    needed_bytes = (answer.memory_bytes or 0) + CONTEXT_BYTES
-    if needed_bytes <= gpu.memory_bytes or answer.evidence in RAN:
-        return ""
-    sizes = f"{gigabytes(needed_bytes)} with a process's context, the GPU has {gigabytes(gpu.memory_bytes)}"
-    return f"does not fit: needs {sizes}. Write a smaller batch"
+    """Why the GPU does not hold the batch, or why no plan puts it there though it may; empty where plans do, and where
+    nobody knows. What somebody ran did fit."""
+    needed_bytes, kept_bytes = (answer.memory_bytes or 0) + CONTEXT_BYTES, (answer.reserved_bytes or 0) + CONTEXT_BYTES
+    if needed_bytes > gpu.memory_bytes and answer.evidence not in RAN:
+        return f"does not fit: needs {_beside(needed_bytes, gpu)}. Write a smaller batch"
+    if kept_bytes > gpu.memory_bytes:
+        fits = "fits" if answer.evidence in RAN else "may fit"
+        return f"{fits}, but no plan takes it: one keeps {_beside(kept_bytes, gpu)}. Write a smaller batch"
+    return ""
+
+
+def _beside(needed_bytes: int, gpu: GPU) -> str:
+    return f"{gigabytes(needed_bytes)} with a process's context, the GPU has {gigabytes(gpu.memory_bytes)}"
 
 
 def ways_to_run(architecture: str, precision: str, gpu: GPU) -> str:

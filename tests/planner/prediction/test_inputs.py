@@ -9,6 +9,7 @@ from support.planning import CATALOG
 from planner.api import modelling
 from planner.prediction.learnt import learnt
 from planner.prediction.queries import QueryAnswer, QueryKnowledge
+from simulator.world.hardware import CONTEXT_BYTES
 
 KNOWN = QueryKnowledge(learnt(), CATALOG.gpus)
 WIDTH, DEPTH = 768, 12
@@ -136,3 +137,21 @@ def test_a_network_costs_the_same_under_each_of_its_names(one: str, other: str, 
     told = [answer(name, size, gpu=gpu, batch="4") for name in (one, other)]
     assert told[0].latency_s
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("batch", "why"),
+    [
+        (256, ""),
+        (1024, "may fit, but no plan takes it: one keeps "),
+        (2048, "may fit, but no plan takes it: one keeps "),
+        (4096, "does not fit: needs "),
+    ],
+)
+def test_a_batch_that_no_plan_takes_for_its_memory_says_so_beside_its_time(batch: int, why: str) -> None:
+    """32 GB were to be kept of a T4's 16, with no word of it."""
+    told = answer("resnet50", "", gpu="T4", precision="fp16", batch=str(batch))
+    assert told.latency_s
+    assert told.reserved_bytes
+    assert bool(told.reason) is (told.reserved_bytes + CONTEXT_BYTES > CATALOG.gpus["T4"].memory_bytes)
+    assert told.reason.startswith(why)

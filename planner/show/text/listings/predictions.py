@@ -38,7 +38,7 @@ def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[Qu
             headline=f"{timed}, {counted(len(refused), 'row')} without an answer:" if refused else f"{timed}:",
             sections=[
                 Section("", [Table(columns), Text(said_of_rules(answers), indent=2)]),
-                Section("Larger than the GPU", [Items(too_large)]),
+                Section("Too large for the GPU, or for a plan", [Items(too_large)]),
                 Section("Without an answer", [Items(refused)]),
             ],
         ),
