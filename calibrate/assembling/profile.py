@@ -34,7 +34,7 @@ from calibrate.assembling.runs import (
 )
 from calibrate.devices.provenance import KINDS
 from calibrate.io.files import one_line
-from calibrate.io.points import Point, PointOutcome, Status, What
+from calibrate.io.points import NO_WEIGHTS, Point, PointOutcome, Status, What
 from calibrate.io.process import ONE_THREAD
 from calibrate.layers.naming import profile_name
 from calibrate.library import fit
@@ -115,7 +115,7 @@ def lacking(m: Measured) -> str:
     if not m.by_batch(What.LATENCY):
         return "no inference batch was timed. Measure it with --mode inference --resume."
     if not bytes_of_weights(m):
-        return "it has no weights, so there is nothing to bring to a device. Measure a model that has parameters."
+        return NO_WEIGHTS
     return "" if workspace_sizes(m)[0] else "nothing is known of its memory. Measure it in another --out."
 
 

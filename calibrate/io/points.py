@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeGuard
 PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
 """fp32 is strict; `torch` leaves PyTorch as it comes; `amp` is autocast to fp16 (on a CPU bf16), `amp-bf16` to bf16;
 `bf16` and `fp16` are of weights too."""
+NO_WEIGHTS = "it has no weights, so there is nothing to bring to a device. Measure a model that has parameters."
 OPTIMIZERS = ("sgd", "adam")
 """Of a training step."""
 COPIED_BYTES = tuple(4096 * 4**n for n in range(9))

@@ -115,7 +115,8 @@ def open_journal(path: Path, provenance: Mapping[str, Any], seed: int, *, resume
             return 0
         if not resume:
             wrong = f"holds {len(content.outcomes)} points already"
-            WRITER.refuse(path, wrong, f"Continue it with --resume, or {WRITER.elsewhere}")
+            remedy = "Add to it with --resume, which measures what is missing, other models too"
+            WRITER.refuse(path, wrong, f"{remedy}, or {WRITER.elsewhere}")
         _demand_same(path, content.header.provenance, provenance)
         return count
 

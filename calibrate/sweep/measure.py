@@ -64,7 +64,7 @@ def measure(
 def load(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Weights from pageable and pinned memory to memory already allocated, unloading, loading from disk, peak."""
     with placed(built, "cpu", point.settings) as module:
-        weights = _weights(module)
+        weights = weights_of(module)
         loads = Loads(device, rule, timer, cooler(device))
         values: dict[str, float] = {"weight_bytes": size_bytes(weights)}
         values["load_peak_bytes"] = load_peak_bytes(weights, device)
@@ -92,7 +92,7 @@ def latency(built: Built, device: Device, point: Point, rule: StopRule, timer: T
         run = model.runner(model.inputs(point.batch))
         _refuse_nan(run(), f"{point.key}: output")
         alone = repeat(timer, run, rule)
-        seen = rates(run, device, timer, alone, weights=_weights(model.module))
+        seen = rates(run, device, timer, alone, weights=weights_of(model.module))
     return Figures(seen.values | _others(device), {"wall_s": list(alone.wall_s)} | seen.samples, seen.details)
 
 
@@ -267,7 +267,7 @@ def adapted(inputs: Any, settings: Settings) -> Any:
 
 
 def _inference_memory(model: MeasuredModel, point: Point) -> Figures:
-    weights_bytes = size_bytes(_weights(model.module))
+    weights_bytes = size_bytes(weights_of(model.module))
 
     def work() -> None:
         _refuse_nan(model.runner(model.inputs(point.batch))(), f"{point.key}: output")
@@ -283,7 +283,7 @@ def _training_memory(model: MeasuredModel, point: Point) -> Figures:
     with the optimizer's own temporaries, can lie above the sum."""
     model.module.train()
     step = MeasuredStep(model, point.optimizer)
-    weights, gradients = size_bytes(_weights(model.module)), _first_step(step, point)
+    weights, gradients = size_bytes(weights_of(model.module)), _first_step(step, point)
     state = size_bytes(step.state())
     both_ways = model.device.peaks(lambda: step.forth_and_back(model.inputs(point.batch)), weights + state)
     peaks = model.device.peaks(lambda: step.run(model.inputs(point.batch)), weights + state)
@@ -347,7 +347,7 @@ def _known(found: Figures, more: Mapping[str, Any]) -> Figures:
     return Figures(values, samples, {**found.details, **more})
 
 
-def _weights(module: Any) -> list[torch.Tensor]:
+def weights_of(module: Any) -> list[torch.Tensor]:
     """All that a model keeps between batches: parameters and buffers, shared ones once."""
     return [tensor.detach() for tensor in (*module.parameters(), *module.buffers())]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from calibrate.devices import provenance
 from calibrate.devices.device import Cpu, Device, find_device, process_bytes
 from calibrate.io.files import one_line
-from calibrate.io.points import Figures, Point, PointOutcome, Settings, Status, What
+from calibrate.io.points import NO_WEIGHTS, Figures, Point, PointOutcome, Settings, Status, What
 from calibrate.io.process import end_with
 from calibrate.sweep.supervisor import Job
 
@@ -148,7 +148,7 @@ def of_opaque(measure: Measure, before: int, after: int) -> Measure:
 def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
     """Run one sample as the model is to be run: one that cannot run at all need not be tried at every batch size."""
     from calibrate.devices.regime import in_regime
-    from calibrate.sweep.measure import on_device
+    from calibrate.sweep.measure import on_device, weights_of
     from calibrate.zoo.built import floats
     from calibrate.zoo.sources import ZooError
 
@@ -157,6 +157,7 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
         with in_regime(eager), on_device(built, device, eager) as model:
             demand_known_weights(built.name, model.module, settings)
             outputs = floats(model.forward(model.inputs(1)))
+            has_weights = built.is_opaque or any(weight.numel() for weight in weights_of(model.module))
     except ZooError:
         raise
     except Exception as error:
@@ -171,6 +172,8 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
         raise ZooError(f"{built.name}: {wrong}: {in_one_line(error)}. {remedy}") from error
     if any(output.isnan().any() for output in outputs):
         raise ValueError(f"{built.name}: its output is not a number (NaN). Correct the model or its weights")
+    if not has_weights:
+        raise ZooError(f"{built.name}: {NO_WEIGHTS}")
 
 
 def demand_known_weights(name: str, module: Any, settings: Settings) -> None:

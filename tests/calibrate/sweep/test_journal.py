@@ -50,7 +50,8 @@ def test_resume_goes_on_under_the_journals_own_seed(tmp_path: Path) -> None:
 def test_a_journal_is_not_written_over(tmp_path: Path) -> None:
     path = written(tmp_path / "journal.jsonl", 1, 2)
     before = path.read_bytes()
-    with pytest.raises(JournalError, match=r"holds 2 points already. Continue it with --resume, or name another --out"):
+    told = r"holds 2 points already\. Add to it with --resume, .* other models too, or name another --out"
+    with pytest.raises(JournalError, match=told):
         open_journal(path, DEVICE, 7, resume=False)
     assert path.read_bytes() == before
 

@@ -16,7 +16,7 @@ import pytest
 from support.forks import PLAIN, Forked, forking
 
 from calibrate.cli import main, read
-from calibrate.io.points import Point, PointOutcome, Settings, Status, What
+from calibrate.io.points import NO_WEIGHTS, Point, PointOutcome, Settings, Status, What
 from calibrate.sweep.agenda import PointGroup, agenda, groups
 from calibrate.sweep.journal import read_journal
 from calibrate.sweep.request import Request
@@ -52,7 +52,7 @@ class Blind(nn.Module):
     def forward(self, x):
         return x / 0 * 0
 
-risky, blind = Risky, Blind
+risky, blind, weightless = Risky, Blind, torch.nn.Flatten
 
 def broken():
     raise OSError("weights.pt is not there")
@@ -159,7 +159,7 @@ def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(place: Path) ->
     assert (code, said) == (2, "--budget: 0.1 s ended before anything was measured. Allow more.\n")
     code, said = finished(*asked)
     assert code == 2
-    assert "Continue it with --resume, or name another --out" in said
+    assert "Add to it with --resume, which measures what is missing, other models too" in said
 
 
 def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Path) -> None:
@@ -186,15 +186,17 @@ def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Pat
 
 
 def test_models_that_cannot_be_measured_have_one_line_each(place: Path) -> None:
-    code, said = finished("--model", "mine:broken", "--model", "mine:blind", "--batches", "1")
+    models = ("--model", "mine:broken", "--model", "mine:blind", "--model", "mine:weightless")
+    code, said = finished(*models, "--batches", "1")
     assert code == 2
-    broken, blind = said.splitlines()[2:]
+    broken, blind, weightless = said.splitlines()[2:]
     assert broken.startswith(
         "mine:broken at fp32: not measured: mine:broken: the factory raised: OSError: weights.pt is not"
     )
     assert blind.startswith(
         "mine:blind at fp32: not measured: ValueError: mine:blind: its output is not a number (NaN)."
     )
+    assert weightless == f"mine:weightless at fp32: not measured: mine:weightless: {NO_WEIGHTS}"
     code, said = finished("--model", "mine:hanging", "--timeout", "1")
     hanging = "mine:hanging at fp32: not measured: building the model took longer than 1 s. Allow more with --timeout."
     assert (code, said.splitlines()[2:]) == (2, [hanging])  # fmt: skip
