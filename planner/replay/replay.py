@@ -378,7 +378,7 @@ class Replay:
         of the first. One draw alone shows nothing."""
         assert self.draws is not None
         if self.ranked and len(self.summaries) + self.unseen >= self.looks[-1] > 1:
-            return share.mean >= self.draws.share
+            return share.mean >= self.draws.share and not self.too_few_judged
         return share.mean >= self.draws.share and share.low >= self.draws.least
 
     def _mean_low(self, model: str) -> float:
@@ -478,8 +478,10 @@ class Replay:
     @property
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
+        if self.too_few_judged:
+            return True
         if self.draws and not self.draws.surely:
-            return self.looks[-1] == 1 or self.too_few_judged
+            return self.looks[-1] == 1
         if self.draws:
             most = share_interval(self.looks[-1], self.looks[-1], 1 - 2 * self.risk)[0]
             return self.draws.mixed == 1 and most < self.draws.share
@@ -491,14 +493,15 @@ class Replay:
 
     @property
     def too_few_judged(self) -> bool:
-        """Whether requests of every model come in so few draws of speeds that those of the last look, were each to keep
-        every SLO, would surely be too few to show it."""
-        if self.draws is None or self.draws.surely or self.screened or self.replications == self.replayed:
+        """Whether requests of every model come in so few draws that those of the last look, each keeping every SLO,
+        would surely be too few to show it."""
+        seen, drawn = self.replications, self.replayed
+        if self.draws is None or self.draws.mixed > 1 or self.screened or seen == drawn:
             return False
-        if self.ranked:
-            return not self.replications
-        at_last = int(share_interval(self.replications, self.replayed, 1 - 2 * GIVE_UP)[1] * self.looks[-1])
-        return share_interval(at_last, at_last, 1 - 2 * self.risk)[0] < self.draws.least
+        if self.ranked:  # as many at least as hold one that may break an SLO
+            return seen * (1 - self.draws.share) < 1 - 1e-9
+        most = seen + int(share_interval(seen, drawn, 1 - 2 * GIVE_UP)[1] * max(0, self.looks[-1] - drawn))
+        return share_interval(most, most, 1 - 2 * self.risk)[0] < self.draws.least
 
     @property
     def lost(self) -> bool:

@@ -128,6 +128,17 @@ def draws_break(an_slo: Statement) -> str:
     )
 
 
+def missed_in_draws(an_slo: Statement) -> str:
+    """The share of replications that meet an SLO; where that is as much as is asked, they are too few to prove it."""
+    figures = an_slo.figures
+    few = ", too few to prove it" if figures["kept"] >= figures["asked"] else ""
+    return filled(
+        "{0} is on time for {mean:share2} on average, and meets its SLO of {target:slo} in {kept:share} of {draws:n} "
+        f"replications{few}; {{asked:slo}} was asked for",
+        an_slo,
+    )
+
+
 def offered_for_less(by: Statement) -> str:
     """The machine that has the same GPUs for less."""
     instance, gpu, provider, region = by.subjects
@@ -294,6 +305,7 @@ def sentences(kind: str) -> dict[Code, Template]:
 
 REASONS = sentences("reasons") | {
     Code.DRAWS_BREAK: draws_break,
+    Code.MISSED_IN_DRAWS: missed_in_draws,
     Code.OFFERED_FOR_LESS: offered_for_less,
     Code.OVERLOADED: overloaded,
     Code.TOO_BUSY: too_busy,

@@ -463,6 +463,18 @@ def test_a_model_that_is_seldom_asked_does_not_hide_what_another_breaks() -> Non
     assert seen.draws_kept["b"].mean == 1
 
 
+@pytest.mark.parametrize(("rate_rps", "proven"), [(0.05, True), (0.02, False)])
+def test_phases_that_bring_no_frame_say_nothing(rate_rps: float, proven: bool) -> None:
+    """A camera that sends a frame in each second replay of 10 s, or in each fifth: 64 of at most 320 prove no 95 %."""
+    asked = scenario([model("a", 0.1)], {"a": (1, rate_rps)}, confidence=0.95, horizon=10.0)
+    seen = replay_of(question(asked, [offer(T4, 1.0)], shelf(profile("a", T4, 0.01, 0.0001))))
+    assert seen.draws == Draws(0.95)
+    assert seen.all_kept is not None
+    assert seen.all_kept.mean == 1
+    assert (seen.met, seen.too_few) == (proven, not proven)
+    assert seen.replayed > seen.replications
+
+
 def test_requests_in_too_few_draws_ask_for_time_and_for_no_gpu() -> None:
     """Two models, each asked in a tenth of the replications: one in a hundred tells of both."""
     of = seldom_asked(0.011, 0.011)
