@@ -19,6 +19,7 @@ from benchmarks.fits import series, summary, table
 from benchmarks.learnt import learnt_table, new_gpus_table, ratios_table, whole_fit
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
+from benchmarks.own_profiles import own_profiles_table
 from benchmarks.pipelines import Crossings, frames_per_s
 from benchmarks.predictions import all_cases
 from benchmarks.predictions import table as predicted_table
@@ -238,6 +239,8 @@ def learnt() -> None:
     print("\n".join(ratios_table(fitted)))
     print("\nGPUs that nobody published, and with five models measured\n")
     print("\n".join(new_gpus_table(fitted)))
+    print("\nOther GPUs than that on which somebody measured a model, without and with that\n")
+    print("\n".join(own_profiles_table(fitted)))
 
 
 def truths() -> None:

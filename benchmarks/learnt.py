@@ -1,6 +1,6 @@
 """How far the learnt predictor errs where a batch, a pair, a chip or a family was left out; for docs/prediction.md."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import exp, expm1, hypot, log
@@ -26,6 +26,8 @@ MLPERF_MODELS = ("resnet50", "bert_large")
 RATIO_RUNTIME = "tensorrt"
 LARGE_BATCH = 32
 PROBES = 5
+PAIRS_MIN = 20
+"""Figures of a chip in a runtime from which their errors say something."""
 
 
 def whole_fit() -> Fit:
@@ -127,12 +129,26 @@ def ratios_table(fitted: Fit) -> list[str]:
 
 
 def new_gpus_table(fitted: Fit) -> list[str]:
-    """Markdown rows: a chip of which nothing was published, or only the five models that most others have."""
-    found = [line for name in sorted({chip(f.gpu) for f in fitted.figures}) for line in _new_chip(fitted, name)]
+    """Markdown rows: a chip of which nothing was published, or only the five models that most others have; of models
+    that the same publisher timed on another chip."""
+    on = _chips_of_series(fitted)
+    found = [row for name in sorted({chip(f.gpu) for f in fitted.figures}) for row in _new_chip(fitted, name, on)]
     return ["| what | figures | median error | p90 |", "|---|---:|---:|---:|", *found, *_paddle_rows(fitted)]
 
 
-def _new_chip(fitted: Fit, name: str) -> Iterator[str]:
+def _chips_of_series(fitted: Fit) -> list[set[str]]:
+    """The chips on which whoever published a figure timed its model at that precision and runtime, by figure."""
+    keys = [
+        (f.source.partition("-v")[0], f.case.architecture, f.case.input, f.case.precision, f.case.runtime)
+        for f in fitted.figures
+    ]
+    on: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for key, figure in zip(keys, fitted.figures, strict=True):
+        on[key].add(chip(figure.gpu))
+    return [on[key] for key in keys]
+
+
+def _new_chip(fitted: Fit, name: str, on: Sequence[set[str]]) -> Iterator[str]:
     """In each runtime of the chip that has enough figures."""
     count = Counter(model for model, _ in {(f.case.architecture, f.case.gpu) for f in fitted.figures})
     on_chip = _places(fitted, lambda f: chip(f.gpu) == name)
@@ -142,8 +158,8 @@ def _new_chip(fitted: Fit, name: str) -> Iterator[str]:
         }
         probes = sorted(set(models.values()), key=lambda model: (-count[model], model))[:PROBES]
         probed = [at for at, model in models.items() if model in probes]
-        judged = np.array([at for at, model in models.items() if model not in probes])
-        if len(judged) < GROUP_MIN:
+        judged = np.array([at for at, model in models.items() if model not in probes and len(on[at]) > 1], int)
+        if len(judged) < PAIRS_MIN:
             continue
         yield _plain_row(f"{name}, {runtime}, 0 probes", fitted, on_chip, judged)
         yield _plain_row(f"{name}, {runtime}, {PROBES} probes", fitted, np.setdiff1d(on_chip, probed), judged)

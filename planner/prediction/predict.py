@@ -8,7 +8,7 @@ that profile times a ratio of data sheets; a roofline of data sheets alone.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import log1p, sqrt
+from math import exp, log1p, sqrt
 
 from calibrate.layers.facts import facts
 from calibrate.layers.facts import known as models_with_layers
@@ -31,7 +31,7 @@ from planner.prediction.learnt import (
     series_of,
 )
 from planner.prediction.ordered import WIDER, Ordered, chip_of
-from planner.prediction.rules.bands import End, low_end_at_least
+from planner.prediction.rules.bands import End, around, low_end_at_least
 from planner.prediction.rules.carrying import Carrying
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.layered import BATCHES, Layered
@@ -47,6 +47,7 @@ from planner.prediction.rules.pairs import (
     width,
 )
 from planner.prediction.rules.roofline import PrecisionError, why_not
+from planner.prediction.rules.transfer import SHEET_SPREAD, Ratio
 from planner.prediction.trainings import Trainings, trainings
 from simulator.world.curves import Erring, Interpolated
 from simulator.world.hardware import GPU
@@ -181,8 +182,8 @@ class Predictor:
         if self._unserved(model, gpu, precision, wanted):
             return ()
         if wanted in (None, USUAL_RUNTIME):
-            return self._rules(model, gpu, precision)
-        return self._by_learnt(model, gpu, precision, wanted) or self._by_counts(model, gpu, precision, wanted)
+            return self._rules(model, gpu, precision, runtime)
+        return self._in_runtime(model, gpu, precision or PRECISIONS[0], wanted)
 
     def _usual_runtime(self, model: str, precision: str | None) -> str | None:
         """That which is meant where none is named; None: whatever a profile at the precision was measured in."""
@@ -275,8 +276,13 @@ class Predictor:
         told = self._at_own.predict(model, gpu.name, precision, batch) if self._is_resized(model) else None
         return told.latency_s if told else None
 
-    def _rules(self, model: str, gpu: GPU, precision: str | None) -> Iterator[PredictedPair]:
-        sources = [] if self._is_resized(model) else self._sources(model, gpu, precision)
+    def _rules(
+        self, model: str, gpu: GPU, precision: str | None, runtime: str | None = None
+    ) -> Iterator[PredictedPair]:
+        sources = [] if self._is_resized(model) else self._sources(model, gpu, precision, runtime)
+        if sources and is_measured(sources[0]) and sources[0].runtime != USUAL_RUNTIME:
+            yield from self._in_runtime(model, gpu, sources[0].precision, sources[0].runtime)
+            return
         carrying = self.carrying
         ratios = [(source, carrying.measured_ratio(source, gpu)) for source in sources]
         by_ratio = [carrying.carried(source, gpu, ratio) for source, ratio in ratios if ratio]
@@ -292,13 +298,60 @@ class Predictor:
         yield from by_layers
         yield from by_sheets
 
+    def _in_runtime(self, model: str, gpu: GPU, precision: str, runtime: str) -> Iterator[PredictedPair]:
+        """In a runtime that is named: what was learnt of it, beside one's own times in it on another GPU."""
+        own = [p for p in self.library.for_model(model) if is_measured(p) and p.gpu != gpu.name]
+        sources = [p for p in own if (p.precision, p.runtime) == (precision, runtime) and not self.gpus[p.gpu].cores]
+        carried = sorted((replace(self._in_engine(p, gpu), runtime=runtime) for p in sources), key=width)
+        told = self._by_learnt(model, gpu, precision, runtime) or self._by_counts(model, gpu, precision, runtime)
+        yield from self._all_joined(told, carried[:1] or [None])
+        yield from carried
+
+    def _in_engine(self, source: Profile, gpu: GPU) -> PredictedPair:
+        """Carried over by probes, else each batch by the mean (geometric) of the ratios of what was learnt and of both
+        rooflines: an engine's overhead is not the host's alone."""
+        if probes := self.carrying.measured_ratio(source, gpu):
+            return self.carrying.carried(source, gpu, probes)
+        kind = self.gpus[source.gpu]
+        if not self._computes(kind, source.precision):
+            return self.carrying.carried(source, gpu, self.carrying.sheets(source, gpu))
+
+        def time_s(batch: float) -> Estimate:
+            here, there = (self._roofline_s(source, one, batch) for one in (gpu, kind))
+            ratio = sqrt(self._learnt_ratio(source, gpu, batch) * here / there)
+            return around(self.of_profile(source, batch).latency_s.value * ratio, SHEET_SPREAD)
+
+        return self.carrying.moved(source, gpu, time_s)
+
+    def _learnt_ratio(self, source: Profile, gpu: GPU, batch: float) -> float:
+        """How much longer a batch takes there, by what was learnt."""
+        here, there = (self._batch_of(source, kind, batch) for kind in (gpu, self.gpus[source.gpu]))
+        layers = self._layers_at(source.model, here)
+        return self.ordered.predict(here, layers).value / self.ordered.predict(there, layers).value
+
+    def _roofline_s(self, source: Profile, gpu: GPU, batch: float) -> float:
+        """What a batch takes on a GPU by its data sheet."""
+        return exp(roofline(self._batch_of(source, gpu, batch), gpu).log_time(0.0, 0.0, full=False))
+
+    def _batch_of(self, source: Profile, gpu: GPU, batch: float) -> PredictedCase:
+        """A batch of a profile's model on a GPU."""
+        return replace(self._case_of(source, gpu), batch=batch)
+
+    def _sheets(self, source: Profile, gpu: GPU) -> Ratio:
+        """Of two data sheets; between GPUs the mean (geometric) of that and of what was learnt."""
+        sheets, kind = self.carrying.sheets(source, gpu), self.gpus[source.gpu]
+        if kind.cores or not self._computes(kind, source.precision):
+            return sheets
+        learnt = self._learnt_ratio(source, gpu, source.latency.x[-1])
+        return replace(sheets, arithmetic=sqrt(sheets.arithmetic * learnt), other=sqrt(sheets.other * learnt))
+
     def _by_sheets(self, sources: Sequence[Profile], gpu: GPU) -> list[PredictedPair]:
         """Each carried over by data sheets: from a kind of the same chip first, then those with the narrowest band."""
 
         def strangeness(pair: PredictedPair) -> tuple[bool, float]:
             return chip_of(self.gpus[pair.source]) != chip_of(gpu), width(pair)
 
-        carried = (self.carrying.carried(p, gpu, self.carrying.sheets(p, gpu)) for p in sources)
+        carried = (self.carrying.carried(p, gpu, self._sheets(p, gpu)) for p in sources)
         return sorted(carried, key=strangeness)
 
     def _all_joined(
@@ -308,18 +361,19 @@ class Predictor:
         for pair in pairs:
             yield from (joined_pair(pair, other) if other and not is_refuted(other, pair) else pair for other in others)
 
-    def _sources(self, model: str, gpu: GPU, precision: str | None) -> list[Profile]:
+    def _sources(self, model: str, gpu: GPU, precision: str | None, runtime: str | None) -> list[Profile]:
         """The best profile of the model's architecture on each other GPU, all at one precision."""
-        elsewhere = self._elsewhere(model, gpu)
+        elsewhere = self._elsewhere(model, gpu, runtime)
         if precision is None and elsewhere:
             precision = _preferred(elsewhere)
         usable = [p for p in elsewhere if p.precision == precision and self._computes(gpu, p.precision)]
         return list({p.gpu: p for p in reversed(usable)}.values())
 
-    def _elsewhere(self, model: str, gpu: GPU) -> list[Profile]:
-        """Profiles on other GPUs. Times in other runtimes count only where none is known in the usual one."""
+    def _elsewhere(self, model: str, gpu: GPU, runtime: str | None) -> list[Profile]:
+        """Profiles on other GPUs in a runtime that is named; else in others only where none is in the usual one."""
         elsewhere = [p for p in self.library.for_model(model) if p.gpu != gpu.name]
-        return [p for p in elsewhere if p.runtime == USUAL_RUNTIME] or elsewhere
+        alike = [p for p in elsewhere if p.runtime == (runtime or USUAL_RUNTIME)]
+        return alike if runtime else alike or elsewhere
 
     def _on_processor(self, model: str, gpu: GPU, precision: str, runtime: str | None) -> Iterator[PredictedPair]:
         """Of processors nothing was learnt."""

@@ -1,6 +1,6 @@
 """Carrying: a profile on one GPU carried over to another, by a ratio of probes measured on both or of data sheets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import hypot, log2
@@ -8,7 +8,7 @@ from math import hypot, log2
 from calibrate.library.reading import USUAL_RUNTIME
 from calibrate.published import names
 from calibrate.published.points import points
-from planner.model.plan import PredictionRule
+from planner.model.plan import Estimate, PredictionRule
 from planner.prediction.rules.bands import at_least, wider
 from planner.prediction.rules.floors import Seconds, computed_share, floor_of, passed_by
 from planner.prediction.rules.grounds import Grounds
@@ -41,7 +41,13 @@ class Carrying:
         peak = self._kind(source).peak_flops(source.precision)
         work_s = (source.flops_per_sample or 0.0) / (REACHED * peak)
         form, slope_spread = floor_and_slope(source.latency.x, source.latency.y, work_s)
-        moved = Transferred(form, ratio(share), hypot(ratio.spread, slope_spread))
+        return self.moved(source, gpu, Transferred(form, ratio(share), hypot(ratio.spread, slope_spread)), ratio.probes)
+
+    def moved(
+        self, source: Profile, gpu: GPU, time_s: Callable[[float], Estimate], probes: tuple[str, ...] = ()
+    ) -> PredictedPair:
+        """A profile carried over, of which each batch takes so long there; by data sheets where there are no probes."""
+        peak = self._kind(source).peak_flops(source.precision)
         timed = list(zip(source.latency.x, source.latency.y, strict=True))
         operations = computed_share(self.grounds.facts(source.model), gpu, source.precision) * (
             source.flops_per_sample or 0.0
@@ -55,7 +61,7 @@ class Carrying:
         def least_s(batch: float) -> float:
             return max(peak_s * batch, floor_s(batch) / passed)
 
-        measured = bool(ratio.probes)
+        measured = bool(probes)
         from_evidence = weakest(source.latency_evidence, source.memory_evidence)
         return PredictedPair(
             model=source.model,
@@ -63,23 +69,25 @@ class Carrying:
             precision=source.precision,
             rule=PredictionRule.MEASURED_RATIO if measured else PredictionRule.DATA_SHEETS,
             source=source.gpu,
-            probes=ratio.probes,
+            probes=probes,
             evidence=weakest(Evidence.TRANSFERRED if measured else Evidence.ASSUMED, from_evidence),
-            latency_s={x: at_least(moved(x), least_s(x)) for x in source.latency.x},
+            latency_s={x: at_least(time_s(x), least_s(x)) for x in source.latency.x},
             footprint=self.grounds.footprint(source.model, gpu, source.precision),
             known=source,
             flops=source.flops_per_sample,
             least_s=peak_s,
-            past=lambda batch: at_least(wider(moved(batch), batch / source.latency.x[-1]), least_s(batch)),
+            past=lambda batch: at_least(wider(time_s(batch), batch / source.latency.x[-1]), least_s(batch)),
         )
 
     def measured_ratio(self, source: Profile, gpu: GPU) -> Ratio | None:
-        """From every model with profiles on both GPUs at the precision, timed at the largest batch of both."""
+        """From models with profiles on both GPUs, at the precision, in the runtime, at the largest batch of both."""
+        alike = source.gpu, source.precision, source.runtime
         pairs = [
             self._pair(there, here)
-            for (model, name, precision), there in sorted(self.grounds.library.profiles.items())
-            if name == source.gpu and precision == source.precision
+            for (model, _, precision), there in sorted(self.grounds.library.profiles.items())
+            if (there.gpu, there.precision, there.runtime) == alike
             if (here := self.grounds.library.profiles.get((model, gpu.name, precision))) is not None
+            if here.runtime == source.runtime
         ]
         return measured_ratio(pairs) if pairs else None
 
