@@ -1,4 +1,4 @@
-"""How far a plan errs on another GPU for whoever measured a model on one: a publisher that is left out has the times."""
+"""How far a plan errs on another GPU for whoever measured a model on one: a publisher, left out, has the times."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

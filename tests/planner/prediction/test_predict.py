@@ -246,6 +246,54 @@ def test_without_a_runtime_that_of_ones_own_measurement_is_meant() -> None:
     assert "does not compute" not in known.why_not("one", "T4", "int8").why
 
 
+def test_own_times_in_a_runtime_tell_of_other_gpus() -> None:
+    """Twice the time on a V100 moves what is told of an L4 by more than half of that; of others only learnt counts."""
+    engine = replace(profile("resnet50", V100, 0.0006, 0.0003), precision="fp16", runtime="tensorrt")
+    engine = replace(engine, latency_evidence=Evidence.ELSEWHERE, flops_per_sample=8.2e9)
+    slow = replace(engine, latency=Interpolated(engine.latency.x, tuple(2 * s for s in engine.latency.y)))
+    fast_s, slow_s, unknown_s = (told_s(library(*own), "L4", "fp16", "tensorrt", 8) for own in ((engine,), (slow,), ()))
+    assert 1.4 < slow_s / fast_s <= 2
+    assert unknown_s == told_s(
+        library(replace(engine, latency_evidence=Evidence.PUBLISHED)), "L4", "fp16", "tensorrt", 8
+    )
+    assert unknown_s == told_s(library(replace(engine, runtime="onnxruntime")), "L4", "fp16", "tensorrt", 8)
+
+
+def told_s(known: Library, *case: str | int) -> float:
+    """Seconds of a batch of ResNet-50 on a GPU, at a precision, in a runtime."""
+    gpu, precision, runtime, batch = case
+    pair = Predictor(known, CATALOG.gpus).predicted_pair("resnet50", str(gpu), str(precision), str(runtime))
+    assert pair is not None
+    return pair.time_s(float(batch)).value
+
+
+def test_times_of_an_engine_say_nothing_of_pytorch_where_that_is_asked_for() -> None:
+    """And where no runtime is named, the engine's is meant on other GPUs too."""
+    engine = replace(profile("resnet50", V100, 0.0006, 0.0003), precision="fp16", runtime="tensorrt")
+    assert told_s(library(engine), "L4", "fp16", "pytorch", 8) == told_s(library(), "L4", "fp16", "pytorch", 8)
+    unnamed = Predictor(library(engine), CATALOG.gpus).predicted_pair("resnet50", "L4", "fp16")
+    assert unnamed is not None
+    assert unnamed.runtime == "tensorrt"
+    assert unnamed.time_s(8).value == told_s(library(engine), "L4", "fp16", "tensorrt", 8)
+
+
+def test_probes_of_another_runtime_are_none() -> None:
+    engines = [replace(profile(name, V100, 0.004, 0.001), runtime="tensorrt") for name in ("two", "three")]
+    on_l4 = [profile(name, L4, 0.004, 0.003) for name in ("two", "three")]
+    found = Predictor(library(ON_V100[0], *engines, *on_l4), CATALOG.gpus).predict("one", "L4")
+    assert found is not None
+    assert found.probes == ()
+
+
+def test_what_was_learnt_counts_in_ratios_of_data_sheets() -> None:
+    """The ratio of both rooflines and of what was learnt of GPUs, each by half."""
+    source = replace(profile("resnet50", V100, 0.004, 0.001), flops_per_sample=8.2e9)
+    known = Predictor(library(source), CATALOG.gpus)
+    sheets = known.carrying.sheets(source, T4)
+    both = known._sheets(source, T4)
+    assert both(0.3) == pytest.approx(sqrt(sheets(0.3) * known._learnt_ratio(source, T4, source.latency.x[-1])))
+
+
 def test_what_was_measured_needs_no_prediction() -> None:
     known = Predictor(library(*ON_V100), CATALOG.gpus)
     assert known.get("one", "V100") == ON_V100[0]
