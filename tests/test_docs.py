@@ -284,6 +284,20 @@ def test_readme_and_the_pages_of_errors_agree() -> None:
     assert f"p95 by {float(median):.0f} % in the median" in told
 
 
+def test_what_the_aims_of_prediction_found_stands_in_the_tables() -> None:
+    page = (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("| aim | found | result |")
+    aims, _, below = rest.partition("\n\n")
+    tables = "\n".join(line for line in (page.partition("| aim |")[0] + below).splitlines() if line.startswith("|"))
+    stated = set(re.findall(r"(\d+(?:\.\d+)?) %", tables))
+    stated |= {f"{float(one):.0f}" for one in stated}
+    found = [
+        figure for row in aims.splitlines()[2:] for figure in re.findall(r"\d+(?:\.\d+)?(?= %)", row.split("|")[2])
+    ]
+    assert len(found) > 30
+    assert [figure for figure in found if figure not in stated] == []
+
+
 @pytest.mark.parametrize("word", sorted(set(DEFINED)))
 def test_every_metric_and_choice_is_defined(word: str) -> None:
     lines = [line for line in CONCEPTS.read_text(encoding="utf-8").splitlines() if line.startswith(("|", word))]
