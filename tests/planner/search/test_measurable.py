@@ -31,7 +31,7 @@ def test_models_of_all_shipped_scenarios_are_named_as_calibrate_takes_them(name)
 
 
 def test_a_network_of_another_name_is_measured_under_that_of_the_zoo():
-    found = planner.plan(SCENARIOS / "trace.yaml", overrides=["horizon=60 s"])
+    found = planner.plan(SCENARIOS / "trace.yaml", overrides=["horizon=60 s", "buy.gpus=[T4]"])
     (measure,) = [one for one in found.measure_next if one.model == "tagging"]
     words = shlex.split(measure.command)
     assert words[:2] == ["planner", "calibrate"]
