@@ -328,7 +328,10 @@ class _Ways:
 
     def _best(self, asked: Scenario) -> Trial | None:
         search = self.search(asked)
-        return search.best(search.question.program(), asked.objective) if search.question.served else None
+        if not search.question.served:
+            return None
+        best = search.best(search.question.program(), asked.objective)
+        return search.with_fewer_kinds(best) if best and asked.objective is Objective.COST else best
 
     def goal(self, asked: Scenario) -> Goal | None:
         """What the objective wants little of, and then the cost, of the best fleet; None where none meets every SLO."""

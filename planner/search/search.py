@@ -73,6 +73,9 @@ KINDS_ALONE_MAX = 3
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
 
+ROOM, WORTHWHILE = 0.1, 0.01
+"""Shares of the cost: fleets without some kind of GPU are looked for where they might save so much, and must save so
+much."""
 DIGITS = 6
 """Digits to which two fleets cost the same."""
 CENTS = 100
@@ -236,10 +239,28 @@ class FleetSearch:
 
         What costs more than is wanted is not tried, and that is no limit on buying.
         """
-        doubted = any(sized.profile.doubt for sized in self.question.sized.values())
-        effort = effort or (ESTIMATE if doubted else PROOF)
-        trial = self._best(program, objective, effort, wanted_usd_per_hour)
+        trial = self._best(program, objective, effort or self.usual_effort, wanted_usd_per_hour)
         return trial and self.without_idle(trial)
+
+    @property
+    def usual_effort(self) -> Effort:
+        """For an answer."""
+        return ESTIMATE if any(sized.profile.doubt for sized in self.question.sized.values()) else PROOF
+
+    def with_fewer_kinds(self, best: Trial) -> Trial:
+        """The cheapest without some kind of GPU of the best, again and again while that saves something: where the
+        cheapest mixes of all kinds nearly do, those of fewer are behind them."""
+        most_usd_per_hour = best.cost_usd_per_hour * (1 - WORTHWHILE)
+        room_usd_per_hour = best.cost_usd_per_hour * (1 - ROOM)
+        for name in dict.fromkeys(device.kind.gpu.name for device in best.devices):
+            left = [offer for offer in self.question.offers if offer.gpu.name != name]
+            program = self.question.program(left)
+            bound = program.lower_bound_usd_per_hour() if left else None
+            if bound is None or bound > room_usd_per_hour:
+                continue
+            if found := self.best(program, Objective.COST, wanted_usd_per_hour=most_usd_per_hour):
+                return self.with_fewer_kinds(found)
+        return best
 
     def _best(
         self, program: FleetProgram, objective: Objective, effort: Effort, wanted_usd_per_hour: float
