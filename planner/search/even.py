@@ -44,14 +44,16 @@ def spread(question: Question, devices: Sequence[FleetGpu]) -> Iterator[Packing]
     Evenly by the time that each GPU needs in the batches that are allowed there, and resident if they can be. Placed
     as a plan would be, or taking turns in memory, only where that brings the worst case nearer to the SLOs, or no GPU
     is then offered more than it can do. Several ways where models take turns or are cut, which no duty cycle quite
-    foresees: the same, however much is asked, so that more load is never served better.
+    foresees: the same, however much is asked, so that more load is never served better. Else those on more of the GPUs
+    besides, for where the first misses.
     """
     ways = _ways(question, question.sized, devices)
     if isinstance(ways, Misfit):
         return ways
     first, designs = ways[0], _designs(question, devices)
     if is_plain(first):
-        return iter([first if first.work <= 1 else next(designs, first)])
+        fuller = [way for way in ways[1:] if is_plain(way) and _used(way) > _used(first)]
+        return iter([first if first.work <= 1 else next(designs, first), *fuller])
     return chain([next(designs, first)], designs)
 
 
@@ -74,6 +76,11 @@ def _ways(question: Question, sized: SizedModels, devices: Sequence[FleetGpu]) -
 def is_plain(packing: Packing) -> bool:
     """Whether no models take turns in memory and none is cut."""
     return not any(p.swapped or len(p.devices) > 1 for p in packing.placed)
+
+
+def _used(packing: Packing) -> int:
+    """GPUs on which models run."""
+    return len({device for placed in packing.placed for device in placed.devices})
 
 
 def _grows(question: Question, sized: SizedModels, devices: Sequence[FleetGpu], packing: Packing) -> bool:
@@ -172,9 +179,13 @@ def evaluate(question: Question, offer: Offer, count: int, progress: Progress = 
     if isinstance(ways, Misfit):
         raise NothingToPlanError(rejection_line(misfit(candidate(question.policies[-1]), ways, scenario.memory, cost)))
     first = next(ways)
-    if is_plain(first):
-        return _as_packed(question, offered, fleet, devices, first, progress, scenario.seed)
-    return _best_replayed(question, offered, fleet, chain([first], ways), progress)
+    if not is_plain(first):
+        return _best_replayed(question, offered, fleet, chain([first], ways), progress)
+    replayed = partial(_as_packed, question, offered, fleet, devices, progress=progress, seed=scenario.seed)
+    usual = replayed(first)
+    if usual.met:
+        return usual
+    return max([usual, *map(replayed, ways)], key=lambda trial: (trial.met, trial.nearest_by_shares))
 
 
 def _best_replayed(

@@ -18,10 +18,11 @@ from planner.model.statement import Code
 from planner.placing.packing.packed import Packing
 from planner.placing.packing.packer import Packer
 from planner.replay.deploying import devices_of
-from planner.search.even import evenly
+from planner.search.even import evaluate, evenly
 from planner.search.simulation import simulate_named
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Drop
+from simulator.world.profile import Doubt
 
 WEEK = SCENARIOS / "horizon" / "week.yaml"
 CATALOG, LIBRARY = knowledge(None, None)
@@ -81,6 +82,18 @@ def test_a_gpu_runs_the_batches_that_cost_least_not_the_largest_where_it_would_b
     asked = scenario([model("a", 0.2)], {"a": (14, 10.0)}, buy=BuySpec(own=(BOX,)))
     best = planned(asked, shelf(uneven)).recommendation
     assert (best.feasible, best.gpu_count, best.models[0].batch_size) == (True, 1, 2)
+
+
+@pytest.mark.parametrize("boxes", [2, 4])
+def test_gpus_that_would_do_nothing_help_where_an_slo_is_missed(boxes: int) -> None:
+    """One GPU, half busy, is too slow in more draws than may miss: of the others, all help."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (0.7,)), quantile=0.0)
+    unsure = replace(profile("a", T4, 0.0, 0.010), doubt=doubt, predicted=True)
+    of = question(scenario([model("a", 0.5)], {"a": (10, 5.0)}, confidence=0.9), [offer(T4, 1.0)], shelf(unsure))
+    one, more = (evaluate(of, offer(T4, 1.0), count) for count in (1, boxes))
+    assert not one.met
+    assert more.met
+    assert {device for placed in more.packing.placed for device in placed.devices} == set(more.devices)
 
 
 @pytest.mark.parametrize("boxes", [1, 2])
