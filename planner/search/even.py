@@ -185,7 +185,13 @@ def evaluate(question: Question, offer: Offer, count: int, progress: Progress = 
     usual = replayed(first)
     if usual.met:
         return usual
-    return max([usual, *map(replayed, ways)], key=lambda trial: (trial.met, trial.nearest_by_shares))
+    return max([usual, *map(replayed, ways)], key=_kept_most)
+
+
+def _kept_most(trial: Trial) -> tuple[bool, float, tuple[object, ...]]:
+    """Sorts trials: that which meets every SLO comes last, else that which keeps all in most draws."""
+    kept = trial.replay.all_kept
+    return trial.met, kept.mean if kept else 0.0, trial.nearest_by_shares
 
 
 def _best_replayed(
