@@ -8,7 +8,7 @@ that profile times a ratio of data sheets; a roofline of data sheets alone.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import exp, log1p, sqrt
+from math import exp, log, log1p, sqrt
 
 from calibrate.layers.facts import facts
 from calibrate.layers.facts import known as models_with_layers
@@ -77,7 +77,8 @@ class Predictor:
     def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None, /) -> Profile | None:
         """The profile of a pair, else what was predicted at the quantile; None where nothing can be said.
 
-        Of a runtime that is asked for, only what was learnt is told: profiles of one do not hold in another.
+        Of a runtime that is asked for, what was learnt of it and one's own times in it are told: profiles of one do not
+        hold in another.
         """
         key = (model, gpu, precision, runtime)
         if key not in self._made:
@@ -183,12 +184,21 @@ class Predictor:
             return ()
         if wanted in (None, USUAL_RUNTIME):
             return self._rules(model, gpu, precision, runtime)
-        return self._in_runtime(model, gpu, precision or PRECISIONS[0], wanted)
+        return self._in_runtime(model, gpu, precision or self._usual_precision(model, wanted), wanted)
 
     def _usual_runtime(self, model: str, precision: str | None) -> str | None:
-        """That which is meant where none is named; None: whatever a profile at the precision was measured in."""
-        measured = any(profile.precision == precision for profile in self.library.for_model(model))
-        return None if measured else runtimes.usual(precision)
+        """That which is meant where none is named: PyTorch, or else what one ran the model in at the precision; None:
+        whatever a profile at the precision was measured in."""
+        at_precision = [one for one in self.library.for_model(model) if one.precision == precision]
+        own = [one.runtime for one in at_precision if is_own(one)]
+        if own and USUAL_RUNTIME not in own:
+            return own[0]
+        return None if at_precision else runtimes.usual(precision)
+
+    def _usual_precision(self, model: str, runtime: str) -> str:
+        """That which is meant in a runtime where none is named: that of one's own profiles in it."""
+        own = [one for one in self.library.for_model(model) if is_own(one) and one.runtime == runtime]
+        return _preferred(own) if own else PRECISIONS[0]
 
     def _unserved(self, model: str, gpu: GPU, precision: str | None, runtime: str | None) -> str:
         """Why the runtime does not run the model; empty where it does, or where somebody measured that it does."""
@@ -280,7 +290,7 @@ class Predictor:
         self, model: str, gpu: GPU, precision: str | None, runtime: str | None = None
     ) -> Iterator[PredictedPair]:
         sources = [] if self._is_resized(model) else self._sources(model, gpu, precision, runtime)
-        if sources and is_measured(sources[0]) and sources[0].runtime != USUAL_RUNTIME:
+        if sources and is_own(sources[0]) and sources[0].runtime != USUAL_RUNTIME:
             yield from self._in_runtime(model, gpu, sources[0].precision, sources[0].runtime)
             return
         carrying = self.carrying
@@ -300,9 +310,9 @@ class Predictor:
 
     def _in_runtime(self, model: str, gpu: GPU, precision: str, runtime: str) -> Iterator[PredictedPair]:
         """In a runtime that is named: what was learnt of it, beside one's own times in it on another GPU."""
-        own = [p for p in self.library.for_model(model) if is_measured(p) and p.gpu != gpu.name]
+        own = [p for p in self.library.for_model(model) if is_own(p) and p.gpu != gpu.name]
         sources = [p for p in own if (p.precision, p.runtime) == (precision, runtime) and not self.gpus[p.gpu].cores]
-        carried = sorted((replace(self._in_engine(p, gpu), runtime=runtime) for p in sources), key=width)
+        carried = self._nearest_first(replace(self._in_engine(p, gpu), runtime=runtime) for p in sources)
         told = self._by_learnt(model, gpu, precision, runtime) or self._by_counts(model, gpu, precision, runtime)
         yield from self._all_joined(told, carried[:1] or [None])
         yield from carried
@@ -346,12 +356,17 @@ class Predictor:
         return replace(sheets, arithmetic=sqrt(sheets.arithmetic * learnt), other=sqrt(sheets.other * learnt))
 
     def _by_sheets(self, sources: Sequence[Profile], gpu: GPU) -> list[PredictedPair]:
-        """Each carried over by data sheets: from a kind of the same chip first, then those with the narrowest band."""
+        """Each carried over by data sheets."""
+        return self._nearest_first(self.carrying.carried(p, gpu, self._sheets(p, gpu)) for p in sources)
 
-        def strangeness(pair: PredictedPair) -> tuple[bool, float]:
-            return chip_of(self.gpus[pair.source]) != chip_of(gpu), width(pair)
+    def _nearest_first(self, carried: Iterable[PredictedPair]) -> list[PredictedPair]:
+        """From a kind of the same chip first, then those with the narrowest band, then of the most alike peak."""
 
-        carried = (self.carrying.carried(p, gpu, self._sheets(p, gpu)) for p in sources)
+        def strangeness(pair: PredictedPair) -> tuple[bool, float, float]:
+            source = self.gpus[pair.source]
+            apart = abs(log(source.fp32_flops / pair.gpu.fp32_flops))
+            return chip_of(source) != chip_of(pair.gpu), round(width(pair), 6), apart
+
         return sorted(carried, key=strangeness)
 
     def _all_joined(
@@ -499,6 +514,11 @@ def is_alike(facts: Facts, architecture: str) -> bool:
 
 def _preferred(sources: list[Profile]) -> str:
     return min((p.precision for p in sources), key=PRECISIONS.index)
+
+
+def is_own(profile: Profile) -> bool:
+    """Whether its times are of whoever plans, a single batch from which smaller ones are extrapolated included."""
+    return is_measured(profile) or profile.latency_evidence is Evidence.EXTRAPOLATED
 
 
 def doubt_of(profile: Profile) -> Doubt | None:

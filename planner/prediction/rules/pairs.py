@@ -188,9 +188,10 @@ class PredictedPair:
             case PredictionRule.LAYER_MODEL:
                 return f"a layer model of {self.gpu.name} from {len(self.probes)} models measured on it"
             case PredictionRule.DATA_SHEETS:
-                return (
-                    f"its time on {self.source} times the ratio of the data sheets of {self.source} and {self.gpu.name}"
-                )
+                both = f"{self.source} and {self.gpu.name}"
+                if self.gpu.cores:
+                    return f"its time on {self.source} times the ratio of the data sheets of {both}"
+                return f"its time on {self.source} times the ratio of {both}, by data sheets and by what was learnt"
             case _:
                 return f"a roofline of the data sheet of {self.gpu.name}"
 

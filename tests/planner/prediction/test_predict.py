@@ -277,6 +277,43 @@ def test_times_of_an_engine_say_nothing_of_pytorch_where_that_is_asked_for() -> 
     assert unnamed.time_s(8).value == told_s(library(engine), "L4", "fp16", "tensorrt", 8)
 
 
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_ones_own_runtime_at_the_precision_is_meant_whatever_is_known_at_others(precision: str) -> None:
+    engine = replace(profile("resnet50", V100, 0.0006, 0.0003), gpu="T4", precision=precision, runtime="tensorrt")
+    known = library(engine, profile("resnet50", V100, 0.004, 0.001))
+    unnamed = Predictor(known, CATALOG.gpus).predicted_pair("resnet50", "L4", precision)
+    assert unnamed is not None
+    assert unnamed.runtime == "tensorrt"
+
+
+def test_ones_own_precision_is_meant_where_the_runtime_alone_is_named() -> None:
+    engine = replace(profile("one", V100, 0.0006, 0.0003), precision="fp16", runtime="tensorrt")
+    found = Predictor(library(engine), CATALOG.gpus).predicted_pair("one", "L4", None, "tensorrt")
+    assert found is not None
+    assert found.precision == "fp16"
+
+
+def test_one_batch_of_ones_own_tells_of_other_gpus() -> None:
+    """Smaller batches are extrapolated from it."""
+    engine = replace(profile("one", V100, 0.0006, 0.0003), precision="fp16", runtime="tensorrt")
+    single = replace(engine, latency_evidence=Evidence.EXTRAPOLATED)
+    assert Predictor(library(single), CATALOG.gpus).predicted_pair("one", "L4", "fp16", "tensorrt") is not None
+
+
+def test_of_ones_own_times_those_of_the_same_chip_come_first() -> None:
+    engines = [
+        replace(profile("one", V100, s, s), gpu=gpu, precision="fp16", runtime="tensorrt")
+        for gpu, s in (("T4", 0.004), ("H100", 0.0005))
+    ]
+    both, near = (
+        Predictor(library(*known), CATALOG.gpus).predicted_pair("one", "H200", "fp16", "tensorrt")
+        for known in (engines, engines[1:])
+    )
+    assert both is not None
+    assert near is not None
+    assert both.latency_s == near.latency_s
+
+
 def test_probes_of_another_runtime_are_none() -> None:
     engines = [replace(profile(name, V100, 0.004, 0.001), runtime="tensorrt") for name in ("two", "three")]
     on_l4 = [profile(name, L4, 0.004, 0.003) for name in ("two", "three")]
