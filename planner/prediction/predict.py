@@ -191,7 +191,7 @@ class Predictor:
         whatever a profile at the precision was measured in."""
         at_precision = [one for one in self.library.for_model(model) if one.precision == precision]
         own = [one.runtime for one in at_precision if is_own(one)]
-        if own and USUAL_RUNTIME not in own:
+        if own and all(one != USUAL_RUNTIME for one in own):
             return own[0]
         return None if at_precision else runtimes.usual(precision)
 
