@@ -1,7 +1,6 @@
 """Reading: the JSON of a profile or a device, strictly; every error names its field."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -190,7 +189,7 @@ def _fitted(read: Reader, points: Interpolated) -> tuple[Curve, FitQuality | Non
     fit.nothing_else()
     _agree(curve, quality)
     if missed := _beyond_band(curve, quality):
-        return points, replace(quality, form="interpolation"), (missed,)
+        return points, None, (missed,)
     return curve, quality, ()
 
 

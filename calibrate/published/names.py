@@ -31,6 +31,8 @@ SIZE = re.compile(r"[-_](\d{3})$")
 SEQUENCE = re.compile(r"seq(\d+)")
 MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
 GIGABYTES = re.compile(r"-(\d+)GB")
+MEMORY = re.compile(r"[\s_-]\d+[\s_-]?GB?(?![^\W_]|\.)", re.IGNORECASE)
+"""Of a GPU however it is written: ` 12GB`, `_24 GB` and `-32G`, but not the ` 1g.5gb` of a slice."""
 SELLERS = re.compile(
     r"(?<![^\W_])(?:NVIDIA|Tesla|GeForce|AMD|Instinct|Intel|CPU @ [\d.]+ ?GHz)(?![^\W_])|\(R\)|\(TM\)", re.IGNORECASE
 )
@@ -156,8 +158,8 @@ def gpu_named(written: str, known: Collection[str]) -> str:
 
 
 def gpus_of_family(written: str, known: Collection[str]) -> list[str]:
-    """Known kinds by whose letters and figures a name begins: `V100` and `V100-32GB` for `V100-PCIe`."""
-    plain = _gpu_key(gpu(written))
+    """Known kinds by whose letters and figures a name begins, memory aside: `V100` and `V100-32GB` for `V100-PCIe`."""
+    plain = _gpu_key(MEMORY.sub("", gpu(written)))
     stems = {kind: _gpu_key(GIGABYTES.sub("", kind)) for kind in known if not MIG.search(kind)}
     return sorted(kind for kind, stem in stems.items() if re.match(rf"{stem}(?!\d)", plain))
 

@@ -152,14 +152,14 @@ class Quantity:
         except ValueError:
             if (plain := ungrouped(text)) == text:
                 raise
-            self.parse(plain)
+            self.parse(plain, text)
         raise ValueError(f"must be {self.noun} in plain digits, got `{text[:40]}`. Write `{plain[:40]}`.")
 
-    def parse(self, text: str) -> float:
-        """Number times unit; a text without unit is a bare number."""
+    def parse(self, text: str, said: str = "") -> float:
+        """Number times unit; a text without unit is a bare number. Errors quote `said`; empty: the text."""
         match = re.fullmatch(rf"\s*({NUMBER})\s*([^\d\s,.].*?)?\s*", text, re.ASCII)
         if match is None:
-            raise ValueError(f"must be {self.noun}, got `{text[:40]}`. {self.hint}")
+            raise ValueError(f"must be {self.noun}, got `{(said or text)[:40]}`. {self.hint}")
         number, unit = match.groups()
         unit = unit and self._short(unit)
         if unit is not None and unit not in self.units:
@@ -167,7 +167,7 @@ class Quantity:
                 f"unknown unit `{unit[:20]}` for {self.noun}.{did_you_mean(unit, list(self.units))} "
                 f"Known: {', '.join(self.units)}."
             )
-        return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number))
+        return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number), said)
 
     def size(self, unit: str) -> Decimal | None:
         """SI value of one of a unit; None where it is none of these."""
@@ -184,11 +184,12 @@ class Quantity:
         """Without a unit."""
         return self.bare is None or self.bare[0] <= number <= self.bare[1]
 
-    def _bare(self, number: float | Decimal) -> float:
+    def _bare(self, number: float | Decimal, said: str = "") -> float:
         """A number without a unit; ValueError for one that is likely meant in another unit than SI."""
         if self.bare and 0 < number < math.inf and not self._is_believed(number):
             likely, own = (f"`{number:g} {unit}`" for unit in (self.bare[2], self.si[0]))
-            raise ValueError(f"must say its unit, got {number:g}. Write {likely}, or {own} where that is meant.")
+            got = said[:40] or f"{number:g}"
+            raise ValueError(f"must say its unit, got {got}. Write {likely}, or {own} where that is meant.")
         return float(number)
 
     def checked(self, si: float, given: object) -> float:
@@ -235,11 +236,11 @@ class HourlyPrice(Quantity):
 
     __slots__ = ()
 
-    def parse(self, text: str) -> float:
+    def parse(self, text: str, said: str = "") -> float:
         """`$2.50/h`, `2.50 $/h` and `2.50 USD/h` are the same."""
         if re.fullmatch(rf"\s*\$?\s*{NUMBER}\s*(\$|USD)?\s*", text) and re.search(r"\$|USD", text):
-            raise ValueError(f"must say for how long the price is, got `{text[:40]}`. {self.hint}")
-        return Quantity.parse(self, text.strip().removeprefix("$"))
+            raise ValueError(f"must say for how long the price is, got `{(said or text)[:40]}`. {self.hint}")
+        return Quantity.parse(self, text.strip().removeprefix("$"), said or text)
 
 
 class OwnPrice(HourlyPrice):

@@ -175,14 +175,14 @@ def joined(file: ListFile, prices: Iterable[ListedPrice]) -> dict[Key, ListedPri
 
 
 def apart(prices: Iterable[ListedPrice | str]) -> Iterator[ListedPrice | str]:
-    """The same where machines of one name that differ in their GPUs have them in it: `n1-standard-4-1xT4`."""
+    """The same, but machines of one name and region that differ in GPUs have them in it: `n1-standard-4-1xT4`."""
     listed = list(prices)
-    fleets: dict[str, set[tuple[str, int]]] = {}
+    fleets: dict[tuple[str, ...], set[tuple[str, int]]] = {}
     for price in listed:
         if isinstance(price, ListedPrice):
-            fleets.setdefault(price.instance, set()).add((price.gpu, price.gpu_count))
+            fleets.setdefault(price.key[:3], set()).add((price.gpu, price.gpu_count))
     for price in listed:
-        if isinstance(price, ListedPrice) and len(fleets[price.instance]) > 1:
+        if isinstance(price, ListedPrice) and len(fleets[price.key[:3]]) > 1:
             yield replace(price, instance=instance_name(f"{price.instance}-{price.gpu_count}x{price.gpu}"))
         else:
             yield price

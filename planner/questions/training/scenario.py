@@ -72,9 +72,9 @@ class Dollars(Quantity):
 
     __slots__ = ()
 
-    def parse(self, text: str) -> float:
+    def parse(self, text: str, said: str = "") -> float:
         """`$500`, `500 USD` and `500` are the same."""
-        return Quantity.parse(self, text.strip().removeprefix("$"))
+        return Quantity.parse(self, text.strip().removeprefix("$"), said or text)
 
 
 dollars = Dollars("an amount of money", ("$500",), {"$": ONE, "USD": ONE}, zero=False, prefix=r"\$?\s*")

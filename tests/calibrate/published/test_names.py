@@ -261,10 +261,15 @@ def test_a_gpu_that_is_none_of_the_catalog_is_not_taken_for_one(driver):
     ("written", "kinds"),
     [
         ("Tesla V100-PCIE-16GB", ["V100", "V100-32GB"]),
+        ("Tesla V100-PCIE-32GB", ["V100", "V100-32GB"]),
+        ("Tesla_V100_PCIE_32G", ["V100", "V100-32GB"]),
+        ("RTX A2000 12GB", ["RTX-A2000"]),
+        ("GeForce RTX 3080 12 GB", ["RTX3080"]),
         ("A100-SXM-64GB", ["A100-40GB", "A100-80GB"]),
         ("NVIDIA A10M", ["A10"]),
         ("GeForce RTX 4090 D", ["RTX4090"]),
         ("NVIDIA H20", []),
+        ("NVIDIA H20 96GB", []),
     ],
 )
 def test_kinds_of_the_family_of_another(written, kinds):

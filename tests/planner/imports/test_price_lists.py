@@ -278,6 +278,16 @@ def test_machines_of_one_name_with_other_gpus_have_names_of_their_own(tmp_path: 
     }
 
 
+@pytest.mark.parametrize("others", ["", "4xA100,A100,4,4,16,us-west-1,,4.0,b,\n"])
+def test_the_name_of_a_machine_does_not_depend_on_other_regions(tmp_path: Path, others: str) -> None:
+    head = SKYPILOT.partition("\n")[0]
+    text = f"{head}\n4xA100,A100-80GB,4,4,16,us-east-1,,5.0,a,\n{others}"
+    known = imported(tmp_path, "hoster.csv", text)
+    found = {(i.region, i.name): i.gpu for i in known.instances if i.provider == "hoster"}
+    west = {("us-west-1", "4xA100"): "A100-40GB"} if others else {}
+    assert found == {("us-east-1", "4xA100"): "A100-80GB"} | west
+
+
 DATED = "provider,region,instance,gpu,gpu_count,usd_per_hour,as_of\nhoster,berlin,box,T4,2,{},{}\n"
 
 

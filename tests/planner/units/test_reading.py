@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from planner.questions.training.scenario import dollars
 from planner.units.reading import (
     Bytes,
     Duration,
@@ -113,6 +114,13 @@ def test_what_people_write(quantity, written, si):
         (rate, "1,000 rps", ["Write `1000 rps`"]),
         (rate, "1_000 feet", ["unknown unit `feet` for a rate"]),
         (rate, "1,5/s", ["must be a rate, got `1,5/s`"]),  # perhaps 1.5
+        (rate, "10,000,00/s", ["must be a rate, got `10,000,00/s`"]),
+        (rate, "1,000..5 rps", ["must be a rate, got `1,000..5 rps`"]),
+        (latency, "1,000", ["must say its unit, got 1,000. Write `1000 ms`"]),
+        (price, "$1,800", ["must say for how long the price is, got `$1,800`"]),
+        (price, "$1,800,00/h", ["got `$1,800,00/h`"]),
+        (price, "$two/h", ["got `$two/h`"]),
+        (dollars, "$10,000,00", ["must be an amount of money, got `$10,000,00`"]),
         (duration, "0.2_5 s", ["Write `0.25 s`"]),
         (memory, "16_000 MB", ["Write `16000 MB`"]),
         (rate, 0, ["must be above 0, got 0. Write e.g. `30 fps`"]),
