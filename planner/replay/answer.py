@@ -71,7 +71,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         unit_costs=unit_costs(cost, models, trial.replay.traffic),
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
         power_w=trial.power_w,
-        replications=trial.replay.replications,
+        replications=trial.replay.replayed,
         replayed=replayed(trial),
         requests=trial.replay.requests,
         models=models,

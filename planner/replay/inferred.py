@@ -29,7 +29,8 @@ class Told:
     What is slower in everything and keeps every SLO with ease says of what is quicker that it keeps them too; what is
     quicker in everything and misses one by far says that what is slower misses it. No work is done later for being
     done sooner, but for chance: phases of cameras, and what came at random. Where that matters, draws contradict each
-    other: what neighbours say of those that were replayed is not what these showed, and then nothing is inferred.
+    other: what neighbours say of those that were replayed is not what these showed, and then nothing is inferred; nor
+    where requests of some model come in one draw and in another do not.
     """
 
     def __init__(self, speeds: DrawnSpeeds, slos: Mapping[str, float]) -> None:
@@ -38,8 +39,6 @@ class Told:
         """By model, the share of its requests that must be in time."""
         self.slowness = speeds.slowness(())
         """By draw that was replayed and source of doubt."""
-        self.says = np.empty(0, dtype=bool)
-        """Whether requests of every model were judged: one without neither tells of others nor contradicts them."""
         self.kept, self.keeps, self.misses = np.empty((3, 0), dtype=bool)
         """Whether it keeps every SLO, whether with ease, and whether it misses one by far."""
         self.seen = Shares({model: np.empty(0) for model in slos}, (), np.empty(0), 0)
@@ -48,7 +47,7 @@ class Told:
         self.told = 0
         """The same with those that were."""
         self.contradicted = False
-        """Whether one that was replayed did not show what others tell of it."""
+        """Whether one that was replayed did not show what others tell of it, or had no request of some model."""
 
     @classmethod
     def of(cls, speeds: DrawnSpeeds, needs: Mapping[str, Need]) -> "Told | None":
@@ -60,7 +59,6 @@ class Told:
     def learn(self, seeds: Sequence[int], seen: Shares) -> None:
         """From draws that were replayed."""
         grows = np.array([bool(growing) for growing in seen.growing])
-        says = np.logical_and.reduce([~np.isnan(seen.in_time[model]) for model in self.slos])
         kept, keeps, misses = ~grows, ~grows, grows
         for model, slo in self.slos.items():
             missed = 1 - seen.in_time[model]
@@ -68,9 +66,10 @@ class Told:
             keeps = keeps & (MARGIN * missed <= 1 - slo)
             misses = misses | (missed > MARGIN * (1 - slo))
         self.slowness = np.vstack([self.slowness, self.speeds.slowness(seeds)])
-        self.says, self.kept = np.append(self.says, says), np.append(self.kept, kept)
+        self.kept = np.append(self.kept, kept)
         self.keeps, self.misses = np.append(self.keeps, keeps), np.append(self.misses, misses)
         self.seen = self.seen.and_more(seen)
+        self.contradicted |= any(bool(np.isnan(seen.in_time[model]).any()) for model in self.slos)
         self.contradicted |= any(map(self._contradicts, range(len(self.kept) - len(kept), len(self.kept))))
 
     def shares(self, seeds: Sequence[int], replayed: Callable[[Sequence[int]], Shares]) -> Shares:
@@ -91,8 +90,7 @@ class Told:
 
     def _telling(self, mine: Floats, others: Bools | None = None) -> int:
         """The place of a draw that tells of one so slow; -1 where none does, or where one says otherwise."""
-        slower = self.says & (self.slowness >= mine).all(axis=1)
-        quicker = self.says & (self.slowness <= mine).all(axis=1)
+        slower, quicker = (self.slowness >= mine).all(axis=1), (self.slowness <= mine).all(axis=1)
         if others is not None:
             slower, quicker = slower & others, quicker & others
         for telling, denying in [
@@ -105,7 +103,5 @@ class Told:
 
     def _contradicts(self, place: int) -> bool:
         """Whether a draw that was replayed did not show what the others tell of it."""
-        if not self.says[place]:
-            return False
         telling = self._telling(self.slowness[place], np.arange(len(self.kept)) != place)
         return telling >= 0 and bool(self.kept[telling] != self.kept[place])

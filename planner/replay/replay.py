@@ -57,7 +57,7 @@ class WideLook:
     kept: NDArray[np.bool_]
     """Whether every SLO was kept, by draw: none broken, by any request that was judged."""
     judged: NDArray[np.bool_]
-    """Whether requests of every model were judged, by draw."""
+    """Whether any request was judged, by draw."""
     broken: Mapping[str, int]
     """By model, the draws that break its SLO."""
     silent: Mapping[str, int]
@@ -83,7 +83,7 @@ class WideLook:
 
     @property
     def silent_together(self) -> int:
-        """Draws in which no request of some model was judged."""
+        """Draws in which no request was judged: they say nothing."""
         return int(np.count_nonzero(~self.judged))
 
     def and_more(self, first: "Replay", shares: Shares) -> "WideLook":
@@ -92,7 +92,7 @@ class WideLook:
         judged = {model: ~np.isnan(shares.in_time[model]) for model in kept}
         return WideLook(
             np.concatenate([self.kept, np.logical_and.reduce(list(kept.values()))]),
-            np.concatenate([self.judged, np.logical_and.reduce(list(judged.values()))]),
+            np.concatenate([self.judged, np.logical_or.reduce(list(judged.values()))]),
             {model: self.broken[model] + int(np.count_nonzero(~one)) for model, one in kept.items()},
             {model: self.silent[model] + int(np.count_nonzero(~one)) for model, one in judged.items()},
             self.requests + shares.requests,
@@ -250,7 +250,7 @@ class Replay:
 
     @cached_property
     def all_kept(self) -> Interval | None:
-        """Share of the draws in which every SLO is met, of those in which requests of every model were judged; None
+        """Share of the draws in which every model with requests meets its SLO, of those in which any were judged; None
         where no phases are drawn."""
         if not self.draws:
             return None
@@ -271,8 +271,8 @@ class Replay:
 
     @cached_property
     def judged_together(self) -> list[bool]:
-        """Whether requests of every model were judged, by draw."""
-        return [all(one) for one in zip(*self.judged_in_draws.values(), strict=True)]
+        """Whether any request was judged, by draw."""
+        return [any(one) for one in zip(*self.judged_in_draws.values(), strict=True)]
 
     @property
     def _look_that_counts(self) -> int:
@@ -348,7 +348,7 @@ class Replay:
         return [
             growing[0]
             for summary, growing in zip(self.summaries, self.overloads, strict=True)
-            if growing and all(summary.models[model].slo_attainment >= at for model, at in targets.items())
+            if growing and not any(summary.models[model].slo_attainment < at for model, at in targets.items())
         ]
 
     @cached_property
@@ -378,7 +378,7 @@ class Replay:
         of the first. One draw alone shows nothing."""
         assert self.draws is not None
         if self.ranked and len(self.summaries) + self.unseen >= self.looks[-1] > 1:
-            return share.mean >= self.draws.share and not self.too_few_judged
+            return share.mean >= self.draws.share
         return share.mean >= self.draws.share and share.low >= self.draws.least
 
     def _mean_low(self, model: str) -> float:
@@ -431,12 +431,11 @@ class Replay:
     def missed(self) -> list[str]:
         """Models whose SLO is not surely kept: those missed on the mean before others, furthest first; those that do
         not keep up among them."""
-        short = {
-            m: self.margin(m) for m, kept in self.kept.items() if not kept or self.verdicts[m] is not Verdict.STABLE
-        }
+        short = [m for m, kept in self.kept.items() if not kept or self.verdicts[m] is not Verdict.STABLE]
         if not short and not self.met:  # each SLO is met in enough draws, but not all of them together
-            short = {m: self.margin(m) for m in self.needs}
-        return sorted(short, key=lambda m: (not short[m] < 0, self.attainment[m].low - self.needs[m].slo.attainment, m))
+            short = list(self.needs)
+        above = {m: self.attainment[m].low - self.needs[m].slo.attainment for m in short}
+        return sorted(short, key=lambda m: (not self.falls_short(m), above[m], m))
 
     @property
     def broken(self) -> list[str]:
@@ -456,15 +455,19 @@ class Replay:
             return min(margin, kept) if self.draws.surely else kept
         return margin
 
+    def falls_short(self, model: str) -> bool:
+        """Whether a model misses its SLO on the mean; surely, where draws with requests of it are too few to tell."""
+        return self.margin(model) < 0 and not (model in self.rare and self.kept[model] is None)
+
     @property
     def nearest_by_margin(self) -> tuple[bool, float]:
         """Whether every model had requests that were judged, and the least margin of those that had; of draws of speeds
-        that were counted, the margin of all models together."""
+        that were counted, that of all models together too."""
         known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
-        least = min(known, default=-1.0)
-        if self.wide and self.draws and self.all_kept:
-            least = self.all_kept.mean - self.draws.share
-        return len(known) == len(self.needs), least
+        judged, least = len(known) == len(self.needs), min(known, default=-1.0)
+        if known and self.wide and self.draws and self.all_kept:
+            least = min(least, self.all_kept.mean - self.draws.share)
+        return judged, least
 
     @property
     def nearest_by_shares(self) -> tuple[bool, float, tuple[float, ...]]:
@@ -478,7 +481,7 @@ class Replay:
     @property
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
-        if self.too_few_judged:
+        if self.rare:
             return True
         if self.draws and not self.draws.surely:
             return self.looks[-1] == 1
@@ -491,17 +494,38 @@ class Replay:
             for m, need in self.needs.items()
         )
 
-    @property
-    def too_few_judged(self) -> bool:
-        """Whether requests of every model come in so few draws that those of the last look, each keeping every SLO,
-        would surely be too few to show it."""
-        seen, drawn = self.replications, self.replayed
-        if self.draws is None or self.draws.mixed > 1 or self.screened or seen == drawn:
+    @cached_property
+    def rare(self) -> list[str]:
+        """Models whose requests come in so few draws that those of the last look, each keeping the SLO, would surely be
+        too few to show it; the rarest first."""
+        if self.draws is None or self.draws.mixed > 1 or self.screened:
+            return []
+        told = {model: self.told_by(model) for model in self.needs}
+        return sorted((model for model in told if self._are_too_few(told[model])), key=lambda model: told[model])
+
+    def _are_too_few(self, seen: int) -> bool:
+        """Whether such draws, were they to come as often as now, would surely be too few at the last look."""
+        assert self.draws is not None
+        if seen == self.replayed or (self.ranked and seen):
             return False
-        if self.ranked:  # as many at least as hold one that may break an SLO
-            return seen * (1 - self.draws.share) < 1 - 1e-9
-        most = seen + int(share_interval(seen, drawn, 1 - 2 * GIVE_UP)[1] * max(0, self.looks[-1] - drawn))
+        more = max(0, self.looks[-1] - self.replayed)
+        most = seen + int(more * share_interval(seen, self.replayed, 1 - 2 * GIVE_UP)[1])
         return share_interval(most, most, 1 - 2 * self.risk)[0] < self.draws.least
+
+    def told_by(self, model: str) -> int:
+        """Draws in which requests of a model were judged."""
+        if self.wide:
+            return self.wide.draws - self.wide.silent[model]
+        return sum(self.judged_in_draws[model]) if self.draws else len(self.summaries)
+
+    @property
+    def waits_for_requests(self) -> bool:
+        """Whether all that is left open are SLOs of models whose requests come in too few draws."""
+        together = self.all_kept
+        if not self.rare or together is None:
+            return False
+        enough = self._enough(together) or self._are_too_few(self.replications)
+        return enough and all(kept for model, kept in self.kept.items() if model not in self.rare)
 
     @property
     def lost(self) -> bool:
@@ -519,9 +543,13 @@ class Replay:
         that the last one accepts (`GIVE_UP`): that errs towards larger fleets alone."""
         if self.wide is None or self.draws is None:
             return False
-        may_break = self.breaks_allowed / self.looks[-1]
-        judged = max(look - self.wide.silent_together, self.wide.broken_together)
-        return share_interval(judged - self.wide.broken_together, judged, 1 - 2 * GIVE_UP)[1] < 1 - may_break
+        wide, least = self.wide, 1 - self.breaks_allowed / self.looks[-1]
+        counts = [(wide.silent_together, wide.broken_together)]
+        counts += [(silent, wide.broken[model]) for model, silent in wide.silent.items()]
+        return any(
+            share_interval(look - silent - broken, look - silent, 1 - 2 * GIVE_UP)[1] < least
+            for silent, broken in counts
+        )
 
     def refuses(self, at_best: WideLook) -> bool:
         """Whether the first look does, were just these of its draws to break an SLO."""
@@ -555,7 +583,7 @@ class Replay:
 
     @property
     def replications(self) -> int:
-        """All that say something: where draws decide, those in which requests of every model were judged."""
+        """All that say something: where draws decide, those in which any were judged."""
         if self.wide:
             return self.wide.draws - self.wide.silent_together
         return sum(self.judged_together) if self.draws else len(self.summaries)
@@ -624,8 +652,8 @@ class Replay:
 
     @property
     def short(self) -> bool:
-        """Whether some SLO is missed on the mean, or some model does not keep up."""
-        return not self.stable or any(self.margin(m) < 0 for m in self.needs)
+        """Whether some SLO is missed on the mean, as far as its draws can tell, or some model does not keep up."""
+        return not self.stable or any(map(self.falls_short, self.needs))
 
     @property
     def undecidable(self) -> bool:
@@ -662,8 +690,7 @@ class Replay:
         the last look accepts in one case of two. Where 95 % are asked of speeds: 3 of 4, 4 of 10, 5 of 12."""
         if not broken:
             return False
-        seen = sum(map(any, zip(*self.judged_in_draws.values(), strict=True)))
-        return float(betainc(broken, seen - broken + 1, self._may_break)) < BY_CHANCE
+        return float(betainc(broken, self.replications - broken + 1, self._may_break)) < BY_CHANCE
 
     @property
     def fewest_broken(self) -> int:

@@ -359,7 +359,7 @@ def _looked_wider(first: Replay, draws: Replications, tell: Tell, missed: Sequen
             if draws.told and draws.told.contradicted:
                 draws.told, draws.clear = None, 0
                 return _looked_wider(first, draws, tell, missed)
-        if so_far.decided or so_far.gives_up(look) or so_far.too_few:
+        if so_far.decided or so_far.gives_up(look) or so_far.waits_for_requests:
             break
     return so_far
 

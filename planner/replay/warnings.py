@@ -479,15 +479,11 @@ def _unproven(trial: Trial) -> Iterator[PlanWarning]:
     """SLOs that are met on the mean, with too few requests to prove them."""
     seen = trial.replay
     for model, kept in seen.kept.items():
-        if kept is None and not seen.margin(model) < 0:
+        if kept is None and not seen.falls_short(model):
             of_draws = "draws of the phases" if seen.draws and seen.draws.surely else "draws of speeds"
-            few = of_draws if seen.draws and not seen.too_few_judged else f"requests of {model}"
+            few = of_draws if seen.draws and model not in seen.rare else f"requests of {model}"
             what = Statement(code=Code.UNPROVEN, subjects=(few, model))
             yield PlanWarning(what=what, remedies=remedies_unproven(trial, model))
-    if seen.too_few_judged and all(seen.kept.values()):
-        rarest = min(seen.needs, key=lambda model: sum(x.judged for x in seen.of(model)))
-        what = Statement(code=Code.UNPROVEN, subjects=(f"requests of {rarest}", rarest))
-        yield PlanWarning(what=what, remedies=remedies_unproven(trial, rarest))
 
 
 def on_edge(seen: Replay) -> Iterator[PlanWarning]:
@@ -526,7 +522,7 @@ def surer_in_draws(trial: Trial) -> tuple[Statement, ...]:
 def remedies_unproven(trial: Trial, model: str) -> tuple[Statement, ...]:
     """More replications, a longer horizon, or a lower SLO; draws of speeds are as many as they may be."""
     seen = trial.replay
-    if seen.too_few_judged:
+    if model in seen.rare:
         return (Statement(code=Code.ANY_LONGER_HORIZON),)
     if seen.draws and not seen.draws.surely:
         return surer_in_draws(trial) or surer(trial.packing)

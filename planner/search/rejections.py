@@ -283,7 +283,7 @@ def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
     model = trial.replay.missed[0]
     if not _judged(trial, model):
         return _missed(trial, model, Bottleneck.EVIDENCE, (Statement(code=Code.ANY_LONGER_HORIZON),), ())
-    if not trial.replay.margin(model) < 0:
+    if not trial.replay.falls_short(model):
         return _unproven(trial, model)
     bottleneck = Bottleneck.LATENCY
     busy, loading = _busiest(trial, model)
@@ -379,7 +379,7 @@ def replayed(rejection: Rejection, trial: Trial) -> Rejection:
 
 def _misses(seen: Replay, code: Code, *first: str) -> tuple[Statement, ...]:
     """Models besides the first that miss their SLO on the mean, the last of them undecided as tables have them."""
-    short = [m for m in seen.missed if m not in first and seen.margin(m) < 0]
+    short = [m for m in seen.missed if m not in first and seen.falls_short(m)]
     undecided = [m for m in short if seen.kept[m] is None and seen.verdicts[m] is Verdict.STABLE]
     subjects = (*first, *(m for m in short if m not in undecided), *undecided)
     figures = {"undecided": float(len(undecided))} if undecided else {}
@@ -425,10 +425,16 @@ def _observed(trial: Trial, model: str, bottleneck: Bottleneck) -> tuple[float, 
     """The share of requests in time and the SLO; where draws were counted, the share of them that keep every SLO and
     the share that is asked."""
     seen = trial.replay
-    if seen.draws and seen.all_kept and seen.counted:
+    if seen.draws and seen.all_kept and seen.counted and not _is_told_by_own(seen, model):
         return seen.all_kept.mean, seen.draws.share
     share = seen.attainment[model]
     return share.low if bottleneck is Bottleneck.EVIDENCE else share.mean, seen.needs[model].slo.attainment
+
+
+def _is_told_by_own(seen: Replay, model: str) -> bool:
+    """Whether draws with requests of the model itself say more against it than all draws do: it is asked in few."""
+    together = seen.all_kept
+    return model in seen.rare or (together is not None and seen.draws_kept[model].mean < together.mean)
 
 
 def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
@@ -439,7 +445,7 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     if not judged:
         return Statement(code=Code.NOT_JUDGED, subjects=(model,))
     draws, together = trial.replay.draws, trial.replay.all_kept
-    if draws and together and trial.replay.counted:
+    if draws and together and trial.replay.counted and not _is_told_by_own(trial.replay, model):
         count = trial.replay.replications
         broken = {"broken": round((1 - together.mean) * count), "draws": count, "asked": draws.share}
         broken |= {"mean": seen.mean, "target": target}
@@ -449,7 +455,7 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     if draws:
         kept = trial.replay.draws_kept[model].mean
         figures = {"mean": seen.mean, "target": target, "kept": kept, "asked": draws.share}
-        figures["draws"] = trial.replay.replications
+        figures["draws"] = trial.replay.told_by(model)
         return Statement(code=Code.MISSED_IN_DRAWS, subjects=(model,), figures=figures)
     if bottleneck is Bottleneck.EVIDENCE:
         figures |= {"judged": judged, "target": target}

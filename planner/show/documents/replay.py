@@ -1,6 +1,7 @@
 """Models and GPUs of a replay as tables: parts that a plan and a simulation share."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import GpuAnswer, ModelAnswer, Policies, Recommendation
@@ -129,7 +130,7 @@ def model_columns(
             "energy each", lambda m: f"{m.joules_per_inference:.2f} J", "joules_per_inference", page_only=True
         ),
         rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
-        rows.figures("mean batch", lambda m: f"{m.mean_batch_size:.2f}", "mean_batch_size", page_only=short),
+        rows.figures("mean batch", mean_batch, "mean_batch_size", page_only=short),
         rows.words("evidence", "evidence", once="evidence {}"),
     ]
 
@@ -145,6 +146,11 @@ def ways_of_running(rows: Rows[ModelAnswer]) -> Iterator[Column]:
 def beside_target(m: ModelAnswer) -> str:
     """`99.31 [99.20, 99.43] / 99 %`."""
     return f"{prose.on_time(m)} / {exact(m.slo_attainment_target)}"
+
+
+def mean_batch(m: ModelAnswer) -> str:
+    """`1.75`; of a model that formed none `-`."""
+    return f"{m.mean_batch_size:.2f}" if isfinite(m.mean_batch_size) else "-"
 
 
 def dropped(m: ModelAnswer) -> str:

@@ -217,8 +217,6 @@ def weak_line(models: Sequence[ModelAnswer]) -> str:
 def doubt(answer: Recommendation | Simulation) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):
-        if answer.replayed.draws_kept and answer.replayed.draws_kept.mean >= 1:
-            return "SLO UNDECIDED: none is missed, but requests of every model came in too few replications"
         return "SLO UNDECIDED: enough replications meet each SLO, too few meet all"
     match answer:
         case Recommendation(unready=True):
@@ -237,7 +235,7 @@ def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
         return f"{model.name}, {most}: machines fail too often or for too long. These replays show {on_time(model)} %"
     if model.verdict != "stable":
         return f"{shares}; it is {model.verdict}"
-    if replayed and model.draws_kept:
+    if replayed and model.draws_kept and math.isfinite(model.draws_kept.mean):
         decides = ", which decides" if beside_interval(model) and replayed.draws_mixed == 1 else ""
         return f"{shares}, met in {percent(model.draws_kept.mean)} % of replications{decides}"
     return shares
@@ -277,8 +275,10 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
     if seen.draws_mixed > 1:
         return [f"Camera clocks drift, so each SLO counts over {seen.draws_mixed:,} draws of their phases."]
     kept = seen.draws_kept
+    if not math.isfinite(kept.mean):
+        return ["In no replication was a request judged: set a longer `horizon`."]
     draws = seen.draws or answer.replications
-    count = round(kept.mean * draws) if math.isfinite(kept.mean) else 0
+    count = round(kept.mean * draws)
     if isinstance(answer, Simulation) and answer.policies.failures:
         sure = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
         return [

@@ -119,3 +119,12 @@ def test_where_phases_decide_nothing_is_inferred() -> None:
     seeds = list(range(0, 160))
     told.learn(seeds, worlds.shares(seeds))
     assert told.contradicted
+
+
+def test_nothing_is_inferred_where_requests_come_in_some_draws_only() -> None:
+    told = Told.of(DrawnSpeeds(site([0.01] * 3), {}), {"p": need()})
+    assert told
+    told.learn([0, 1], Shares({"p": np.array([1.0, 1.0])}, ((), ()), np.zeros(2), 2))
+    assert not told.contradicted
+    told.learn([2], Shares({"p": np.array([np.nan])}, ((),), np.zeros(1), 1))
+    assert told.contradicted

@@ -31,6 +31,7 @@ from planner.replay.trial import Trial
 from planner.replay.warnings import on_edge, remedies_unproven
 from planner.search.placement import OnFleet
 from planner.search.question import Question
+from planner.search.rejections import missed_slo
 from planner.search.search import ESTIMATE, GLANCE, FleetSearch
 from simulator.clock.metrics import Summary
 from simulator.clock.worlds import Worlds
@@ -421,12 +422,14 @@ def test_what_another_seed_may_decide_otherwise_is_said(
     assert [one.what.code for one in on_edge(seen)] == [Code.ON_EDGE] * is_on_edge
 
 
-def seldom_asked(*rates_rps: float, latency_s: float = 0.05) -> Question:
-    """Models of which each is so seldom asked that most replications of 10 s bring no request, at doubtful speeds."""
-    names = "abcd"[: len(rates_rps)]
+def seldom_asked(*rates_rps: float, late: str = "") -> Question:
+    """Models that may be so seldom asked that most replications of 10 s bring no request, at doubtful speeds; some of
+    them are late in half of all draws."""
+    names = "abcde"[: len(rates_rps)]
     doubt = Doubt(error_sd=Interpolated((1.0,), (0.1,)), shared=0.5, quantile=0.0)
     doubted = [replace(profile(name, T4, 0.01, 0.0001), doubt=doubt, predicted=True) for name in names]
-    of_all = scenario([model(name, latency_s) for name in names], {}, confidence=0.95, horizon=10.0)
+    models = [model(name, 0.0101 if name in late else 0.05) for name in names]
+    of_all = scenario(models, {}, confidence=0.95, horizon=10.0)
     streams = tuple(StreamSpec(model=name, poisson=rate) for name, rate in zip(names, rates_rps, strict=True))
     return question(replace(of_all, streams=streams), [offer(T4, 1.0)], shelf(*doubted))
 
@@ -449,10 +452,10 @@ def test_a_draw_without_a_request_says_nothing_against_a_fleet(rate_rps: float) 
 
 def test_a_draw_without_a_request_says_nothing_for_a_fleet() -> None:
     """Every request is late: the draws that bring none do not make up for it."""
-    seen = replay_of(seldom_asked(0.02, latency_s=0.0101))
+    seen = replay_of(seldom_asked(0.02, late="a"))
     assert not seen.met
     assert seen.kept_share < 0.95
-    always = replay_of(seldom_asked(1.0, latency_s=0.0101))
+    always = replay_of(seldom_asked(1.0, late="a"))
     assert seen.kept_share == pytest.approx(always.kept_share, abs=0.2)
 
 
@@ -476,15 +479,74 @@ def test_phases_that_bring_no_frame_say_nothing(rate_rps: float, proven: bool) -
 
 
 def test_requests_in_too_few_draws_ask_for_time_and_for_no_gpu() -> None:
-    """Two models, each asked in a tenth of the replications: one in a hundred tells of both."""
-    of = seldom_asked(0.011, 0.011)
+    """Two models, one asked in 26 of 5,120 replications: not even 100 % of these would prove 94.5 %."""
+    of = seldom_asked(0.0005, 0.05)
     trial = on_one(of)
     seen = replay_of(of)
     assert not seen.met
     assert not seen.short
     assert seen.too_few
+    assert seen.rare == ["a"]
+    assert seen.kept == {"a": None, "b": True}
     assert seen.replayed < WORLDS[-1]
     (remedy,) = remedies_unproven(replace(trial, replay=seen), "a")
     assert remedy.code is Code.ANY_LONGER_HORIZON
     longer = replace(of, scenario=replace(of.scenario, horizon=600.0))
     assert replay_of(longer).met
+
+
+@pytest.mark.parametrize("rates_rps", [(0.011, 0.011), (0.0101,) * 5])
+def test_a_draw_counts_for_all_models_where_any_had_requests(rates_rps: tuple[float, ...]) -> None:
+    """Hardly a replication brings requests of all models: those that bring some tell of all together."""
+    seen = replay_of(seldom_asked(*rates_rps))
+    assert seen.met
+    assert seen.all_kept is not None
+    assert seen.all_kept.mean == 1
+    assert seen.replications == pytest.approx(seen.replayed * (1 - math.exp(-sum(rates_rps) * 9.9)), rel=0.25)
+    for name, rate_rps in zip(seen.needs, rates_rps, strict=True):
+        assert seen.told_by(name) == pytest.approx(seen.replayed * (1 - math.exp(-rate_rps * 9.9)), rel=0.35)
+
+
+def test_a_model_that_is_seldom_asked_and_often_late_is_not_hidden_by_draws_without_it() -> None:
+    """A twentieth of the draws bring a request of it, late in half of them: in 97 % of all draws nothing is late."""
+    of = seldom_asked(0.005, 5.0, late="a")
+    seen = replay_of(of)
+    assert seen.all_kept is not None
+    assert seen.all_kept.mean > 0.95
+    assert seen.draws_kept["a"].high < 0.95
+    assert seen.kept["a"] is False
+    assert seen.missed == ["a"]
+    assert seen.short
+    assert seen.nearest_by_margin[1] < 0
+    refused = missed_slo(replace(on_one(of), replay=seen))
+    assert refused.why.code is Code.MISSED_IN_DRAWS
+    assert refused.why.figures["draws"] == seen.told_by("a") < seen.replications
+    assert refused.why.figures["kept"] == seen.draws_kept["a"].mean
+
+
+@pytest.mark.parametrize(("of_a", "of_b", "given_up"), [(0, 7, False), (0, 24, True), (6, 0, True)])
+def test_what_is_given_up_counts_breaks_and_draws_alike(of_a: int, of_b: int, given_up: bool) -> None:
+    """Of 160 draws each brings requests of one model and 16 of another: 7 are few of 160, and 6 many of 16."""
+    seen = replay_of(seldom_asked(0.011, 5.0))
+    first = WideLook.of(replace(seen, wide=None))
+    assert not first.silent_together
+    assert first.silent["a"] == pytest.approx(first.draws * math.exp(-0.011 * 9.9), rel=0.1)
+    kept = np.arange(160) < 160 - of_a - of_b
+    look = WideLook(kept, np.ones(160, dtype=bool), {"a": of_a, "b": of_b}, {"a": 144, "b": 0}, 0)
+    assert replace(seen, wide=look).gives_up(160) == given_up
+
+
+def test_no_request_in_any_draw_decides_nothing_and_asks_for_time() -> None:
+    of = seldom_asked(1e-6, 1e-6)
+    trial = on_one(of)
+    seen = replay_of(of)
+    assert seen.kept == {"a": None, "b": None}
+    assert not seen.met
+    assert not seen.short
+    assert seen.too_few
+    assert not seen.replications
+    assert seen.replayed == WORLDS[0]
+    undecided = missed_slo(replace(trial, replay=seen))
+    assert undecided.why.code is Code.NOT_JUDGED
+    assert [remedy.code for remedy in undecided.remedies] == [Code.ANY_LONGER_HORIZON]
+    assert not math.isnan(undecided.observed)
