@@ -119,8 +119,7 @@ def quantities(cls: Any) -> dict[str, Quantity]:
     """Of the fields that hold one, the quantity."""
     kinds = [(field.name, kind) for field in fields(cls) for kind in (field.type, *get_args(field.type))]
     notes = [(name, note) for name, kind in kinds for note in getattr(kind, "__metadata__", ())]
-    read = [(name, getattr(note, "func", None)) for name, note in notes]
-    return {name: one for name, func in read if isinstance(one := getattr(func, "__self__", func), Quantity)}
+    return {name: note for name, note in notes if isinstance(note, Quantity)}
 
 
 def values_of(made: Any) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def quantity_at(path: Steps, root: type) -> Quantity | None:
     """What reads the value at `path`, where that has a unit."""
     item = field_at(path, root)
     notes = getattr(item.type, "__metadata__", ()) if item else ()
-    return next((note.func for note in notes if isinstance(getattr(note, "func", None), Quantity)), None)
+    return next((note for note in notes if isinstance(note, Quantity)), None)
 
 
 COUNT_MAX = 1e15

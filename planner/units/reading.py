@@ -3,13 +3,13 @@ bytes, fractions and dollars per hour. A bare number is already in that unit."""
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, WithJsonSchema
+from pydantic import BeforeValidator, ByteSize, Field, WithJsonSchema
 
 from simulator.near import LIKE, near_names
 from simulator.world.precision import OTHER_WORDS, PUBLISHED_ONLY, WEIGHT_BYTES
@@ -90,7 +90,8 @@ class SaidWithUnit(float):
 class Quantity:
     """A kind of quantity and the units people write it in. Calling it turns a number or a text into an SI number.
 
-    The arithmetic is decimal, so that `39.9 ms` is 0.0399 s to the last digit.
+    The arithmetic is decimal, so that `39.9 ms` is 0.0399 s to the last digit. `Annotated[float, duration]` is a field
+    of a file that is read so.
     """
 
     noun: str
@@ -122,10 +123,17 @@ class Quantity:
                 return self.checked(self._parsed(value), value)
         raise ValueError(f"must be {self.noun}, got a {'list' if isinstance(value, list) else 'mapping'}. {self.hint}")
 
-    def kept(self, value: object) -> object:
-        """`value` as it was given, if it is one."""
-        self(value)
-        return value
+    def __get_pydantic_core_schema__(self, kind: type, handler: Callable[[type], Any]) -> Any:
+        """A value as people write it, read before pydantic looks at it; whole where the field is."""
+        from pydantic_core import core_schema
+
+        read = self if kind is float else lambda value: round(self(value))
+        schema = core_schema.no_info_before_validator_function(read, handler(kind))
+        return core_schema.no_info_after_validator_function(self.said, schema) if self.bare else schema
+
+    def __get_pydantic_json_schema__(self, schema: object, handler: object) -> dict[str, Any]:
+        """JSON Schema of what people may write."""
+        return self.json_schema
 
     @property
     def si(self) -> list[str]:
@@ -350,44 +358,29 @@ def written_duration(seconds: float) -> str:
     return f"{math.ceil(seconds / size_s - 1e-9)} {unit}"
 
 
-Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.json_schema)]
+Duration = Annotated[float, duration]
 """Seconds."""
-Delay = Annotated[float, BeforeValidator(delay), WithJsonSchema(delay.json_schema), AfterValidator(delay.said)]
+Delay = Annotated[float, delay]
 """Seconds; a number above 9 needs a unit, for many would mean milliseconds."""
-Latency = Annotated[
-    float, BeforeValidator(latency), WithJsonSchema(latency.json_schema), Field(gt=0), AfterValidator(latency.said)
-]
+Latency = Annotated[float, latency]
 """The same, above 0."""
-LongDuration = Annotated[
-    float,
-    BeforeValidator(long_duration),
-    WithJsonSchema(long_duration.json_schema),
-    Field(gt=0),
-    AfterValidator(long_duration.said),
-]
+LongDuration = Annotated[float, long_duration]
 """Seconds; a number below 600 needs a unit, for many would mean hours."""
-Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]
+Rate = Annotated[float, rate]
 """Requests per second."""
-RareRate = Annotated[float, BeforeValidator(seldom), WithJsonSchema(seldom.json_schema)]
+RareRate = Annotated[float, seldom]
 """Events per second that are hours apart."""
-Bytes = Annotated[
-    int,
-    BeforeValidator(lambda value: round(memory(value))),
-    WithJsonSchema(memory.json_schema),
-    AfterValidator(memory.said),
-]
+Bytes = Annotated[int, memory]
 """Bytes; kB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024. A number below 10,000 needs a unit, for many
 would mean megabytes."""
-PositiveDuration = Annotated[Duration, BeforeValidator(replace(duration, zero=False).kept)]
-PositiveBytes = Annotated[Bytes, BeforeValidator(replace(memory, zero=False).kept), Field(gt=0)]
-GpuBytes = Annotated[
-    Bytes, BeforeValidator(replace(memory, zero=False, bare=(10_000, math.inf, "GB")).kept), Field(gt=0)
-]
+PositiveDuration = Annotated[float, replace(duration, zero=False)]
+PositiveBytes = Annotated[int, replace(memory, zero=False), Field(gt=0)]
+GpuBytes = Annotated[int, replace(memory, zero=False, bare=(10_000, math.inf, "GB")), Field(gt=0)]
 """Memory of a GPU or its host, of which a bare number is likely in GB."""
-Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.json_schema)]
+Fraction = Annotated[float, fraction]
 """Between 0 and 1."""
-OwnPricePerHour = Annotated[float, BeforeValidator(own_price), WithJsonSchema(price.json_schema)]
-PricePerHour = Annotated[float, BeforeValidator(price), WithJsonSchema(price.json_schema)]
+OwnPricePerHour = Annotated[float, own_price]
+PricePerHour = Annotated[float, price]
 """US dollars per hour; a month is 730 hours, a year 8760."""
 MachineCount = Annotated[int, BeforeValidator(whole_machines), WithJsonSchema(machines.json_schema)]
 """Machines."""
