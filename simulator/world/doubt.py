@@ -1,12 +1,10 @@
 """Doubt: speeds that are known only so well. A deployment is replayed as one of the worlds that may be."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import log1p, sqrt
 from statistics import NormalDist
-from typing import Generic, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -15,8 +13,6 @@ from simulator.world.curves import Erring, Interpolated
 from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.profile import Doubt
 from simulator.world.workload import Floats
-
-Amount = TypeVar("Amount", float, Floats)
 
 ONE = Interpolated((1.0,), (1.0,))
 STRATA = 32
@@ -27,47 +23,30 @@ LEAST = 1e-9
 """No share is 0 or 1, whose normal draw is infinite."""
 
 
-class Draws(ABC, Generic[Amount]):
-    """How far the times of a world are off, the same for its whole length.
+class DrawnTogether:
+    """How far the times of worlds are off, each the same for its whole length.
 
     Those of a GPU or a model depend on the seed and its name alone, so that all deployments meet the same worlds.
     """
-
-    def session(self, cv: float, device: str) -> Amount:
-        """Logarithm of a GPU's factor in a session, the same for all its models: lognormal, of mean 1."""
-        variance = log1p(cv**2)
-        return sqrt(variance) * self._normal("session", device) - variance / 2
-
-    def error(self, doubt: Doubt, model: str, kind: str) -> Amount:
-        """Standard deviations by which a prediction errs here; all models on a kind of GPU have a part in common."""
-        together = sqrt(doubt.shared) * self._normal("kind", kind)
-        alone = sqrt(1 - doubt.shared) * self._normal("pair", kind, model)
-        return together + alone - doubt.quantile
-
-    @abstractmethod
-    def _normal(self, *names: str) -> Amount:
-        """A standard normal draw."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnSpeeds(Draws[float]):
-    """Of one world."""
-
-    seed: int
-
-    def _normal(self, *names: str) -> float:
-        block, place = divmod(self.seed, STRATA)
-        return _normals(block, names)[place]
-
-
-class DrawnTogether(Draws[Floats]):
-    """Of many worlds."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         self.places = [divmod(seed, STRATA) for seed in seeds]
         self.blocks = {block for block, _ in self.places}
 
+    def session(self, cv: float, device: str) -> Floats:
+        """By world, logarithm of a GPU's factor in a session, the same for all its models: lognormal, of mean 1."""
+        variance = log1p(cv**2)
+        return sqrt(variance) * self._normal("session", device) - variance / 2
+
+    def error(self, doubt: Doubt, model: str, kind: str) -> Floats:
+        """By world, standard deviations by which a prediction errs; all models on a kind of GPU have a part in
+        common."""
+        together = sqrt(doubt.shared) * self._normal("kind", kind)
+        alone = sqrt(1 - doubt.shared) * self._normal("pair", kind, model)
+        return together + alone - doubt.quantile
+
     def _normal(self, *names: str) -> Floats:
+        """A standard normal draw of each."""
         normals = {block: _normals(block, names) for block in self.blocks}
         return np.array([normals[block][place] for block, place in self.places])
 
@@ -94,12 +73,16 @@ def drawn(deployment: Deployment, seed: int) -> Deployment:
     """One of the worlds that a deployment may find itself in; the deployment itself where all speeds are known."""
     if not deployment.doubted:
         return deployment
-    draw, kinds = DrawnSpeeds(seed), {device.id: device.gpu.name for device in deployment.devices}
-    return _erring(deployment, lambda one, doubt: draw.error(doubt, one.profile.model, kinds[one.devices[0]]), draw)
+    draw, kinds = DrawnTogether([seed]), {device.id: device.gpu.name for device in deployment.devices}
+
+    def deviations(one: Replica, doubt: Doubt) -> float:
+        return float(draw.error(doubt, one.profile.model, kinds[one.devices[0]])[0])
+
+    return _erring(deployment, deviations, draw)
 
 
 def _erring(
-    deployment: Deployment, deviations: Callable[[Replica, Doubt], float], draw: DrawnSpeeds | None = None
+    deployment: Deployment, deviations: Callable[[Replica, Doubt], float], draw: DrawnTogether | None = None
 ) -> Deployment:
     """The same with times that are off by so many standard deviations; and by their sessions, where those are drawn."""
 
@@ -109,7 +92,7 @@ def _erring(
             if doubt := profile.doubt:
                 latency = Erring(latency, deviations(replica, doubt), doubt.error_sd)
             if draw and profile.session_cv:
-                slowest = max(draw.session(profile.session_cv, gpu) for gpu in replica.devices)
+                slowest = max(float(draw.session(profile.session_cv, gpu)[0]) for gpu in replica.devices)
                 latency = Erring(latency, slowest, ONE)
             session_cv = 0.0 if draw else profile.session_cv
             yield replace(replica, profile=replace(profile, latency=latency, doubt=None, session_cv=session_cv))

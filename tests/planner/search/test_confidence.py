@@ -23,7 +23,7 @@ from planner.search.search import FleetSearch
 from planner.show.kept import render
 from planner.units.writing import Format, Screen
 from simulator.world.curves import Interpolated
-from simulator.world.doubt import DrawnSpeeds
+from simulator.world.doubt import DrawnTogether
 from simulator.world.profile import Doubt, Profile
 
 CAMERAS, FPS = 10, 30.0
@@ -56,7 +56,7 @@ def test_a_plan_holds_in_as_many_worlds_as_was_asked(confidence: float) -> None:
     # In a world where frames take s seconds, n GPUs carry the load if its whole, rate x s, is below n: in larger
     # batches a frame takes no less.
     frame_s = predicted(0.3, confidence).latency(1)
-    errors = [exp(0.3 * DrawnSpeeds(s).error(doubt, "detector", "T4")) for s in range(WORLDS)]
+    errors = [exp(0.3 * error) for error in DrawnTogether(range(WORLDS)).error(doubt, "detector", "T4")]
     loads = [CAMERAS * FPS * frame_s * error for error in errors]
     assert sum(load < found.gpu_count for load in loads) / WORLDS >= confidence
 

@@ -12,7 +12,7 @@ from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import Deployment, Replica, Service
-from simulator.world.doubt import STRATA, DrawnSpeeds, drawn
+from simulator.world.doubt import STRATA, DrawnTogether, drawn
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Doubt, Evidence, Profile
@@ -114,7 +114,7 @@ def test_a_prediction_is_exceeded_as_often_as_its_quantile_says(quantile: float)
 @pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
 def test_models_on_one_kind_err_together(shared: float) -> None:
     doubt = Doubt(error_sd=flat(0.3), shared=shared)
-    pairs = np.array([[DrawnSpeeds(s).error(doubt, model, "any") for model in ("a", "b")] for s in range(WORLDS)])
+    pairs = np.array([DrawnTogether(range(WORLDS)).error(doubt, model, "any") for model in ("a", "b")]).T
     found = stats.pearsonr(pairs[:, 0], pairs[:, 1]).confidence_interval(CONFIDENCE)
     assert found.low <= shared <= found.high
     assert holds_variance(pairs[:, 0], 1.0)
@@ -127,7 +127,7 @@ def test_seeds_in_a_row_meet_each_part_of_what_may_be_once() -> None:
     orders = []
     for shared in (0.0, 1.0):
         doubt = Doubt(error_sd=flat(0.3), shared=shared)
-        errors = [DrawnSpeeds(seed).error(doubt, "a", "any") for seed in range(5 * STRATA, 6 * STRATA)]
+        errors = DrawnTogether(range(5 * STRATA, 6 * STRATA)).error(doubt, "a", "any")
         orders.append(np.searchsorted(edges, errors).tolist())
     assert [sorted(order) for order in orders] == [list(range(STRATA))] * 2
     assert orders[0] != orders[1]
@@ -136,7 +136,7 @@ def test_seeds_in_a_row_meet_each_part_of_what_may_be_once() -> None:
 def test_seeds_far_apart_are_draws_at_random() -> None:
     seeds = np.random.default_rng(1).integers(0, 2**63, WORLDS).tolist()
     doubt = Doubt(error_sd=flat(0.3), shared=0.5)
-    errors = [DrawnSpeeds(seed).error(doubt, "a", "any") for seed in seeds]
+    errors = DrawnTogether(seeds).error(doubt, "a", "any")
     assert stats.kstest(errors, "norm").pvalue > 1 - CONFIDENCE
 
 
