@@ -280,10 +280,7 @@ def _adapter(schema: type) -> TypeAdapter[Any]:
 def _line(path: Path, document: YamlDocument, where: Place, text: str, at_key: bool = False) -> str:
     """`prices.yaml:12:6: instances[3].gpu_count: must be ...`, at the nearest place that stands in the file."""
     where = tuple(part for part in where if part != "[key]")
-    places = document.keys if at_key else document.places
-    line, column = places.get(where) or next(
-        document.places[where[:n]] for n in range(len(where), -1, -1) if where[:n] in document.places
-    )
+    line, column = document.place(where, at_key=at_key)
     sentence = f"{dotted(where)}: {text}" if where else text
     # Texts of the file may hold line breaks; an error is one line.
     return f"{path}:{line}:{column}: {printable(sentence)}"

@@ -246,16 +246,14 @@ class ScenarioReader:
         if override := self.cause(path, keys):
             self.problems.append(Problem(LAST, 0, message, name, override))
             return
-        places = self.document.keys if at_key else self.document.places
-        place = places.get(path) or next(self.document.places[p] for p in above(path) if p in self.document.places)
-        self.problems.append(Problem(*place, message, name))
+        self.problems.append(Problem(*self.document.place(path, at_key=at_key), message, name))
 
     def cause(self, path: Steps, keys: Sequence[str]) -> str | None:
         """The override that brought a value or the mapping that it is in, or set one of its `keys`; None where none
         did."""
-        for ancestor in above(path):
-            if ancestor in self.overridden:
-                return self.overridden[ancestor]
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.overridden:
+                return self.overridden[path[:end]]
         ways = [(*path, key) for key in keys]
         if path and path not in self.document.places:
             ways.append(path)
@@ -467,8 +465,3 @@ def listed(keys: Sequence[str]) -> str:
     """`` `model`, `data` and `train` ``."""
     *first, last = (f"`{key}`" for key in keys)
     return " and ".join([", ".join(first), last]) if first else last
-
-
-def above(path: Steps) -> list[Steps]:
-    """A path and all that it lies in, the nearest first."""
-    return [path[:n] for n in range(len(path), -1, -1)]

@@ -117,6 +117,12 @@ class YamlDocument:
     problems: list[Problem]
     """Duplicate keys and tags; the rest of the text is read in spite of them."""
 
+    def place(self, path: Steps, *, at_key: bool = False) -> tuple[int, int]:
+        """Line and column of a value or of its key; of what is not there, those of the nearest that it would be in."""
+        places = self.keys if at_key else self.places
+        around = (path[:end] for end in range(len(path), -1, -1))
+        return places.get(path) or next(self.places[one] for one in around if one in self.places)
+
 
 def read_text(path: Path) -> str:
     """Text of a small UTF-8 file; ValueError says in one sentence what is wrong. Never reads more than 4 MiB."""
