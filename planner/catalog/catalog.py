@@ -78,7 +78,9 @@ def _read_catalog(places: Sequence[Path]) -> Catalog:
     errors: list[str] = []
     gpu_files = read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
     price_files = read_all([place / "prices.yaml" for place in places], PriceFile, errors)
-    demand_none([*errors, *_empty(places)])
+    empty = [place for place in places if not holds_catalog(place)]
+    errors += [f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does." for place in empty]
+    demand_none(errors)
     gpus = _first_wins([_gpus(file) for file in gpu_files])
     gpus = gpus | {name: gpu for name, gpu in slices(SHIPPED / "mig.csv", gpus).items() if name not in gpus}
     for file in price_files:
@@ -94,15 +96,6 @@ def _read_catalog(places: Sequence[Path]) -> Catalog:
         purchases=tuple(purchases.values()),
         assumptions=tuple(_assumed(gpu_files)),
     )
-
-
-def _empty(places: Sequence[Path]) -> list[str]:
-    """Errors of folders that hold no catalog."""
-    return [
-        f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does."
-        for place in places
-        if not holds_catalog(place)
-    ]
 
 
 def demand_none(errors: Sequence[str]) -> None:
@@ -199,31 +192,22 @@ def _with_newer(known: dict[Key, Instance], table: Mapping[Key, Instance]) -> di
         newer = {
             kind: price if one.status is SaleStatus.ACTIVE else replace(price, status=one.status)
             for kind, price in other.prices.items()
-            if _is_newer(price, one.prices.get(kind))
+            if kind not in one.prices or price.as_of > one.prices[kind].as_of
         }
         host_memory_bytes = one.host_memory_bytes or other.host_memory_bytes
         merged[key] = replace(one, prices={**one.prices, **newer}, host_memory_bytes=host_memory_bytes)
     return merged
 
 
-def _is_newer(price: Price, than: Price | None) -> bool:
-    return than is None or price.as_of > than.as_of
-
-
 def holds_catalog(place: Path) -> bool:
     """True where a directory has GPUs or prices."""
-    return any((place / name).exists() for name in ("gpus.yaml", "prices.yaml", "prices.csv"))
-
-
-def _price_files(path: Path) -> list[Path]:
-    """A file, or those in a directory, where there are any."""
-    files = [path / name for name in PRICE_FILES] if path.is_dir() else [path]
-    return [file for file in files if file.exists()]
+    return any((place / name).exists() for name in ("gpus.yaml", *PRICE_FILES))
 
 
 def load_prices(path: Path) -> tuple[Instance, ...]:
     """Instances of a file of prices, or of those in a directory; their kinds of GPU need not be known."""
-    found = _price_files(path)
+    files_there = [path / name for name in PRICE_FILES] if path.is_dir() else [path]
+    found = [file for file in files_there if file.exists()]
     errors = [] if found else [f"{path}: {_no_prices(path)}"]
     tables = [file for file in found if file.suffix.lower() == ".csv"]
     files = read_all([file for file in found if file not in tables], PriceFile, errors)
@@ -277,7 +261,7 @@ def _gpus(file: CatalogFile) -> dict[str, GPU]:
 
 
 def _scaled(figure: float | None, unit: float) -> float | None:
-    return None if figure is None else figure * unit
+    return figure and figure * unit
 
 
 def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
@@ -350,19 +334,16 @@ def _price(file: CatalogFile, where: Place, kind: PriceKind, entry: PriceEntry) 
         file.say((*where, "usd_per_hour_low"), f"{kind} has no range. Write usd_per_hour.")
     if source is None:
         return None
+    # A range counts at its upper end, a term by its hours.
+    usd_per_hour = entry.usd_per_hour or entry.usd_per_hour_high or 0.0
+    if entry.usd_in_all is not None:
+        usd_per_hour = entry.usd_in_all / TERM_HOURS.get(kind, 1)
     return Price(
-        usd_per_hour=_hourly(kind, entry),
+        usd_per_hour=usd_per_hour,
         usd_per_hour_range=entry.usd_per_hour_range,
         as_of=source.as_of,
         source=source.title,
     )
-
-
-def _hourly(kind: PriceKind, entry: PriceEntry) -> float:
-    """A range counts at its upper end, a term by its hours."""
-    if entry.usd_in_all is not None:
-        return entry.usd_in_all / TERM_HOURS.get(kind, 1)
-    return entry.usd_per_hour or entry.usd_per_hour_high or 0.0
 
 
 def _purchases(file: CatalogFile) -> dict[str, Purchase]:
@@ -381,6 +362,3 @@ def _purchases(file: CatalogFile) -> dict[str, Purchase]:
                 source=source.title,
             )
     return found
-
-
-# Warnings about the way machines are paid

@@ -85,7 +85,8 @@ def engine_rate(gpu: GPU, coding: Coding) -> EngineRate | None:
     903 become 458. That may be too much: of 833 so counted of HEVC, an RTX 4090 was seen to decode 543.
     """
     engines = engine_count(gpu, coding.kind)
-    rows = [row for row in _rows_of(gpu, coding.kind, coding.codec) if row.preset in ("", *_no_quicker(coding.preset))]
+    as_good = {"", *(one for one in Preset if one >= coding.preset)}
+    rows = [row for row in _rows_of(gpu, coding.kind, coding.codec) if row.preset in as_good]
     if not rows or engines is None:
         return None
     row = rows[0]
@@ -139,11 +140,6 @@ def _evidence(gpu: GPU, coding: Coding, row: _Row) -> Evidence:
         Evidence.PUBLISHED if known else Evidence.ASSUMED,
         Evidence.EXTRAPOLATED if scaled else Evidence.PUBLISHED,
     )
-
-
-def _no_quicker(preset: Preset) -> list[Preset]:
-    """Presets of at least this quality."""
-    return [one for one in Preset if one >= preset]
 
 
 def _rows_of(gpu: GPU, kind: str, codec: Codec) -> Iterator[_Row]:

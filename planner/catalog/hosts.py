@@ -1,6 +1,5 @@
 """Hosts: processor cores of machines that are rented, and their network, as their providers list them."""
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -22,18 +21,14 @@ def host_network(provider: str, instance: str) -> tuple[float, float] | None:
 
 @cache
 def _vcpus() -> dict[tuple[str, str], int]:
-    return {_key(row): int(row["vcpus"]) for row in table(DATA / "vcpus.csv")}
+    return {(row["provider"], row["instance"]): int(row["vcpus"]) for row in table(DATA / "vcpus.csv")}
 
 
 @cache
 def _networks() -> dict[tuple[str, str], tuple[float, float]]:
-    return {_key(row): _rates(row) for row in table(DATA / "networks.csv")}
-
-
-def _rates(row: Mapping[str, str]) -> tuple[float, float]:
-    sustained = float(row["gbps"])
-    return sustained * BYTES_OF_GBIT, float(row["gbps_up_to"] or sustained) * BYTES_OF_GBIT
-
-
-def _key(row: Mapping[str, str]) -> tuple[str, str]:
-    return row["provider"], row["instance"]
+    found = {}
+    for row in table(DATA / "networks.csv"):
+        rates = row["gbps"], row["gbps_up_to"] or row["gbps"]
+        sustained, in_bursts = (float(rate) * BYTES_OF_GBIT for rate in rates)
+        found[row["provider"], row["instance"]] = (sustained, in_bursts)
+    return found

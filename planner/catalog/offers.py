@@ -47,9 +47,9 @@ class Offer:
     """Usable memory of each GPU."""
     host_memory_bytes: int | None
     """None where it is not known."""
-    count_max: int | None
+    count_max: int | None = None
     """How many there are; None: as many as wanted."""
-    spot_range: tuple[float, float] | None
+    spot_range: tuple[float, float] | None = None
     """Lowest and highest spot price seen, USD/h; None for other kinds of price."""
     host_cores: int | None = None
     """Cores of its processor; None where nobody says."""
@@ -89,7 +89,9 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
     own = _own_wanted(buy)
     rented = [instance for instance in catalog.instances if is_wanted(instance, buy)]
     kinds = {machine.gpu for machine in own} | {instance.gpu for instance in rented}
-    offered, without = _judged(catalog, rented, buy)
+    judged = [_judge(catalog, instance, buy) for instance in rented]
+    without = [one for one in judged if isinstance(one, Rejection)]
+    offered = [one for one in judged if isinstance(one, Offer)]
     found = [*(_own_offer(catalog, machine) for machine in own), *offered]
     refused = [*_worth_telling(without, found, buy), *_unpriced(catalog, buy, kinds)]
     if not found and not refused:
@@ -113,13 +115,6 @@ def own_left_out(buy: BuySpec) -> list[PlanWarning]:
     wanted = _own_wanted(buy)
     left = [f"{machine.name} ({machine.gpu})" for machine in buy.own if machine not in wanted]
     return [PlanWarning(what=Statement(code=Code.OWN_LEFT_OUT, subjects=tuple(left)))] if left else []
-
-
-def _judged(catalog: Catalog, rented: Sequence[Instance], buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
-    """Instances that may be had, and those that may not."""
-    judged = [_judge(catalog, instance, buy) for instance in rented]
-    offered = [one for one in judged if isinstance(one, Offer)]
-    return offered, [one for one in judged if isinstance(one, Rejection)]
 
 
 def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: BuySpec) -> Iterator[Rejection]:
@@ -225,7 +220,6 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
         source=price.source,
         memory_bytes=gpu.memory_bytes,
         host_memory_bytes=instance.host_memory_bytes,
-        count_max=None,
         spot_range=price.usd_per_hour_range,
         host_cores=host_cores(instance.provider, instance.name),
         network_bytes_per_s=host_network(instance.provider, instance.name),
@@ -282,7 +276,6 @@ def _own_offer(catalog: Catalog, machine: OwnMachine) -> Offer:
         memory_bytes=machine.memory or gpu.memory_bytes,
         host_memory_bytes=machine.host_memory,
         count_max=machine.count,
-        spot_range=None,
         host_cores=machine.cores,
     )
 
@@ -293,12 +286,6 @@ COMPANIES = {"google": "gcp", "google cloud": "gcp", "amazon": "aws", "microsoft
 
 def wrong_offers(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
     """All that is wrong with `buy` once the catalog is known: the place, and what it is."""
-    yield from _unknown_names(catalog, buy)
-    yield from _own_errors(catalog, buy)
-
-
-def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
-    """Each name under `buy` that the catalog does not have: its place, and what is wrong with it."""
     known = {
         "providers": {instance.provider for instance in catalog.instances},
         "regions": {instance.region for instance in catalog.instances},
@@ -311,6 +298,7 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
             priced = instead(meant, known[kind], "`planner prices show`")
             hint = which_gpu(name, catalog.gpus) if kind == "gpus" else priced
             yield place, f"`{name}` is not in the catalog.{hint}"
+    yield from _own_errors(catalog, buy)
 
 
 def _names_in(buy: BuySpec) -> Iterator[tuple[Steps, str, str]]:
@@ -359,9 +347,6 @@ def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
         if (first := names.index(machine.name)) < i:
             taken = f"`{machine.name}` is taken by buy.own[{first}]. Write another, or `count` there."
             yield ("buy", "own", i, "name"), taken
-
-
-# Reading the files
 
 
 def spot_machines(names: Sequence[str]) -> PlanWarning:

@@ -40,9 +40,8 @@ def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> d
     found: dict[Key, dict[PriceKind, Row]] = {}
     lines: dict[Key, tuple[int, Row]] = {}
     memory: dict[Key, Row] = {}
-    is_shipped = path.parent == SHIPPED
     for number, read in _rows(path, errors):
-        if wrong := _wrong(read, gpus) or (not is_shipped and _day_wrong(read)):
+        if wrong := _wrong(read, gpus, is_shipped=path.parent == SHIPPED):
             errors.append(f"{path}:{number}: {wrong}")
             continue
         row = {**read, "as_of": date.fromisoformat(read["as_of"]).isoformat()}
@@ -92,7 +91,7 @@ def _rows(path: Path, errors: list[str]) -> Iterator[tuple[int, Row]]:
         errors.append(f"{path}:{reader.line_num}: is no CSV: {error}. Mend the line.")
 
 
-def _wrong(row: Row, gpus: Collection[str] | None) -> str:
+def _wrong(row: Row, gpus: Collection[str] | None, *, is_shipped: bool) -> str:
     """What is wrong with a row; empty where nothing is."""
     if None in row or None in row.values():
         return f"must have {len(COLUMNS)} values. Write an empty one where nothing is known."
@@ -108,11 +107,9 @@ def _wrong(row: Row, gpus: Collection[str] | None) -> str:
         return f"{error}. See docs/data.md for what each column holds."
     if not (count >= 1 and memory > 0 and 0 < low <= high < float("inf")):
         return "needs 1 GPU or more and prices above 0, the low one first. Write what the provider lists."
+    if not is_shipped and is_to_come(row["as_of"]):
+        return f"as_of: {not_yet(row['as_of'])}"
     return ""
-
-
-def _day_wrong(row: Row) -> str:
-    return f"as_of: {not_yet(row['as_of'])}" if is_to_come(row["as_of"]) else ""
 
 
 def _instance(prices: Mapping[PriceKind, Row], memory: Row | None) -> Instance:

@@ -271,10 +271,8 @@ class Plain(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
-
-def several_lines(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    """A text as YAML."""
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
-Plain.add_representer(str, several_lines)
+Plain.add_representer(str, Plain.represent_str)

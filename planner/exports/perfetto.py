@@ -26,8 +26,8 @@ def trace(plan: Plan) -> str:
         raise ExportError("the plan holds no timeline: nothing was replayed, or it is of an older version. Plan again.")
     window = {"window_begins_s": timeline.start_s, "window_ends_s": timeline.end_s}
     about = {"scenario": plan.scenario, "seed": timeline.seed, **window}
-    placed = (at_replication_time(event, timeline.start_s) for event in events(plan, timeline))
-    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in placed)
+    found = (placed(event, timeline.start_s) for event in events(plan, timeline))
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in found)
     return f'{{"displayTimeUnit":"ms","otherData":{json.dumps(about)},"traceEvents":[\n{lines}\n]}}\n'
 
 
@@ -39,9 +39,9 @@ def events(plan: Plan, timeline: Timeline) -> Iterator[Event]:
         for thread, name in THREADS.items():
             yield meta("thread_name", process(number), thread, name=name)
             yield meta("thread_sort_index", process(number), thread, sort_index=thread)
-    yield from named_process(lost_process(timeline), "lost requests")
-    yield from named_process(queues_process(timeline), "queues")
-    models = timeline.models
+    models, lost, queues = timeline.models, *beside(timeline)
+    yield from named_process(lost, "lost requests")
+    yield from named_process(queues, "queues")
     for gpu, model, start_s, end_s, size in rows(timeline.batches):
         yield span(models[model], process(gpu), COMPUTE, start_s, end_s, requests=size)
     for gpu, model, start_s, end_s, size in rows(timeline.loads):  # of weights, from the host
@@ -50,11 +50,11 @@ def events(plan: Plan, timeline: Timeline) -> Iterator[Event]:
     for gpu, time_s, size in rows(timeline.memory):
         yield counter("memory", process(gpu), time_s, bytes=size)
     for model, time_s, length in rows(timeline.queue):
-        yield counter(f"{models[model]} waiting", queues_process(timeline), time_s, requests=length)
+        yield counter(f"{models[model]} waiting", queues, time_s, requests=length)
     yield from requests(timeline)
 
 
-def at_replication_time(event: Event, window_begins_s: float) -> Event:
+def placed(event: Event, window_begins_s: float) -> Event:
     """The event at its time in the replication: what began before the window has a negative time within it."""
     return {**event, "ts": round(event["ts"] + micros(window_begins_s), 3)} if "ts" in event else event
 
@@ -64,14 +64,9 @@ def process(gpu: int) -> int:
     return gpu + 1
 
 
-def lost_process(timeline: Timeline) -> int:
-    """The track of requests that no GPU answered."""
-    return len(timeline.gpus) + 1
-
-
-def queues_process(timeline: Timeline) -> int:
-    """The track of the lengths of queues, which belong to a model on all its GPUs together."""
-    return len(timeline.gpus) + 2
+def beside(timeline: Timeline) -> tuple[int, int]:
+    """Tracks of requests that no GPU answered, and of the lengths of queues, each of a model on all its GPUs."""
+    return len(timeline.gpus) + 1, len(timeline.gpus) + 2
 
 
 def named_process(pid: int, name: str) -> Iterator[Event]:
@@ -138,10 +133,10 @@ def counter(name: str, pid: int, time_s: float, **value: int) -> Event:
 
 def requests(timeline: Timeline) -> Iterator[Event]:
     """Every request from its arrival to its answer, on its GPU; within it, how long it waited and when it ran."""
-    r = timeline.requests
+    r, (lost, _) = timeline.requests, beside(timeline)
     for i, lane in lanes(r):
         model, answered = timeline.models[r.model[i]], r.gpu[i] >= 0
-        pid = process(r.gpu[i]) if answered else lost_process(timeline)
+        pid = process(r.gpu[i]) if answered else lost
         track = {"cat": "request", "id": f"{r.gpu[i]}:{model}:{lane}", "pid": pid, "tid": QUEUE}
         marks = [("b", model, r.arrival_s[i]), ("b", "waits", r.arrival_s[i]), ("e", "waits", r.start_s[i])]
         if answered:

@@ -54,7 +54,8 @@ def comments(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
 def config(plan: Plan, fleet: Sequence[Machine]) -> dict[str, Any]:
     """All of `serve_config.yaml`."""
     names = file_names(model.name for model in plan.recommendation.models)
-    specs = specs_of(plan)
+    scenario = scenario_of(plan)
+    specs = {spec.name: spec for spec in scenario.models} if scenario else {}
     return {
         "proxy_location": "EveryNode",
         "http_options": {"host": "0.0.0.0", "port": PORT},
@@ -63,12 +64,6 @@ def config(plan: Plan, fleet: Sequence[Machine]) -> dict[str, Any]:
             for model in plan.recommendation.models
         ],
     }
-
-
-def specs_of(plan: Plan) -> dict[str, ModelSpec]:
-    """The scenario's model by name; empty where the plan does not hold its scenario."""
-    scenario = scenario_of(plan)
-    return {spec.name: spec for spec in scenario.models} if scenario else {}
 
 
 def application(model: str, name: str, spec: ModelSpec | None, fleet: Sequence[Machine]) -> dict[str, Any]:

@@ -54,17 +54,14 @@ def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str
     if known_as := _same(kind, known["gpus"]):
         raise InputError(f"{path}: has `{known_as}` already. Name it otherwise, or change it there.")
     given = {name: value for name, value in figures.items() if value is not None}
-    _expect_chip(given.get("chip"), {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)})
+    chip, chips = given.get("chip"), {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)}
+    if chip and chip not in chips:
+        hint = perhaps(chip, chips) or " Name a kind that has it, or leave it out."
+        raise InputError(f"chip: `{chip}` is neither a kind nor the chip of another.{hint}")
     more = {**known, "gpus": {**known["gpus"], kind: given}}
     _check(more)
     put(path, _written(more).encode(), InputError, "Name another folder with --out")
     return path
-
-
-def _expect_chip(chip: str | None, chips: set[str]) -> None:
-    if chip and chip not in chips:
-        hint = perhaps(chip, chips) or " Name a kind that has it, or leave it out."
-        raise InputError(f"chip: `{chip}` is neither a kind nor the chip of another.{hint}")
 
 
 def _text(path: Path) -> str:

@@ -114,8 +114,10 @@ def impossible(value: Any, place: str = "", name: str = "", signed: bool = False
             yield from impossible_text(value, place, name)
         case int() | float():
             yield from impossible_number(value, place, signed)
-        case list() | tuple() if all_within(value, least_of(signed)):
-            return
+        case list() | tuple() if {*map(type, value)} <= {int, float} and all(
+            least_of(signed) <= number <= LARGEST_COUNT for number in value
+        ):
+            return  # a column of numbers, which may be long
         case _:
             for inside, key, item in parts(value, place):
                 yield from impossible(item, inside, key, signed or key in SIGNED)
@@ -161,11 +163,6 @@ def impossible_number(number: float, place: str, signed: bool) -> Iterator[str]:
 def least_of(signed: bool) -> int:
     """The least number a figure may be."""
     return -LARGEST_COUNT if signed else 0
-
-
-def all_within(column: Sequence[Any], least: int) -> bool:
-    """True for a column, which may be long, of numbers alone, none below the least and none beyond all bounds."""
-    return {*map(type, column)} <= {int, float} and all(least <= number <= LARGEST_COUNT for number in column)
 
 
 def is_date(text: str) -> bool:

@@ -17,7 +17,7 @@ from planner.io.sound import UnsoundError, repeated, sound, uneven
 from planner.io.strict_yaml import parse, read_text
 from planner.model.plan import SCHEMA, GpuAnswer, ModelAnswer, Plan, PlanWarning, Recommendation
 from planner.model.simulation import Simulation
-from planner.model.timeline import LatencyHistogram, Timeline
+from planner.model.timeline import Timeline
 from planner.words.statements import assumption_line, measurement, rejection_line, warning_line
 from simulator.errors import InputError
 from simulator.world.pipelines import cycle_in
@@ -186,7 +186,10 @@ def _question_in(path: Path) -> str | None:
 def contradictions(plan: Plan) -> Iterator[str]:
     """Statements that no plan written here makes, so that whoever reads one may rely on it."""
     best = plan.recommendation
-    yield from of_time(plan.created_at)
+    try:
+        datetime.fromisoformat(plan.created_at)
+    except ValueError:
+        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got {quoted(plan.created_at)}"
     if best.feasible and not best.models:
         yield "recommendation.models: must not be empty in a feasible plan"
     yield from of_recommendation("recommendation", best)
@@ -206,21 +209,16 @@ def contradictions(plan: Plan) -> Iterator[str]:
     yield from unsaid("measure_next", [one.why for one in plan.measure_next], measurement)
 
 
-def of_time(created_at: str) -> Iterator[str]:
-    """When it was made, in ISO's form."""
-    try:
-        datetime.fromisoformat(created_at)
-    except ValueError:
-        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got {quoted(created_at)}"
-
-
 def of_latency(plan: Plan) -> Iterator[str]:
-    """Histograms of the models that were recommended."""
+    """Histograms of the models that were recommended: edges that rise, one more than there are counts."""
     names = {model.name for model in plan.recommendation.models}
     for i, seen in enumerate(plan.latency):
         if seen.model not in names:
             yield f"latency[{i}].model: must be one of `recommendation.models`, got {quoted(seen.model)}"
-        yield from of_histogram(f"latency[{i}]", seen)
+        if seen.counts and len(seen.edges_s) != len(seen.counts) + 1:
+            yield f"latency[{i}].edges_s: must be one more than `counts`, got {len(seen.edges_s)}"
+        if list(seen.edges_s) != sorted(set(seen.edges_s)) or any(edge <= 0 for edge in seen.edges_s):
+            yield f"latency[{i}].edges_s: must grow from above 0"
 
 
 def of_simulation(run: Simulation) -> Iterator[str]:
@@ -239,14 +237,6 @@ def unsaid(place: str, items: Sequence[T], say: Callable[[T], str]) -> Iterator[
             say(one)
         except (LookupError, ValueError, OverflowError):
             yield f"{place}[{i}]: lacks a subject or a figure of its code, or its code is none of `{place}`"
-
-
-def of_histogram(place: str, seen: LatencyHistogram) -> Iterator[str]:
-    """Edges that rise, one more than there are counts."""
-    if seen.counts and len(seen.edges_s) != len(seen.counts) + 1:
-        yield f"{place}.edges_s: must be one more than `counts`, got {len(seen.edges_s)}"
-    if list(seen.edges_s) != sorted(set(seen.edges_s)) or any(edge <= 0 for edge in seen.edges_s):
-        yield f"{place}.edges_s: must grow from above 0"
 
 
 def of_recommendation(place: str, one: Recommendation) -> Iterator[str]:

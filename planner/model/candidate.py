@@ -16,8 +16,8 @@ class Memory(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
-    """So many machines of one type."""
+class MachineType:
+    """A type of machine on offer, before anyone asks how many."""
 
     provider: str
     region: str
@@ -25,6 +25,12 @@ class Machines:
     gpu: str
     gpu_count: int
     """GPUs in one machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines(MachineType):
+    """So many machines of one type."""
+
     count: int
     ambiguous: bool = False
     """Whether the type is on offer at several places, so that its name alone does not tell which."""
@@ -43,17 +49,6 @@ class Candidate:
     def gpu_count(self) -> int:
         """GPUs of all machines."""
         return sum(one.count * one.gpu_count for one in self.machines)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineType:
-    """A type of machine on offer, before anyone asks how many."""
-
-    provider: str
-    region: str
-    instance: str
-    gpu: str
-    gpu_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,8 @@ def profile_of(
     _demand_known(facts, gpus)
     _demand_processor(read, gpus[facts["gpu"]])
     points = _by_batch(read, added)
-    weight_bytes = _weights(points.values(), facts["precision"], added, known)
+    weight_bytes = added.weight_bytes or _known(points.values(), "weight_bytes")
+    weight_bytes = weight_bytes or (_known([*points.values(), known], "params") or 0) * WEIGHT_BYTES[facts["precision"]]
     memory = _workspace(points, facts["precision"], weight_bytes, added, known)
     gpu = gpus[facts["gpu"]]
     times_s = {batch: point.latency_s for batch, point in points.items()}
@@ -226,14 +227,6 @@ def _joined(batch: int, one: ToolMeasurement, first: str, other: ToolMeasurement
 
 
 # Memory
-
-
-def _weights(
-    points: Collection[ToolMeasurement], precision: str, added: Added, known: names.Architecture | None
-) -> float:
-    """Bytes of the weights: as said, as the file has them, else parameters at this precision."""
-    held = added.weight_bytes or _known(points, "weight_bytes")
-    return held or (_known([*points, known], "params") or 0) * WEIGHT_BYTES[precision]
 
 
 class BatchMemory(NamedTuple):

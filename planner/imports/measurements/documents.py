@@ -52,19 +52,6 @@ def read_vllm(file: TextFile, data: Mapping[str, Any]) -> Measurements:
     return Measurements(tool="vllm bench latency", points=(point,), doubts=(STATIC,))
 
 
-def _demand_one_client(file: TextFile, config: Mapping[str, Any]) -> None:
-    """InputError where requests waited for those of other clients."""
-    clients = str(_ending(config, "concurrency") or "unsaid")
-    if clients != ALONE:
-        raise file.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
-
-
-def _batch_size(file: TextFile, config: Mapping[str, Any]) -> int | None:
-    """Of each request; None where the configuration names none."""
-    batch = next((value for key, value in config.items() if "batch_size" in key), None)
-    return None if batch is None else whole(file, batch, "batch_size")
-
-
 def read_genai_perf(file: TextFile, data: Mapping[str, Any]) -> Measurements:
     """GenAI-Perf's or AIPerf's export; of embeddings and rankings, whose requests are fixed work, for one client."""
     latency = data.get("request_latency")
@@ -73,13 +60,16 @@ def read_genai_perf(file: TextFile, data: Mapping[str, Any]) -> Measurements:
     if any(part in key for key in data for part in SERVED):
         raise file.refuse(NOT_FIXED, FIXED)
     config = _flat(data.get("input_config", {}))
-    _demand_one_client(file, config)
+    clients = str(_ending(config, "concurrency") or "unsaid")
+    if clients != ALONE:
+        raise file.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
     if latency.get("unit") not in ("ms", None):
         raise file.refuse(f"has request_latency in {latency['unit']}", "Export it in ms")
     model = _ending(config, "model_names", "model", "models.items.0.name")
     version = data.get("aiperf_version")
+    batch = next((value for key, value in config.items() if "batch_size" in key), None)
     point = ToolMeasurement(
-        batch=_batch_size(file, config),
+        batch=None if batch is None else whole(file, batch, "batch_size"),
         latency_s=number(file, latency.get("avg"), "request_latency.avg") / 1e3,
         facts={"model": str(model)} if model else {},
     )

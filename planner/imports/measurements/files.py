@@ -91,15 +91,13 @@ CANONICAL = {
 """How each is written in a profile."""
 
 
-def _read(path: Path, form: MeasurementFormat | None) -> MeasuredFile:
-    measurements, raw = read_measurements(path, form)
-    day = measurements.as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
-    return MeasuredFile(path, measurements, sha256(raw).hexdigest()[:DIGEST], day)
-
-
 def measured_files(files: Sequence[Path], form: MeasurementFormat | None, added: Added) -> Sequence[MeasuredFile]:
     """What is meant of each file, with the batch that a person says of it; InputError where that is another."""
-    read = [_chosen(_read(path, form), added) for path in files]
+    read = []
+    for path in files:
+        measurements, raw = read_measurements(path, form)
+        day = measurements.as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+        read.append(_chosen(MeasuredFile(path, measurements, sha256(raw).hexdigest()[:DIGEST], day), added))
     if not added.batches:
         return read
     if len(added.batches) != len(read):
@@ -132,12 +130,8 @@ def _demand_one_column(file: MeasuredFile, points: Sequence[ToolMeasurement], wi
     if len(found) > 1 or (wish and wish not in found):
         columns = list(dict.fromkeys(point.column for point in file.measurements.points))
         listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
-        raise InputError(f"{file.path}: has the columns {listed}.{_hint(wish, columns)} Name one with --column.")
-
-
-def _hint(wish: str | None, known: Sequence[str]) -> str:
-    """What may have been meant; empty where nothing was wished."""
-    return did_you_mean(wish, known) if wish else ""
+        hint = did_you_mean(wish or "", columns)
+        raise InputError(f"{file.path}: has the columns {listed}.{hint} Name one with --column.")
 
 
 def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: str | None) -> list[ToolMeasurement]:
@@ -149,7 +143,7 @@ def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: 
     if wanted not in found:
         listed = ", ".join(sorted(found.values())[:6])
         what = f"holds {len(found)} {fact}s, such as {listed}"
-        hint = _hint(wish, list(found.values()))
+        hint = did_you_mean(wish or "", list(found.values()))
         raise InputError(f"{file.path}: {what}.{hint} Name one with {WISHES[fact]}.")
     return [point for point in points if CANONICAL[fact](point.facts[fact]) == wanted]
 

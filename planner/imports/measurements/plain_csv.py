@@ -55,12 +55,6 @@ def profile_json(file: TextFile) -> dict[str, Any]:
     return {**raw, "schema": raw.get("schema", SCHEMA)}
 
 
-def _demand_same(file: TextFile, line: int, row: Mapping[str, str], shared: Mapping[str, str]) -> None:
-    """InputError where a row says something else of what holds for all."""
-    if different := next((column for column, text in shared.items() if row[column] != text), None):
-        raise file.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
-
-
 def _shared(file: TextFile, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
     """What the first row says of all batches. InputError where the rows are no profile."""
     if not rows:
@@ -70,7 +64,8 @@ def _shared(file: TextFile, rows: Sequence[tuple[int, Mapping[str, str]]]) -> di
         raise file.refuse("has no column `batch`", "Write a row for each batch size", 1)
     shared = {column: text for column, text in first.items() if column not in ("batch", *SERIES.values())}
     for line, row in rows:
-        _demand_same(file, line, row, shared)
+        if different := next((column for column, text in shared.items() if row[column] != text), None):
+            raise file.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
     if len({row["batch"] for _, row in rows}) < len(rows):
         raise file.refuse("has a batch size twice", "Keep one row of each")
     return shared

@@ -1,7 +1,7 @@
 """What tools print: MLPerf's summary, Ultralytics' table, and that of torch.utils.benchmark."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -34,7 +34,11 @@ def read_mlperf(file: TextFile) -> Measurements:
         raise file.refuse(wrong, "Name one of SingleStream, MultiStream or Offline")
     if not said_by.get("mode", "").lower().startswith("performance"):
         raise file.refuse("is of a run for accuracy, which is not timed", "Name the summary of a performance run")
-    point = _offline(file, said_by) if scenario == "offline" else _stream(file, said_by, scenario)
+    if scenario == "offline":  # of one sample; the batch multiplies it
+        rate = number(file, said_by.get("samples per second"), "Samples per second")
+        point = ToolMeasurement(latency_s=1 / rate, column=PER_SAMPLE)
+    else:
+        point = _stream(file, said_by, scenario)
     valid = said_by.get("result is", "").upper() == "VALID"
     return Measurements(
         tool=f"MLPerf LoadGen, {said_by.get('scenario')}",
@@ -45,12 +49,6 @@ def read_mlperf(file: TextFile) -> Measurements:
 
 
 NO_TOKENS = "Plans are about batches of fixed work"
-
-
-def _offline(file: TextFile, said_by: dict[str, str]) -> ToolMeasurement:
-    """Of one sample; the batch multiplies it."""
-    rate = number(file, said_by.get("samples per second"), "Samples per second")
-    return ToolMeasurement(latency_s=1 / rate, column=PER_SAMPLE)
 
 
 PER_SAMPLE = "throughput"
@@ -156,15 +154,10 @@ SPREAD = re.compile(r"\s*\(\+-[\d.]+\)$")
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
-def _are_several(lines: Iterable[str]) -> bool:
-    """Whether there are tables under different titles."""
-    return len(set(filter(TITLE.match, lines))) > 1
-
-
 def _compared(file: TextFile) -> Iterator[tuple[int, str, dict[str, str]]]:
     """The rows of all tables: line, label, and cells by their column; of several tables with its title."""
     lines = [(line, COLOURS.sub("", coloured)) for line, coloured in file.lines]
-    several = _are_several(text.strip() for _, text in lines)
+    several = len(set(filter(TITLE.match, (text.strip() for _, text in lines)))) > 1
     heads: list[str] = []
     title = ""
     for line, text in lines:

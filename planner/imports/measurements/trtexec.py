@@ -76,7 +76,9 @@ def _point(file: TextFile, line: int) -> ToolMeasurement:
     """One run."""
     _demand_passed(file, line)
     computed = _computed(file, line)
-    _demand_one_stream(file, line)
+    if int(_first(STREAMS, file) or 1) > 1:
+        wrong = "is of several streams at once, whose batches disturb each other"
+        raise file.refuse(wrong, "Run it with --streams=1", line)
     time_ms = number(file, computed, "GPU Compute Time", line)
     _same_average(file, time_ms)
     command = COMMAND.search(file.text)
@@ -109,12 +111,6 @@ def _computed(file: TextFile, line: int) -> str:
     return computed[0]
 
 
-def _demand_one_stream(file: TextFile, line: int) -> None:
-    if int(_first(STREAMS, file) or 1) > 1:
-        wrong = "is of several streams at once, whose batches disturb each other"
-        raise file.refuse(wrong, "Run it with --streams=1", line)
-
-
 def _same_average(file: TextFile, mean_ms: float) -> None:
     """The averages of tens of runs and the average of all are of the same runs."""
     groups = [(int(count), number(file, ms, "GPU latency")) for count, ms in AVERAGES.findall(file.text)]
@@ -123,18 +119,12 @@ def _same_average(file: TextFile, mean_ms: float) -> None:
         agree(file, mean_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
 
 
-def _demand_as_asked(file: TextFile, asked: str | None, bound: str) -> None:
-    """InputError where another batch ran than was asked for."""
-    if asked and bound and asked != bound:
-        raise file.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
-
-
 def _batch(file: TextFile, dimensions: Sequence[str]) -> int | None:
     """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
     bound = dimensions[0] if len(dimensions) > 1 else ""
     asked, implicit = _first(ASKED, file), _first(IMPLICIT, file)
-    if not implicit:
-        _demand_as_asked(file, asked, bound)
+    if asked and bound and asked != bound and not implicit:
+        raise file.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
     beside = implicit if implicit != "1" else None  # one beside the shapes that is 1 may be any of theirs
     found = beside or asked or bound or implicit
     return whole(file, found, "the batch") if found else None

@@ -118,14 +118,13 @@ class SourceFile:
 
 def files_of(paths: Sequence[Path]) -> list[Path]:
     """The files; of folders, the CSV and JSON files in them."""
-    found = [file for path in paths for file in (_in_folder(path) if path.is_dir() else [path])]
+    found: list[Path] = []
+    for path in paths:
+        inside = (file for file in path.rglob("*") if file.suffix in (".csv", ".json"))
+        found += sorted(inside) if path.is_dir() else [path]
     if not found:
         raise InputError(f"{paths[0]}: holds no .csv or .json. Name a folder of price lists.")
     return found
-
-
-def _in_folder(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.suffix in (".csv", ".json"))
 
 
 def read_source(

@@ -287,11 +287,12 @@ def _sources(on: Mapping[str, Part]) -> Iterator[SourceGroup]:
     of_all = _kept(on["source-attr-all"]) if "source-attr-all" in on else 1
     for name, group in on.items():
         if name == "source-list":
-            counts[None, of_all] += _listed(group)
+            listed = sum(bool(uri.strip()) for uri in group.at("list").word().split(";"))
+            counts[None, of_all] += listed or group.at("num-source-bins").whole(1) or 1
         elif table := _table_of_sources(name, group):
             counts.update(_of_table(table))
         elif re.fullmatch(r"source\d+", name):
-            counts[_rate_fps(group), _kept(group)] += _count(group)
+            counts[_rate_fps(group), _kept(group)] += group.at("num-sources").whole(1) or 1
     yield from (SourceGroup(count, rate, kept) for (rate, kept), count in counts.items())
 
 
@@ -303,15 +304,6 @@ def _table_of_sources(name: str, group: Part) -> Path | None:
     """The CSV file that lists them."""
     file = group.at("csv-file-path").word() if name == "source" else ""
     return group.path.parent / file if file else None
-
-
-def _listed(group: Part) -> int:
-    listed = [uri for uri in group.at("list").word().split(";") if uri.strip()]
-    return len(listed) or group.at("num-source-bins").whole(1) or 1
-
-
-def _count(group: Part) -> int:
-    return group.at("num-sources").whole(1) or 1
 
 
 def _rate_fps(group: Part) -> float | None:

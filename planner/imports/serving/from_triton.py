@@ -5,7 +5,7 @@ The repository says neither how often each model is asked nor its SLO: whoever i
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -131,7 +131,9 @@ def read_repository(path: Path) -> Repository:
     if not models:
         apart = [*left_out, *(f"{one.name}: is an ensemble" for one in ensembles)]
         raise InputError(f"{path}: holds no model that GPUs serve. {why_none(path, apart)}")
-    refuse_namesakes(path, models)
+    counts = Counter(model.name for model in models)
+    if twice := sorted(name for name, count in counts.items() if count > 1):
+        raise InputError(f"{path}: {', '.join(twice)}: several models would get this name. Rename one.")
     chained = tuple(
         f"{one.name}: is an ensemble, which asks {names(one.steps, 8)} one after another; each has an SLO of its own"
         for one in ensembles
@@ -143,13 +145,6 @@ def read_repository(path: Path) -> Repository:
         left_out=tuple(left_out),
         warnings=(*warnings_of(models), *chained),
     )
-
-
-def refuse_namesakes(path: Path, models: Sequence[TritonModel]) -> None:
-    """InputError where two models would get the same name in the scenario."""
-    counts = Counter(model.name for model in models)
-    if twice := sorted(name for name, count in counts.items() if count > 1):
-        raise InputError(f"{path}: {', '.join(twice)}: several models would get this name. Rename one.")
 
 
 def why_none(path: Path, left_out: Sequence[str]) -> str:
@@ -211,21 +206,18 @@ def size_bytes(folder: Path, version: int | None) -> int | None:
 
 def warnings_of(models: Sequence[TritonModel]) -> Iterator[str]:
     """Properties of the repository that a scenario cannot hold."""
-    kinds = {
+    kinds: Mapping[str, Callable[[TritonConfig], bool]] = {
         "sequence batching keeps a sequence on one instance, which is not simulated": lambda config: config.stateful,
         "rate limiters are not simulated": lambda config: any(group.rate_limited for group in config.groups),
-        "without dynamic batching in Triton, a plan gathers batches all the same": gathers_nothing,
+        "without dynamic batching in Triton, a plan gathers batches all the same": lambda config: (
+            not (config.dynamic or config.stateful)
+        ),
     }
     for text, applies in kinds.items():
         if concerned := [model.name for model in models if applies(model.config)]:
             yield f"{text}: {names(concerned)}"
     if batched := [f"{m.name} {m.config.max_batch_size}" for m in models if m.config.max_batch_size > 1]:
         yield f"max_batch_size is no limit of a plan, which batches up to what was measured: {names(batched)}"
-
-
-def gathers_nothing(config: TritonConfig) -> bool:
-    """True where each request is a batch of its own."""
-    return not config.dynamic and not config.stateful
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,8 @@ class Part:
 def yaml_documents(path: Path) -> list[Part]:
     """All documents of a YAML file that hold anything; InputError where it is none."""
     text = text_of(path)
-    return [part for document in _split(text) if (part := _parsed(path, document)).value is not None]
+    documents = (parsed(path, part) for part in _split(text))
+    return [Part(path, document, document.data) for document in documents if document.data is not None]
 
 
 def _split(text: str) -> Iterator[str]:
@@ -110,11 +111,6 @@ def _split(text: str) -> Iterator[str]:
         held = lines[start:end]
         if any(line.strip() and not line.lstrip().startswith("#") for line in held):
             yield "\n" * start + "\n".join(held) + "\n"
-
-
-def _parsed(path: Path, text: str) -> Part:
-    document = parsed(path, text)
-    return Part(path, document, document.data)
 
 
 def parsed(path: Path, text: str) -> YamlDocument:

@@ -88,12 +88,13 @@ def _called(application: Part, deployment: Part) -> str:
 def _model(name: str, application: Part, deployment: Part) -> FoundModel:
     config, settings = deployment.at("user_config"), _settings(application, deployment)
     factory = application.at("args", "factory").word()
+    shape = application.at("args", "shape").items() if FACTORY.fullmatch(factory) else ()
     return FoundModel(
         name=name,
         notes=tuple(_notes(application, deployment)),
         source=_shipped(factory) if FACTORY.fullmatch(factory) else source_of(settings.named),
         precision=settings.precision,
-        input_shape=_shape(application) if FACTORY.fullmatch(factory) else (),
+        input_shape=tuple(side.whole(1) or 1 for side in shape),
         batch_size=config.at("max_batch_size").whole(1),
         max_queue_delay_s=config.at("batch_wait_timeout_s").number() or 0.0,
     )
@@ -131,10 +132,6 @@ def _counted(texts: Iterable[str]) -> Iterator[str]:
     """Each once, with how often it is said."""
     for text, times in Counter(texts).items():
         yield f"{text} ({times} times)" if times > 1 else text
-
-
-def _shape(application: Part) -> tuple[int, ...]:
-    return tuple(side.whole(1) or 1 for side in application.at("args", "shape").items())
 
 
 def _notes(application: Part, deployment: Part) -> Iterator[str]:

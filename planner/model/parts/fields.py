@@ -91,10 +91,6 @@ def _model_name(value: str) -> str:
 ModelName = Annotated[str, Field(min_length=1), AfterValidator(_model_name)]
 
 
-def _written(value: object) -> str:
-    return json.dumps(value, default=str)[:40]
-
-
 def _shape(value: object) -> object:
     """`3x224x224` as sizes; ValueError where it is no shape."""
     if isinstance(value, str) and (sizes := read_sizes(value)):

@@ -114,12 +114,10 @@ def slow_stages(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
 
 def slo_of(asked: Mapping[str, Any]) -> tuple[float, float]:
     """Latency and attainment of an SLO; zeros where there is none that can be read."""
-    slo = asked.get("slo")
+    slo: Any = asked.get("slo")
     try:
-        return (
-            (latency(slo["latency"]), fraction(slo.get("attainment", 0.99))) if isinstance(slo, Mapping) else (0.0, 0.0)
-        )
-    except (KeyError, ValueError):
+        return latency(slo["latency"]), fraction(slo.get("attainment", 0.99))
+    except (KeyError, ValueError, TypeError, AttributeError):
         return 0.0, 0.0
 
 
@@ -179,7 +177,8 @@ def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Itera
     found = list(_circles(_stuck(before)))
     in_one = {name for circle in found for name in circle}
     behind = [name for name in _stuck(before) if name not in in_one]
-    unreached = f", so that {', '.join(behind)} {was(behind)} never reached" if behind else ""
+    are = "is" if len(behind) == 1 else "are"
+    unreached = f", so that {', '.join(behind)} {are} never reached" if behind else ""
     for circle in found:
         drawn = " -> ".join([*circle, circle[0]])
         remedy = "Leave one `after` of them out." if len(circle) > 1 else f"Leave `{circle[0]}` out of it."
@@ -193,8 +192,3 @@ def _circles(stuck: Mapping[str, list[str]]) -> Iterator[list[str]]:
         yield circle
         rest = {name: [one for one in stuck[name] if one not in circle] for name in stuck if name not in circle}
         stuck = _stuck(rest)
-
-
-def was(names: Sequence[str]) -> str:
-    """`is` of one, `are` of several."""
-    return "is" if len(names) == 1 else "are"

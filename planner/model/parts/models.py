@@ -37,7 +37,9 @@ def _input_of_a_name(written: object, named: str) -> Iterator[Wrong]:
         return
     text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`"
     known = f"; that of `{named}` is {'x'.join(map(str, usual))}" if usual else ""
-    yield (), f"{text}{known}. {_of_another_input(named)}", "input", "model"
+    other = of_any_input(named)
+    remedy = f"Leave it out, or write `model: {other}`, whose input may be another." if other else "Leave it out."
+    yield (), f"{text}{known}. {remedy}", "input", "model"
 
 
 def _usual_input(named: str) -> tuple[int, ...]:
@@ -48,12 +50,6 @@ def _usual_input(named: str) -> tuple[int, ...]:
         return facts(named).input_shape
     except FactsError:
         return ()
-
-
-def _of_another_input(named: str) -> str:
-    """What to write for another input of a model that a plain name stands for."""
-    other = of_any_input(named)
-    return f"Leave it out, or write `model: {other}`, whose input may be another." if other else "Leave it out."
 
 
 def _without_input(key: str, named: str) -> Wrong:
