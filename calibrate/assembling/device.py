@@ -13,9 +13,7 @@ WATTS_A_CORE = 10.0
 """Power limit over cores of common server processors, W: EPYC 7763 4.4, Xeon 8480 6.3, Core i9 13900 10.5."""
 COPIES = ("to_device_pinned", "to_device_pageable", "from_device_pinned", "from_device_pageable", "host")
 """Ways that the probe `copy` goes."""
-
-
-# The device
+NOT_PROBED = "Not probed: {}: models stand for its peaks. Measure it with --mode device --resume."
 
 
 def device_json(
@@ -29,6 +27,9 @@ def device_json(
     copies = good.get("copy", {})
     copied = [copies[rate] for way in COPIES if (rate := f"{way}_bytes_per_s") in copies]
     host = max([*copied, *seen_loads(profiles)], default=UNKNOWN_HOST_BYTES_PER_S)
+    missing = [name for name in ("matmul", "copy", "device_copy") if not good.get(name)]
+    # The slowest copy between two GPUs, where all are faster than those to the host.
+    nvlink = min(good.get("links", {}).values(), default=0.0)
     tdp_w, idle_w, power_assumptions = power_limits(provenance, good)
     kind = {
         "name": provenance["gpu"],
@@ -38,7 +39,7 @@ def device_json(
         "tdp_w": tdp_w,
         "idle_w": idle_w,
         "pcie_bytes_per_s": _above(host),
-        **_nvlink(good.get("links", {}), host),
+        **({"nvlink_bytes_per_s": _above(nvlink)} if nvlink > host else {}),
         "compute_capability": str(provenance.get("compute_capability") or ""),
         "source": f"{source_text(provenance)}, {str(provenance['date'])[:10]}",
     }
@@ -46,7 +47,7 @@ def device_json(
         "schema": DEVICE_SCHEMA,
         "gpu": kind,
         "assumptions": ["Its peaks are the highest rates seen: no vendor's figure is known.", *power_assumptions],
-        "doubts": _not_probed(good),
+        "doubts": [NOT_PROBED.format(", ".join(missing))] if missing else [],
         "provenance": dict(provenance),
         "probes": points_json(probes.values()).get(What.PROBE, {}),
     }
@@ -63,12 +64,6 @@ def _peak_flops(products: Mapping[str, float], profiles: Sequence[Mapping[str, A
     return peaks
 
 
-def _nvlink(links: Mapping[str, float], host: float) -> dict[str, float]:
-    """The slowest copy between two GPUs, where all are faster than those to the host."""
-    slowest = min(links.values(), default=0.0)
-    return {"nvlink_bytes_per_s": _above(slowest)} if slowest > host else {}
-
-
 def power_limits(
     provenance: Mapping[str, Any], probes: Mapping[str, Mapping[str, float]]
 ) -> tuple[float, float, list[str]]:
@@ -80,13 +75,6 @@ def power_limits(
     cores = provenance.get("torch_threads") or 1
     assumed = f"It tells no power: {WATTS_A_CORE:g} W for each core in use when busy, a third of that when idle."
     return WATTS_A_CORE * cores, WATTS_A_CORE * cores / 3, [assumed]
-
-
-def _not_probed(probes: Mapping[str, Mapping[str, float]]) -> list[str]:
-    missing = [name for name in ("matmul", "copy", "device_copy") if not probes.get(name)]
-    if not missing:
-        return []
-    return [f"Not probed: {', '.join(missing)}: models stand for its peaks. Measure it with --mode device --resume."]
 
 
 def seen_flops(profiles: Sequence[Mapping[str, Any]], *, fp32: bool) -> list[float]:

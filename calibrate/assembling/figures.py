@@ -9,9 +9,6 @@ SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
-# Words and numbers
-
-
 def source_text(provenance: Mapping[str, Any]) -> str:
     return f"planner calibrate on {provenance.get('gpu_name') or provenance['gpu']}"
 

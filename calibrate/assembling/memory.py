@@ -53,18 +53,13 @@ def workspace_sizes(m: Measured) -> tuple[dict[int, float], str, list[str]]:
         if {"allocated_bytes", "weights_bytes"} <= outcome.values.keys()
     }
     if found:
-        return found, "measured", [OPAQUE] if _is_opaque(m) else []
+        loaded = m.one(What.LOAD)
+        return found, "measured", [OPAQUE] if loaded and "left_out" in loaded.details else []
     each = layer_value(m, "activation_bytes_per_sample")
     if not each:
         return {}, "", []
     assumption = "Memory of a batch was not measured: taken as all activations held at once."
     return {batch: each * batch for batch in m.by_batch(What.LATENCY)}, "assumed", [assumption]
-
-
-def _is_opaque(m: Measured) -> bool:
-    """True where the model could be called and nothing more."""
-    loaded = m.one(What.LOAD)
-    return loaded is not None and "left_out" in loaded.details
 
 
 def held_besides(m: Measured) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from calibrate.assembling.figures import DIGITS, short, short_all
 from calibrate.io.files import one_line
 from calibrate.io.points import OPTIMIZERS, Point, PointOutcome, Settings, What
 
-# Points in files
-
 
 def _point_kind(what: What, optimizer: str) -> str:
     """`latency`, `memory.adam`."""

@@ -34,7 +34,7 @@ from calibrate.assembling.runs import (
 )
 from calibrate.devices.provenance import KINDS
 from calibrate.io.files import one_line
-from calibrate.io.points import NO_WEIGHTS, Point, PointOutcome, Status, What
+from calibrate.io.points import NO_WEIGHTS, PointOutcome, Status, What
 from calibrate.io.process import ONE_THREAD
 from calibrate.layers.naming import profile_name
 from calibrate.library import fit
@@ -227,21 +227,16 @@ def limits(outcomes: Iterable[PointOutcome]) -> dict[str, dict[str, Any]]:
     for outcome in sorted(outcomes, key=lambda one: one.point.batch):
         if outcome.point.what is not What.MEMORY:
             continue
-        phase = found.setdefault(_phase(outcome.point), {})
-        batch = outcome.point.batch
+        optimizer, batch = outcome.point.optimizer, outcome.point.batch
+        phase = found.setdefault(f"training.{optimizer}" if optimizer else "inference", {})
         if outcome.status is Status.OK:
-            phase["fits"] = max(batch, phase.get("fits", batch))
-        if outcome.status is Status.OUT_OF_MEMORY:
-            phase["fails"] = min(batch, phase.get("fails", batch))
-        if outcome.status is Status.OK:
+            phase["fits"] = batch
             phase.pop("ended", None)
-        elif outcome.status is not Status.OUT_OF_MEMORY and "ended" not in phase:
+        elif outcome.status is Status.OUT_OF_MEMORY:
+            phase.setdefault("fails", batch)
+        elif "ended" not in phase:
             phase["ended"] = {"batch": batch, "how": str(outcome.status), "why": one_line(outcome.message, 200)}
     return {phase: found[phase] for phase in sorted(found) if found[phase]}
-
-
-def _phase(point: Point) -> str:
-    return f"training.{point.optimizer}" if point.optimizer else "inference"
 
 
 def _failures(m: Measured, optimizer: str = "") -> list[str]:

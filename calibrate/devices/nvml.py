@@ -44,7 +44,7 @@ class Nvml:
 
     def uuid_hash(self) -> str | None:
         """Tells one GPU from another without giving its serial identity away: 16 hexadecimal digits of SHA-256."""
-        uuid = self._text("nvmlDeviceGetUUID")
+        uuid = self._read(lambda: _decoded(self.library.nvmlDeviceGetUUID(self.handle)))
         return uuid and hashlib.sha256(uuid.encode()).hexdigest()[:16]
 
     def driver(self) -> str | None:
@@ -63,7 +63,10 @@ class Nvml:
     def other_processes(self) -> int | None:
         """Processes that compute on the GPU besides this one, which is one of them."""
         processes = self._processes()
-        return None if processes is None else others([p.pid for p in processes])
+        if processes is None:
+            return None
+        # In a container the numbers are the host's, and one of them is ours too.
+        return max(len({p.pid for p in processes}) - 1, 0)
 
     def energy_mj(self) -> int | None:
         """Millijoules since the driver was loaded. Volta and later; not on a MIG slice."""
@@ -116,9 +119,6 @@ class Nvml:
 
     def _number(self, function: str) -> int | None:
         return self._read(lambda: int(getattr(self.library, function)(self.handle)))
-
-    def _text(self, function: str) -> str | None:
-        return self._read(lambda: _decoded(getattr(self.library, function)(self.handle)))
 
     def _read(self, field: Callable[[], T]) -> T | None:
         if not self.there:

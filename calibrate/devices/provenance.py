@@ -134,12 +134,11 @@ def read(device: Device) -> dict[str, Any]:
     """
     import torch
 
-    of_device = _of_cpu(device) if isinstance(device, Cpu) else _of_gpu(device)
     return {
-        **of_device,
+        **(_of_cpu(device) if isinstance(device, Cpu) else _of_gpu(device)),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
-        "cudnn": _cudnn(),
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]  # None where torch is built without
         "torch_threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "os": platform.platform(),
@@ -184,14 +183,6 @@ def _of_gpu(device: Cuda) -> dict[str, Any]:
         "pcie_link": nvml.pcie_link(),
         **{name.lower(): os.environ.get(name) for name in VARIABLES},
     }
-
-
-def _cudnn() -> int | None:
-    """E.g. 91002 for 9.10.2; None where torch is built without."""
-    import torch
-
-    version: int | None = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
-    return version
 
 
 def _isolation(name: str) -> str:

@@ -194,7 +194,7 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
     it with 96.9 %, of 20 the 6th and the 15th with 95.9 %. David and Nagaraja, Order Statistics (2003), 7.1.
     """
     count = len(samples)
-    k = _half_quantile(0.025, count) if count else 0
+    k = _half_quantile(count) if count else 0
     if k < 1:
         return None
     ordered = np.sort(np.asarray(samples, dtype=float))
@@ -217,10 +217,10 @@ def _is_look(count: int, first: int) -> bool:
     return look == count
 
 
-def _half_quantile(share: float, count: int) -> int:
-    """Smallest k with P(X <= k) >= `share` for X binomial of `count` and 1/2; SciPy's takes half a second to import."""
+def _half_quantile(count: int) -> int:
+    """Smallest k with P(X <= k) >= 2.5 % for X binomial of `count` and 1/2; SciPy's takes half a second to import."""
     k, ways, up_to_k = 0, 1, 1
-    while up_to_k / 2**count < share:
+    while up_to_k / 2**count < 0.025:
         ways = ways * (count - k) // (k + 1)
         up_to_k += ways
         k += 1
