@@ -18,7 +18,7 @@ import torch
 from calibrate.assembling.figures import short_all
 from calibrate.devices import provenance
 from calibrate.devices.device import Device, find_device
-from calibrate.devices.regime import CASTS, in_regime
+from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import Timer
 from calibrate.io.files import lines_json, one_line, read_json, replacing
 from calibrate.io.points import Settings
@@ -26,9 +26,8 @@ from calibrate.layers.naming import profile_name
 from calibrate.library.lookup import profile_file
 from calibrate.serving.resident import Weights
 from calibrate.sweep.loads import Cooler, copying
-from calibrate.sweep.measure import MeasuredModel
+from calibrate.sweep.measure import MeasuredModel, prepared
 from calibrate.sweep.request import Request
-from calibrate.zoo import zoo
 from simulator.world.model import Layer
 
 LARGEST_BATCH = 4
@@ -118,15 +117,9 @@ def adopted(
     input_shape: tuple[int, ...] | None,
 ) -> Swapped:
     """A model with its weights in host memory, off the device."""
-    built = zoo.build(name, input_shape if ":" in name else None)
-    module = built.module
-    if (cast := CASTS.get(settings.precision)) is not None:
-        module.to(cast)
-    if settings.channels_last:
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    model = MeasuredModel(built, module, device, settings)
+    model = prepared(name, input_shape if ":" in name else None, device, settings)
     inputs = {batch: model.inputs(batch) for batch in batches}
-    layers = weights.adopt(name, module, (Layer(name, 1),))
+    layers = weights.adopt(name, model.module, (Layer(name, 1),))
     return Swapped(model, inputs, tuple(layer.key for layer in layers))
 
 

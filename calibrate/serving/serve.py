@@ -14,13 +14,12 @@ import numpy as np
 import torch
 
 from calibrate.devices.device import SHARED_COUNT, Cuda, Device, DeviceError, find_device
-from calibrate.devices.regime import CASTS, in_regime, of_process
+from calibrate.devices.regime import in_regime, of_process
 from calibrate.io.points import Settings
 from calibrate.serving.executor import Executor, RealGpu, WaitingLine
 from calibrate.serving.resident import Weights
 from calibrate.serving.served import SEGMENTS_BYTES, HeldMemory, Served, ServeError, batch_sizes, doublings
-from calibrate.sweep.measure import MeasuredModel
-from calibrate.zoo import zoo
+from calibrate.sweep.measure import MeasuredModel, prepared
 from calibrate.zoo.built import tensors
 from calibrate.zoo.sources import ZooError
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult, Stall
@@ -257,18 +256,12 @@ class Bench:
 
     def add(self, service: Service, deployment: Deployment, demand: Demand, source: Source) -> None:
         """Build one model."""
-        built = zoo.build(source.name, source.input_shape)
-        module, settings = built.module, source.settings
-        if (cast := CASTS.get(settings.precision)) is not None:
-            module.to(cast)
-        if settings.channels_last:
-            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model = prepared(source.name, source.input_shape, self.device, source.settings)
         replica = service.replicas[0]
-        model = MeasuredModel(built, module, self.device, settings)
         runner = Runner(model, model.inputs(replica.batching.max_batch_size))
         self.runners.append(runner)
         (planned,) = stages(service, replica, deployment.swap, None)
-        layers = self.weights.adopt(service.model, module, replica.profile.layers)
+        layers = self.weights.adopt(service.model, model.module, replica.profile.layers)
         stage = replace(planned, layers=layers, cv=0.0, beside_load=1.0)
         self.lines.append(self.line(service, stage, demand, runner))
 

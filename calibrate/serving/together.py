@@ -99,17 +99,15 @@ def _gathered(peers: Sequence[Peer], stop: Any, at_s: float, interrupts: Sequenc
     parts: dict[str, Served] = {}
     while waiting := [peer for peer in peers if peer.name not in parts]:
         ready = wait([peer.pipe for peer in waiting], NAP_S)
-        parts |= {peer.name: _part(peer, at_s) for peer in waiting if peer.pipe in ready}
+        for peer in waiting:
+            if peer.pipe in ready:
+                try:
+                    parts[peer.name] = peer.hears()
+                except ServeError as error:
+                    ended_s = min(perf_counter() - at_s, peer.job.duration_s)
+                    parts[peer.name] = _lost(peer.job, ended_s, str(error))
         stop.value = bool(interrupts) or any(part.stopped for part in parts.values())
     return [parts[peer.name] for peer in peers]
-
-
-def _part(peer: Peer, at_s: float) -> Served:
-    try:
-        served: Served = peer.hears()
-    except ServeError as error:
-        return _lost(peer.job, min(perf_counter() - at_s, peer.job.duration_s), str(error))
-    return served
 
 
 def _lost(job: ServingJob, ended_s: float, why: str) -> Served:

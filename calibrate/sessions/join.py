@@ -315,17 +315,14 @@ def _pooled_point(found: Sequence[PointOutcome | None], levels: Sequence[float])
 
 def _pooled_samples(found: Sequence[PointOutcome | None], levels: Sequence[float]) -> dict[str, list[float]]:
     """Samples of a point, of all sessions, each at the speed that is usual."""
-    samples = [_counted_samples(outcome) if outcome else {} for outcome in found]
+    samples = [dict(outcome.samples) if outcome else {} for outcome in found]
+    for outcome, of_one in zip(found, samples, strict=True):
+        if outcome and "wall_s" in of_one:  # without hiccups: together with others' runs they would count anew
+            of_one["wall_s"] = counted_runs(outcome)
     return {
         name: _at_usual_speed([of_one.get(name, ()) for of_one in samples], levels, TYPICAL.get(name, median))
         for name in dict.fromkeys(chain.from_iterable(samples))
     }
-
-
-def _counted_samples(outcome: PointOutcome) -> Mapping[str, Sequence[float]]:
-    """Samples without hiccups among the runs: together with others' runs they would count anew."""
-    samples = outcome.samples
-    return {**samples, "wall_s": counted_runs(outcome)} if "wall_s" in samples else samples
 
 
 def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
@@ -337,18 +334,13 @@ def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
 
 def _pooled_details(outcomes: Sequence[PointOutcome]) -> dict[str, Any]:
     """The last one's; what held the clock down, or runs up, in any session counts by its largest share."""
-    held = _slow_shares(outcomes)
+    seen = [one.details["slow_reasons"] for one in outcomes if one.details.get("slow_reasons")]
+    shares = [reasons if isinstance(reasons, Mapping) else dict.fromkeys(reasons, 1.0) for reasons in seen]
+    held = {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
     pooled = {**outcomes[-1].details, **({"slow_reasons": held} if held else {})}
     if all("wall_s" in one.samples for one in outcomes):
         pooled[HELD_UP] = max(held_up(one) for one in outcomes)
     return pooled
-
-
-def _slow_shares(outcomes: Sequence[PointOutcome]) -> dict[str, float]:
-    """What held the clock down in some session, and its largest share of the time."""
-    seen = [one.details["slow_reasons"] for one in outcomes if one.details.get("slow_reasons")]
-    shares = [reasons if isinstance(reasons, Mapping) else dict.fromkeys(reasons, 1.0) for reasons in seen]
-    return {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
 
 
 def _at_usual_speed(

@@ -21,6 +21,7 @@ from calibrate.io.points import Figures, Point, Settings, What
 from calibrate.sweep.loads import FEW, Loads, cooler, load_peak_bytes, rounds, size_bytes
 from calibrate.sweep.rates import rates, soak
 from calibrate.zoo.built import Built, floats, mapped, tensors
+from calibrate.zoo.zoo import build
 
 DEFAULT = StopRule()
 SCALINGS = 30
@@ -167,6 +168,15 @@ class MeasuredModel:
             return outputs
 
         return replay
+
+
+def prepared(name: str, input_shape: tuple[int, ...] | None, device: Device, settings: Settings) -> MeasuredModel:
+    """A model as its settings want it, in host memory: whoever serves it brings its weights to the device."""
+    built = build(name, input_shape)
+    built.module.to(dtype=CASTS.get(settings.precision))
+    if settings.channels_last:
+        built.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return MeasuredModel(built, built.module, device, settings)
 
 
 class MeasuredStep:

@@ -172,7 +172,8 @@ class Run:
     ) -> Trained:
         """The steps measured before and between, beside the epoch in its parts."""
         real = [step_s for part in epoch for step_s in part.steps_s]
-        step_s, busy_s = mean_step_s(measured)
+        # Means, not medians: an epoch is a sum, and disturbances are in it.
+        step_s, busy_s = map(mean, zip(*measured, strict=True))
         on_cpu = self.device.kind == "cpu"
         own_load_s = 0.0 if self.training.workers else ready.batch_s
         start_s = max(0.0, start.took_s - step_s - ready.copy_s) if start else 0.0
@@ -250,29 +251,18 @@ class Run:
 
     def part(self, step: MeasuredStep, count: int) -> EpochPart:
         """Train for so many steps, from where the last part ended, by the arithmetic in which steps are measured."""
-        with in_regime(self.settings):
-            return self._part(step, count)
-
-    def _part(self, step: MeasuredStep, count: int) -> EpochPart:
         self.built.module.train()
         steps_s = []
-        self.device.synchronise()
-        start_s, busy_s = time.perf_counter(), time.process_time()
-        for batch in self.batches(count):
-            inputs = self.moved(batch)
-            step_start_s = time.perf_counter()
-            step.forward(inputs)
-            step.backward()
-            step.update()
+        with in_regime(self.settings):
             self.device.synchronise()
-            steps_s.append(time.perf_counter() - step_start_s)
-        return EpochPart(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s)
-
-
-def mean_step_s(measured: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """By the clock and in the processor's own time."""
-    # Means, not medians: an epoch is a sum, and disturbances are in it.
-    return mean(wall_s for wall_s, _ in measured), mean(busy_s for _, busy_s in measured)
+            start_s, busy_s = time.perf_counter(), time.process_time()
+            for batch in self.batches(count):
+                inputs = self.moved(batch)
+                step_start_s = time.perf_counter()
+                step.run(inputs)
+                self.device.synchronise()
+                steps_s.append(time.perf_counter() - step_start_s)
+            return EpochPart(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s)
 
 
 def split(steps: int) -> list[int]:

@@ -85,7 +85,8 @@ class Sweep:
     def outcomes(self, group: PointGroup) -> list[PointOutcome]:
         """Outcomes of a group so far."""
         kept = self.journal.outcomes.values() if self.journal else ()
-        return [outcome for outcome in kept if _belongs(outcome, group)]
+        wanted = (group.model, group.settings)
+        return [outcome for outcome in kept if (outcome.point.model, outcome.point.settings) == wanted]
 
     def points(self, group: PointGroup) -> list[Point]:
         """Points of a group not yet measured; none where it cannot be."""
@@ -290,7 +291,11 @@ def _finish(sweep: Sweep) -> int:
         return _nothing_measured(sweep)
     for line in _summary(sweep):
         say(line)
-    files = _written(sweep.journal, sweep.request.out)
+    files: list[Path] = []
+    if outcomes := list(sweep.journal.outcomes.values()):
+        from calibrate.sweep import assemble  # SciPy takes a second to import, which is not waited for before measuring
+
+        files = assemble.write(outcomes, sweep.journal.header, sweep.request.out)
     without_profile = [] if sweep.stopped else _without_profile(sweep, sweep.journal, files)
     for line in [*doubts(files), *without_profile]:
         say(line)
@@ -301,7 +306,8 @@ def _finish(sweep: Sweep) -> int:
         return 128 + sweep.stop_signal
     if sweep.stopped:
         return 0
-    return 2 if without_profile or _missing(sweep) else 0
+    missing = (group for group in groups(sweep.request) if not any(map(_has_figures, sweep.outcomes(group))))
+    return 2 if without_profile or any(missing) else 0
 
 
 def _nothing_measured(sweep: Sweep) -> int:
@@ -310,15 +316,6 @@ def _nothing_measured(sweep: Sweep) -> int:
         return 128 + sweep.stop_signal
     say(f"--budget: {sweep.request.budget_s:g} s ended before anything was measured. Allow more.")
     return 2
-
-
-def _written(journal: Journal, out: Path) -> list[Path]:
-    """The profiles and the device file of what was measured, written."""
-    if not journal.outcomes:
-        return []
-    from calibrate.sweep import assemble  # SciPy takes a second to import, which is not waited for before measuring
-
-    return assemble.write(list(journal.outcomes.values()), journal.header, out)
 
 
 def _say_next(sweep: Sweep, files: Sequence[Path]) -> None:
@@ -365,18 +362,8 @@ def _summary(sweep: Sweep) -> list[str]:
     return lines
 
 
-def _missing(sweep: Sweep) -> list[PointGroup]:
-    """Groups of which no figure was measured."""
-    return [group for group in groups(sweep.request) if not any(map(_timed, sweep.outcomes(group)))]
-
-
-def _timed(outcome: PointOutcome) -> bool:
+def _has_figures(outcome: PointOutcome) -> bool:
     return outcome.status is Status.OK and outcome.point.what in (What.LATENCY, What.TRAINING, What.PROBE)
-
-
-def _belongs(outcome: PointOutcome, group: PointGroup) -> bool:
-    point = outcome.point
-    return point.model == group.model and point.settings == group.settings
 
 
 def check_writable(out: Path) -> None:

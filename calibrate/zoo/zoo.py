@@ -165,57 +165,41 @@ def _article(noun: str) -> str:
 # The zoo's models
 
 
-def _network(name: str) -> Callable[[], "nn.Module"]:
+def _network(name: str) -> "nn.Module":
     """One of the project's own."""
+    from calibrate.zoo import networks
 
-    def make() -> "nn.Module":
-        from calibrate.zoo import networks
-
-        module: nn.Module = getattr(networks, name)()
-        return module
-
-    return make
+    module: nn.Module = getattr(networks, name)()
+    return module
 
 
-def _vision(name: str, **options: Any) -> Callable[[], "nn.Module"]:
-    """A classifier of torchvision's."""
-    return _torchvision("torchvision.models", name, **options)
+def _torchvision(name: str, package: str = "torchvision.models", **options: Any) -> "nn.Module":
+    """One of torchvision's, with random weights."""
+    try:
+        models = import_module(package)
+    except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision built for another torch
+        refuse(f"{name}: torchvision cannot be imported", error, "Install the torchvision made for your torch")
+    module: nn.Module = getattr(models, name)(weights=None, **options)
+    return module
 
 
-def _resnet(name: str) -> Callable[[], "nn.Module"]:
-    """A classifier whose residual branches end in 0: random ones would add up beyond fp16's range over 50 blocks."""
-    return _vision(name, zero_init_residual=True)
-
-
-def _detector(name: str, heads: Sequence[str], **options: Any) -> Callable[[], "nn.Module"]:
+def _detector(name: str, heads: Sequence[str], **options: Any) -> "nn.Module":
     """A detector of torchvision's with heads at zero: all boxes are anchors, all of 91 classes equally likely.
 
     So the first stage proposes as many boxes as it may, as a trained one does, and none passes a threshold of 0.05:
     random heads would have thousands of boxes to sort out where a trained one has a few.
     """
-    make = _torchvision("torchvision.models.detection", name, weights_backbone=None, **options)
+    from torch import nn
 
-    def undecided() -> "nn.Module":
-        from torch import nn
-
-        module = make()
-        for parameter in (parameter for head in heads for parameter in module.get_submodule(head).parameters()):
-            nn.init.zeros_(parameter)
-        return module
-
-    return undecided
+    module = _torchvision(name, "torchvision.models.detection", weights_backbone=None, **options)
+    for parameter in (parameter for head in heads for parameter in module.get_submodule(head).parameters()):
+        nn.init.zeros_(parameter)
+    return module
 
 
-def _torchvision(package: str, name: str, **options: Any) -> Callable[[], "nn.Module"]:
-    def make() -> "nn.Module":
-        try:
-            models = import_module(package)
-        except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision built for another torch
-            refuse(f"{name}: torchvision cannot be imported", error, "Install the torchvision made for your torch")
-        module: nn.Module = getattr(models, name)(weights=None, **options)
-        return module
-
-    return make
+def _resnet(name: str) -> Callable[[], "nn.Module"]:
+    """A classifier whose residual branches end in 0: random ones would add up beyond fp16's range over 50 blocks."""
+    return partial(_torchvision, name, zero_init_residual=True)
 
 
 def _bert() -> "nn.Module":
@@ -232,41 +216,47 @@ def _picture(pixels: int) -> tuple[int, int, int]:
 
 
 MODELS: Mapping[str, Entry] = {
-    "yolov3": Entry(_network("YoloV3"), _picture(416), ZooTask.OTHER),
-    "tiny_yolov3": Entry(_network("TinyYoloV3"), _picture(416), ZooTask.OTHER),
+    "yolov3": Entry(partial(_network, "YoloV3"), _picture(416), ZooTask.OTHER),
+    "tiny_yolov3": Entry(partial(_network, "TinyYoloV3"), _picture(416), ZooTask.OTHER),
     "resnet152": Entry(_resnet("resnet152"), _picture(224)),
     "resnet50": Entry(_resnet("resnet50"), _picture(224)),
-    "vgg16": Entry(_vision("vgg16"), _picture(224)),
+    "vgg16": Entry(partial(_torchvision, "vgg16"), _picture(224)),
     "faster_rcnn": Entry(
-        _detector("fasterrcnn_resnet50_fpn", ("rpn.head.cls_logits", "rpn.head.bbox_pred", "roi_heads.box_predictor")),
+        partial(
+            _detector,
+            "fasterrcnn_resnet50_fpn",
+            ("rpn.head.cls_logits", "rpn.head.bbox_pred", "roi_heads.box_predictor"),
+        ),
         _picture(800),
         ZooTask.DETECTION,
         "it scales every picture to 800 pixels itself",
     ),
-    "inceptionv3": Entry(_vision("inception_v3", init_weights=False), _picture(299)),
+    "inceptionv3": Entry(partial(_torchvision, "inception_v3", init_weights=False), _picture(299)),
     "ssd_vgg": Entry(
-        _detector("ssd300_vgg16", ("head",), score_thresh=0.05),
+        partial(_detector, "ssd300_vgg16", ("head",), score_thresh=0.05),
         _picture(300),
         ZooTask.DETECTION,
         "it scales every picture to 300 pixels itself",
     ),
-    "lenet": Entry(_network("lenet"), (1, 28, 28), fixed="its linear layers fit 28 pixels only"),
-    "alexnet": Entry(_vision("alexnet"), _picture(224)),
-    "vgg19": Entry(_vision("vgg19"), _picture(224)),
+    "lenet": Entry(partial(_network, "lenet"), (1, 28, 28), fixed="its linear layers fit 28 pixels only"),
+    "alexnet": Entry(partial(_torchvision, "alexnet"), _picture(224)),
+    "vgg19": Entry(partial(_torchvision, "vgg19"), _picture(224)),
     "resnet18": Entry(_resnet("resnet18"), _picture(224)),
     "resnet34": Entry(_resnet("resnet34"), _picture(224)),
     "resnet101": Entry(_resnet("resnet101"), _picture(224)),
-    "mobilenet_v3_large": Entry(_vision("mobilenet_v3_large"), _picture(224)),
-    "efficientnet_b0": Entry(_vision("efficientnet_b0"), _picture(224)),
+    "mobilenet_v3_large": Entry(partial(_torchvision, "mobilenet_v3_large"), _picture(224)),
+    "efficientnet_b0": Entry(partial(_torchvision, "efficientnet_b0"), _picture(224)),
     "vit_b_16": Entry(
-        _vision("vit_b_16"),
+        partial(_torchvision, "vit_b_16"),
         _picture(224),
         fixed="its positions fit 224 pixels only",
-        made_for=lambda pixels: _vision("vit_b_16", image_size=pixels)(),
+        made_for=lambda pixels: _torchvision("vit_b_16", image_size=pixels),
     ),
-    "convnext_tiny": Entry(_vision("convnext_tiny"), _picture(224)),
-    "osnet_x1_0": Entry(_network("osnet_x1_0"), (3, 256, 128), ZooTask.OTHER, "it reads people of 256 x 128 pixels"),
-    "crnn": Entry(_network("Crnn"), (1, 32, 100), ZooTask.OTHER, "it reads lines of 32 x 100 pixels"),
+    "convnext_tiny": Entry(partial(_torchvision, "convnext_tiny"), _picture(224)),
+    "osnet_x1_0": Entry(
+        partial(_network, "osnet_x1_0"), (3, 256, 128), ZooTask.OTHER, "it reads people of 256 x 128 pixels"
+    ),
+    "crnn": Entry(partial(_network, "Crnn"), (1, 32, 100), ZooTask.OTHER, "it reads lines of 32 x 100 pixels"),
     "bert_base": Entry(_bert, (128,), ZooTask.TOKENS, "it reads 128 tokens, no picture", tokens_max=512),
 }
 GROUPS: Mapping[str, Sequence[str]] = {"all": tuple(MODELS), "lecture": LECTURE}
