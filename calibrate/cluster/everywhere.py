@@ -221,25 +221,16 @@ def started(ray: ModuleType, request: Request, kind: NodeKind, files: Any) -> An
 def kinds(nodes: Iterable[Mapping[str, Any]], device: str) -> list[NodeKind]:
     """The kinds of a cluster to measure: a machine of each of Ray's accelerator types; for `cpu` one without a GPU."""
     alive = [node for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
+    with_gpu = [node for node in alive if node["Resources"].get("GPU")]
     if device == "cpu":
-        return [_without_gpu(alive)]
-    with_gpu = _with_gpu(alive)
-    by_name = {kind.name: kind for node in with_gpu for kind in kinds_of(node)}
-    return [by_name[name] for name in sorted(by_name)]
-
-
-def _with_gpu(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    with_gpu = [node for node in nodes if node["Resources"].get("GPU")]
+        for node in alive:
+            if node not in with_gpu:
+                return [NodeKind("cpu", 0, node=node["NodeID"])]
+        raise ClusterError("--engine ray: the cluster has no machine without a GPU.")
     if not with_gpu:
         raise ClusterError("--engine ray: the cluster has no machine with a GPU. --device cpu measures one without.")
-    return with_gpu
-
-
-def _without_gpu(nodes: Sequence[Mapping[str, Any]]) -> NodeKind:
-    for node in nodes:
-        if not node["Resources"].get("GPU"):
-            return NodeKind("cpu", 0, node=node["NodeID"])
-    raise ClusterError("--engine ray: the cluster has no machine without a GPU.")
+    by_name = {kind.name: kind for node in with_gpu for kind in kinds_of(node)}
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def kinds_of(node: Mapping[str, Any]) -> list[NodeKind]:

@@ -89,7 +89,11 @@ class Cpu:
     @property
     def name(self) -> str:
         """E.g. `AMD EPYC 7B13`."""
-        return _cpu_name()
+        try:
+            found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        except OSError:
+            found = None
+        return found[1].strip() if found else platform.processor() or platform.machine()
 
     def open(self, limit_bytes: int | None = None) -> None:
         """Starts torch's threads, then lets the process's memory grow to `limit_bytes` at most.
@@ -391,14 +395,6 @@ def _refuse_index(index: int, count: int, torch: Any) -> NoReturn:
     else:
         why, remedy = "CUDA finds no GPU", "See what planner doctor says"
     raise DeviceError(f"cuda:{index} is not there, {why}", f"{remedy}, or write cpu")
-
-
-def _cpu_name() -> str:
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def _reset_high_water_mark() -> bool:

@@ -6,6 +6,7 @@ Needs torch; video is decoded by PyAV where that is installed.
 import io
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from statistics import median
@@ -73,15 +74,11 @@ def steps() -> Mapping[str, Callable[[], object]]:
     works: dict[str, Callable[[], object]] = {}
     for (width, height), (name, step) in product(FRAME_SIZES, OF_FRAMES.items()):
         frame = torch.from_numpy(random.integers(0, 256, (height, width, 3), dtype=np.uint8)).permute(2, 0, 1)
-        works[f"{name}_{width}x{height}"] = _bound(step, frame)
+        works[f"{name}_{width}x{height}"] = partial(step, frame)
     boxes, scores = random_boxes(random, CANDIDATES), random.random(CANDIDATES)
     before = random_boxes(random, TRACKS)
     now = before + random.normal(0, 4, before.shape)
     return {**works, "suppress": lambda: suppressed(boxes, scores), "track": lambda: assigned(before, now)}
-
-
-def _bound(step: Callable[[Frame], object], frame: Frame) -> Callable[[], object]:
-    return lambda: step(frame)
 
 
 def random_boxes(random: np.random.Generator, count: int) -> Floats:

@@ -119,7 +119,8 @@ def parse_json(raw: bytes) -> Any:
     """JSON of bytes; FileError with the place."""
     if held_bytes(raw) > LARGEST_HELD_BYTES:
         raise FileError(f"holds more values than fit into {_size(LARGEST_HELD_BYTES)}")
-    if found := ENDLESS.search(raw) and ENDLESS.search(STRING.sub(_blank, raw)):
+    # As many blanks as a text has bytes stand for it: a digest in it is no number.
+    if found := ENDLESS.search(raw) and ENDLESS.search(STRING.sub(lambda text: b"_" * len(text[0]), raw)):
         line = raw.count(b"\n", 0, found.end()) + 1
         column = found.end() - raw.rfind(b"\n", 0, found.end())
         raise FileError("holds a number beyond 1e100", line, column)
@@ -130,11 +131,6 @@ def parse_json(raw: bytes) -> Any:
         raise FileError(f"is not JSON: {end}", error.lineno, error.colno) from None
     except RecursionError:
         raise FileError("is nested too deeply") from None
-
-
-def _blank(text: re.Match[bytes]) -> bytes:
-    """As many blanks as a text has bytes: a digest in it is no number."""
-    return b"_" * len(text[0])
 
 
 def held_bytes(raw: bytes) -> int:

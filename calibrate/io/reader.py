@@ -49,6 +49,9 @@ class Reader:
         self.what = what
         self.known: set[str] = set()
 
+    def refuse(self, key: str, wrong: str, remedy: str) -> NoReturn:
+        refuse(self.prefix + key, wrong, remedy)
+
     def _take(self, key: str) -> Any:
         self.known.add(key)
         return self.raw.get(key)
@@ -58,16 +61,16 @@ class Reader:
         if value is None:
             # A misspelt key explains the missing one better than its absence does.
             if close := get_close_matches(key, self.raw.keys() - self.known, n=1, cutoff=0.8):
-                refuse(self.prefix + close[0], f"is not a key of {self.what}", f"Did you mean {key}?")
-            refuse(self.prefix + key, "is missing", f"Write {what}")
+                self.refuse(close[0], f"is not a key of {self.what}", f"Did you mean {key}?")
+            self.refuse(key, "is missing", f"Write {what}")
         if not isinstance(value, kind):
-            refuse(self.prefix + key, f"must be {what}, got {_kind(value)}", f"Write {what}")
+            self.refuse(key, f"must be {what}, got {_kind(value)}", f"Write {what}")
         return value
 
     def text(self, key: str) -> str:
         value: str = self._needed(key, str, "a text")
         if not value.strip():
-            refuse(self.prefix + key, "is empty", "Write a text")
+            self.refuse(key, "is empty", "Write a text")
         return value
 
     def text_or_empty(self, key: str) -> str:
@@ -89,18 +92,14 @@ class Reader:
 
     def date(self, key: str) -> str:
         value = self.text(key)
-        try:
-            known = date.fromisoformat(value).isoformat() == value
-        except ValueError:
-            known = False
-        if not known:
-            refuse(self.prefix + key, f"{_short(value)} is not a date", "Write it as 2026-07-20")
+        if not is_date(value):
+            self.refuse(key, f"{_short(value)} is not a date", "Write it as 2026-07-20")
         return value
 
     def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
         value = self.text(key)
         if value not in allowed:
-            refuse(self.prefix + key, f"{_short(value)} is not known", _instead(value, allowed))
+            self.refuse(key, f"{_short(value)} is not known", _instead(value, allowed))
         return value
 
     def number(self, key: str) -> float:
@@ -112,12 +111,12 @@ class Reader:
 
     def positive(self, key: str) -> float:
         if (value := self.number(key)) <= 0:
-            refuse(self.prefix + key, f"must be above 0, got {value:g}", "Write what was measured")
+            self.refuse(key, f"must be above 0, got {value:g}", "Write what was measured")
         return value
 
     def not_negative(self, key: str) -> float:
         if (value := self.number(key)) < 0:
-            refuse(self.prefix + key, f"must not be below 0, got {value:g}", "Write what was measured")
+            self.refuse(key, f"must not be below 0, got {value:g}", "Write what was measured")
         return value
 
     def part(self, key: str) -> dict[str, Any]:
@@ -141,7 +140,7 @@ class Reader:
         """A list of mappings; none where the key is not there."""
         listed = self._take(key)
         if not isinstance(listed, list | None):
-            refuse(self.prefix + key, f"must be a list of mappings, got {_kind(listed)}", LEAVE)
+            self.refuse(key, f"must be a list of mappings, got {_kind(listed)}", LEAVE)
         for i, entry in enumerate(listed or []):
             if not isinstance(entry, dict):
                 refuse(f"{self.prefix}{key}[{i}]", f"must be a mapping, got {_kind(entry)}", LEAVE)
@@ -150,7 +149,7 @@ class Reader:
     def count(self, key: str) -> int:
         """A whole number from 0."""
         if not float(value := self.not_negative(key)).is_integer():
-            refuse(self.prefix + key, f"must be a whole number, got {value:g}", LEAVE)
+            self.refuse(key, f"must be a whole number, got {value:g}", LEAVE)
         return int(value)
 
     def flag(self, key: str) -> bool:
@@ -161,7 +160,7 @@ class Reader:
         """A cost by batch size, e.g. `{"1": 0.0084, "2": 0.0085}`."""
         points: dict[str, Any] = self._needed(key, dict, "a mapping of batch size to value")
         if not points:
-            refuse(self.prefix + key, "is empty", 'Write at least one point, e.g. {"1": 0.0084}')
+            self.refuse(key, "is empty", 'Write at least one point, e.g. {"1": 0.0084}')
         pairs = sorted(
             (_batch(f"{self.prefix}{key}.{b}", b), _finite(f"{self.prefix}{key}.{b}", y)) for b, y in points.items()
         )
@@ -191,7 +190,7 @@ class Reader:
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(line, str) and line.strip() for line in value):
-            refuse(self.prefix + key, "must be a list of texts", 'Write e.g. ["Taken for a V100."]')
+            self.refuse(key, "must be a list of texts", 'Write e.g. ["Taken for a V100."]')
         return tuple(value)
 
     def layers(self, model: str) -> tuple[Layer, ...]:
@@ -199,11 +198,8 @@ class Reader:
         listed = self._take("layers")
         whole = self.maybe("weight_bytes", self.number)
         if (listed is None) == (whole is None):
-            refuse(
-                "weight_bytes",
-                "exactly one of weight_bytes and layers is needed",
-                "Write weight_bytes if layers are unknown",
-            )
+            wrong = "exactly one of weight_bytes and layers is needed"
+            refuse("weight_bytes", wrong, "Write weight_bytes if layers are unknown")
         if whole is not None:
             return self._measured_layers(model, int(whole))
         if not listed:
@@ -222,7 +218,15 @@ class Reader:
 
     def nothing_else(self) -> None:
         if unknown := sorted(self.raw.keys() - self.known):
-            refuse(self.prefix + unknown[0], f"is not a key of {self.what}", _instead(unknown[0], tuple(self.known)))
+            self.refuse(unknown[0], f"is not a key of {self.what}", _instead(unknown[0], tuple(self.known)))
+
+
+def is_date(text: str) -> bool:
+    """True of a date such as 2026-07-20."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _layer(read: Reader) -> Layer:

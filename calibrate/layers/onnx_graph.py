@@ -1,7 +1,8 @@
 """ONNX: the layers of a file from its graph alone. Shapes are inferred, weights stay in the file, nothing is run."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from math import prod
 from typing import Any
@@ -56,27 +57,6 @@ class OnnxGraph:
     def size_bytes(self, names: Iterable[str]) -> int:
         """Of values that are no weights."""
         return VALUE_BYTES * sum(self.numbers(name) for name in names if name not in self.weights)
-
-
-@dataclass
-class OnnxActivations:
-    """Activations that are in memory, node after node."""
-
-    left: dict[str, int] = field(default_factory=dict)
-    """Uses of each value that are still to come."""
-    now: dict[str, int] = field(default_factory=dict)
-    peak_bytes: int = 0
-
-    def add(self, name: str, size_bytes: int) -> None:
-        """A value is written."""
-        self.now[name] = size_bytes
-        self.peak_bytes = max(self.peak_bytes, sum(self.now.values()))
-
-    def use(self, name: str) -> None:
-        """A value is read, and goes where nothing reads it again."""
-        self.left[name] = self.left.get(name, 0) - 1
-        if self.left[name] <= 0:
-            self.now.pop(name, None)
 
 
 def read(model: str, shape: tuple[int, ...] | None) -> Facts:
@@ -289,24 +269,16 @@ def _matrix(node: Any, graph: OnnxGraph) -> Product:
 
 def _peak_bytes(graph: OnnxGraph) -> int:
     """The most that activations hold at once, each from where it is written to where it is read last."""
-    held = OnnxActivations()
+    uses = Counter(chain(graph.outputs, *(node.input for node in graph.nodes)))
+    held = {value: graph.size_bytes([value]) for value in graph.inputs}
+    peak_bytes = sum(held.values())
     for node in graph.nodes:
-        for value in node.input:
-            held.left[value] = held.left.get(value, 0) + 1
-    for value in graph.outputs:
-        held.left[value] = held.left.get(value, 0) + 1
-    for value in graph.inputs:
-        held.add(value, graph.size_bytes([value]))
-    for node in graph.nodes:
+        uses.subtract(node.input)
+        over = [value for value in node.input if uses[value] <= 0]
         if node.op_type in VIEWS:  # the same memory under another name
-            _release(node, held)
-        for value in filter(None, node.output):
-            held.add(value, graph.size_bytes([value]))
-        if node.op_type not in VIEWS:
-            _release(node, held)
-    return held.peak_bytes
-
-
-def _release(node: Any, held: OnnxActivations) -> None:
-    for value in node.input:
-        held.use(value)
+            held = {value: size for value, size in held.items() if value not in over}
+        held |= {value: graph.size_bytes([value]) for value in node.output if value}
+        peak_bytes = max(peak_bytes, sum(held.values()))
+        for value in over:
+            held.pop(value, None)
+    return peak_bytes

@@ -48,6 +48,8 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     if latency != published:  # a fit through points that are not believed is not believed either
         curve, quality, misses = latency, None, ()
     evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
+    if evidence is not Evidence.PUBLISHED:  # those of others are no surer for it, and stay theirs
+        evidence = _of_all_batches(evidence, latency)
     runtime = read.text_or_empty("runtime") or USUAL_RUNTIME
     profile = Profile(
         model=model,
@@ -66,14 +68,14 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         busy_s=read.maybe("busy_s", read.series),
         workspace=workspace,
         slack=slack,
-        context_bytes=_whole(read.maybe("context_bytes", read.not_negative)),
+        context_bytes=read.maybe("context_bytes", lambda key: round(read.not_negative(key))),
         load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
         pageable_bytes_per_s=read.maybe("pageable_bytes_per_s", read.number),
         disk_bytes_per_s=read.maybe("disk_bytes_per_s", read.number),
         busy_w=read.maybe("busy_w", read.number),
         flops_per_sample=flops,
         output_bytes_per_sample=int(read.maybe("output_bytes_per_sample", read.number) or 0),
-        latency_evidence=Evidence.ASSUMED if latency != published else _of_times(evidence, latency),
+        latency_evidence=Evidence.ASSUMED if latency != published else evidence,
         memory_evidence=_of_all_batches(Evidence(read.one_of("memory_evidence", tuple(Evidence))), workspace),
         load_evidence=Evidence(read.one_of("load_evidence", tuple(Evidence))),
         source=read.text("source"),
@@ -108,10 +110,6 @@ def _factors(read: Reader) -> tuple[tuple[int, tuple[float, ...]], ...]:
             refuse(place, f"must be above 0 with a mean of 1, got a mean of {mean:.3g}", "Divide times by their mean")
         found.append((batch, tuple(factor / mean for factor in sorted(factors))))
     return tuple(found)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
 
 
 def _after_load(read: Reader) -> AfterLoad | None:
@@ -265,11 +263,6 @@ def _raise_doubted(
 def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
     """Evidence for batches that run part-filled too: below the first point, its figure stands in for theirs."""
     return evidence if series.covers(1) else weakest(evidence, Evidence.EXTRAPOLATED)
-
-
-def _of_times(evidence: Evidence, series: Interpolated) -> Evidence:
-    """The same of times; those of others are no surer for it, and stay theirs."""
-    return evidence if evidence is Evidence.PUBLISHED else _of_all_batches(evidence, series)
 
 
 def how_to_measure(model: str, gpu: str, runtime: str) -> str:

@@ -49,7 +49,8 @@ class Runtime:
         """
         if why := self.unserved_network(architecture):
             return why
-        if not gpu.cores and (self.gpus is Maker.NONE or (self.gpus is Maker.NVIDIA and not _may_be_nvidia(gpu))):
+        is_amds = gpu.compute_capability.startswith("gfx")  # `gfx942` where NVIDIA writes `9.0`
+        if not gpu.cores and (self.gpus is Maker.NONE or (self.gpus is Maker.NVIDIA and is_amds)):
             return f"{self.name} does not run on {gpu.name}"
         if not self.computes_in(precision) and not (gpu.cores and precision not in PYTORCHS_OWN):
             return f"{self.name} does not compute in {precision}{'' if precision in PYTORCHS_OWN else ' on GPUs'}"
@@ -91,11 +92,6 @@ def runtime(name: str) -> Runtime:
         gpus=Maker(row.get("gpus", Maker.ANY)),
         source=row.get("source", ""),
     )
-
-
-def _may_be_nvidia(gpu: GPU) -> bool:
-    """AMD writes `gfx942` where NVIDIA writes `9.0`."""
-    return not gpu.compute_capability.startswith("gfx")
 
 
 @cache

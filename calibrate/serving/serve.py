@@ -4,7 +4,7 @@ Arrivals are fixed before the run; a request's latency counts from when it was d
 It runs the models' own code, and with it whatever a user's factory brought. Needs torch.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -135,13 +135,6 @@ def own_bytes(real: Device, held_bytes: int | None, *, shared: bool) -> int | No
 # What cannot be served
 
 
-def _check_asked(demand: Collection[str], deployment: Deployment) -> None:
-    """Refuse requests that nobody answers."""
-    answering = {one.model for one in deployment.services} | {one.name for one in deployment.pipelines}
-    if unknown := sorted(set(demand) - answering):
-        raise ServeError(f"workload: asks {unknown[0]!r}, which no service answers. Add a service")
-
-
 def check(job: ServingJob) -> None:
     """Refuse what cannot be served for real. Raises ServeError."""
     deployment, models = job.deployment, job.models
@@ -151,7 +144,9 @@ def check(job: ServingJob) -> None:
         raise ServeError("failures: nobody pulls the plug of a real device. Leave failures out")
     for service in deployment.services:
         _check_service(service, deployment, models)
-    _check_asked(job.demand, deployment)
+    answering = {one.model for one in deployment.services} | {one.name for one in deployment.pipelines}
+    if unknown := sorted(job.demand.keys() - answering):
+        raise ServeError(f"workload: asks {unknown[0]!r}, which no service answers. Add a service")
     for gpu in deployment.devices:
         if not alone(deployment, gpu).services:
             raise ServeError(f"{gpu.id}: serves no model. Place one there, or leave the device out")

@@ -71,11 +71,6 @@ def _of_model(request: Request, group: PointGroup, done: Mapping[str, PointOutco
             yield from _ladder(request, point, done, seed, What.TRAINING, optimizer)
 
 
-def _is_known(steps: Sequence[Point], done: Mapping[str, PointOutcome]) -> bool:
-    """Whether the last step, if there is one, was tried."""
-    return not steps or steps[-1].key in done
-
-
 def _ladder(
     request: Request, point: "partial[Point]", done: Mapping[str, PointOutcome], seed: int, timed: What, optimizer: str
 ) -> list[Point]:
@@ -87,7 +82,7 @@ def _ladder(
         outcome = done.get(step.key)
         # Doublings past the list are shown one at a time: it is not known yet how many there will be.
         beyond = batch > request.batches[-1]
-        if beyond and outcome is None and not _is_known(steps, done):
+        if beyond and outcome is None and steps and steps[-1].key not in done:
             break
         steps.append(step)
         if outcome is None or outcome.status is Status.OK:

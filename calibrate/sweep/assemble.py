@@ -34,7 +34,9 @@ def write(outcomes: Sequence[PointOutcome], header: Header, out: Path) -> list[P
     probes |= {o.point.probe: o for o in outcomes if o.point.what is What.PROBE}
     good_probes = {name: o for name, o in probes.items() if o.status is Status.OK}
     made = []
-    for (model, settings), group in _by_model(outcomes).items():
+    of_models = (o for o in outcomes if o.point.what is not What.PROBE)
+    by_model = grouped(((o.point.model, o.point.settings), o) for o in of_models)
+    for (model, settings), group in by_model.items():
         measured = Measured(model, settings, header.provenance, {o.point.key: o for o in group}, good_probes)
         path = directory / file_name(measured)
         joined = _joined(path, measured, errors)
@@ -50,11 +52,6 @@ def write(outcomes: Sequence[PointOutcome], header: Header, out: Path) -> list[P
 def file_name(m: Measured) -> str:
     """The profile's file under its device's folder."""
     return profile_file(m.name, m.settings.precision)
-
-
-def _by_model(outcomes: Sequence[PointOutcome]) -> dict[tuple[str, Settings], list[PointOutcome]]:
-    of_models = [outcome for outcome in outcomes if outcome.point.what is not What.PROBE]
-    return grouped(((outcome.point.model, outcome.point.settings), outcome) for outcome in of_models)
 
 
 def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:

@@ -117,7 +117,9 @@ def open_journal(path: Path, provenance: Mapping[str, Any], seed: int, *, resume
             wrong = f"holds {len(content.outcomes)} points already"
             remedy = "Add to it with --resume, which measures what is missing, other models too"
             WRITER.refuse(path, wrong, f"{remedy}, or {WRITER.elsewhere}")
-        _demand_same(path, content.header.provenance, provenance)
+        if difference := differing(content.header.provenance, provenance):
+            key, was, now = difference
+            WRITER.refuse(path, f"{key} was {was}, now it is {now}", f"Such figures are not mixed: {WRITER.elsewhere}")
         return count
 
     lines = open_lines(path, WRITER, BEGIN, accept)
@@ -152,10 +154,3 @@ def _header(raw: Mapping[str, Any]) -> Header:
     if not NAME.fullmatch(str(header.provenance["gpu"])):  # the name of a folder
         raise ValueError(header.provenance["gpu"])
     return header
-
-
-def _demand_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to mix what was measured on different devices or with different software."""
-    if difference := differing(before, now):
-        key, was, is_now = difference
-        WRITER.refuse(path, f"{key} was {was}, now it is {is_now}", f"Such figures are not mixed: {WRITER.elsewhere}")

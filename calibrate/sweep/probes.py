@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from itertools import permutations
 from statistics import median
@@ -127,13 +128,10 @@ def links(device: torch.device, seconds: float) -> Figures:
         source = _random_bytes(size, torch.device("cuda", i))
         target = torch.empty_like(source, device=torch.device("cuda", j))
         way = f"gpu{i}_to_gpu{j}"
-        samples[f"{way}_s"] = _wall_s(_copying(source, target), source.device, seconds / len(pairs))
+        copying = partial(target.copy_, source, non_blocking=True)
+        samples[f"{way}_s"] = _wall_s(copying, source.device, seconds / len(pairs))
         values[f"{way}_bytes_per_s"] = size / median(samples[f"{way}_s"])
     return Figures(values, samples, {})
-
-
-def _copying(source: torch.Tensor, target: torch.Tensor) -> Work:
-    return lambda: target.copy_(source, non_blocking=True)
 
 
 # Arithmetic and launches

@@ -126,19 +126,14 @@ def device(text: str) -> str:
     return "cuda:0" if text == "cuda" else text
 
 
-def _demand_factories(names: Sequence[str]) -> None:
-    """Refuse names that lead to no model of one's own."""
-    for name in names:
-        if not (is_sourced(name) or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)):
-            wrong = "has spaces, as no name has" if spaced(name) else "does not name a factory"
-            _refuse("--model", name, wrong, "Write package.module:factory, or e.g. timm:resnet50")
-
-
 def models(
     listed: str, own: Sequence[str], groups: Callable[[str], Sequence[str] | None], *, needed: bool
 ) -> tuple[str, ...]:
     """Names of models: `listed` in the zoo, with groups such as `all` expanded by `groups`, then one's `own`."""
-    _demand_factories(own)
+    for name in own:
+        if not (is_sourced(name) or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)):
+            wrong = "has spaces, as no name has" if spaced(name) else "does not name a factory"
+            _refuse("--model", name, wrong, "Write package.module:factory, or e.g. timm:resnet50")
     names = _parts("--models", listed, "resnet50,vgg16", empty=True)
     known = [model for name in names for model in groups(name) or _unknown(name, groups("all") or ())]
     if needed and not known and not own:

@@ -3,17 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import date
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from calibrate.io.files import printable
+from calibrate.io.reader import is_date
 from planner.io.schemas import kind_of
 from planner.io.strict_yaml import EmptyYaml, YamlDocument, YamlError, parse, read_text
+from planner.model.checked import adapter
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Name
 from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
@@ -37,13 +37,9 @@ class SaleStatus(StrEnum):
 
 def _iso(value: object) -> str:
     """A date as it stands in the file."""
-    try:
-        known = isinstance(value, str) and date.fromisoformat(value).isoformat() == value
-    except ValueError:
-        known = False
-    if not known:
-        raise ValueError(f"must be a date, got {shown(value)}. Write it as 2026-07-20.")
-    return str(value)
+    if isinstance(value, str) and is_date(value):
+        return value
+    raise ValueError(f"must be a date, got {shown(value)}. Write it as 2026-07-20.")
 
 
 SHIPPED = Path(__file__).parent / "data"
@@ -255,9 +251,8 @@ def _read(path: Path, schema: type, errors: list[str]) -> CatalogFile | None:
         return None
     errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in document.problems)
     try:
-        return CatalogFile(
-            path, document, _adapter(schema).validate_json(json.dumps(document.data), strict=True), errors
-        )
+        entries = adapter(schema).validate_json(json.dumps(document.data), strict=True)
+        return CatalogFile(path, document, entries, errors)
     except ValidationError as error:
         errors.extend(_explain(path, document, problem, schema) for problem in error.errors())
         return None
@@ -270,11 +265,6 @@ def another_kind(data: object) -> str:
     if kind_of(data) is not None:
         return f"an answer (`{data['schema']}`)"
     return "a scenario" if "models" in data or "streams" in data else ""
-
-
-@cache
-def _adapter(schema: type) -> TypeAdapter[Any]:
-    return TypeAdapter(schema)
 
 
 def _line(path: Path, document: YamlDocument, where: Place, text: str, at_key: bool = False) -> str:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from calibrate.io.files import Fault, FileError, put, read_text
 from calibrate.published.names import gpu, gpu_named
 from planner.catalog.engines import engine_rates
 from planner.catalog.files import GpuFile, read_all
 from planner.catalog.offers import family_of, near_gpu
+from planner.model.checked import adapter
 from planner.show.document import Column, Document, Rows, Section, Table
 from planner.show.terminal import terminal
 from planner.units.errors import dotted, message
@@ -81,7 +82,7 @@ def _written(data: Mapping[str, Any]) -> str:
 def _check(data: Mapping[str, Any]) -> None:
     """InputError with all that is wrong with kinds, as plans read them."""
     try:
-        TypeAdapter(GpuFile).validate_json(json.dumps(data), strict=True)
+        adapter(GpuFile).validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         wrong = (
             f"{dotted(problem['loc'][1:])}: {message(problem['loc'], problem['type'], problem, GpuFile)}"

@@ -12,7 +12,7 @@ from simulator.world.deployment import Replica
 from simulator.world.doubt import DrawnTogether
 from simulator.world.hardware import GPU
 from simulator.world.power import SHORTEST_S, watts_at
-from simulator.world.profile import Doubt, Profile
+from simulator.world.profile import Profile
 from simulator.world.workload import Floats
 
 NONE = Interpolated((1.0,), (0.0,))
@@ -39,15 +39,17 @@ class Speeds:
         self.row = np.repeat(np.arange(len(replicas)), self.caps)
         self.size = np.concatenate([np.arange(1, cap + 1) for cap in self.caps])
         latencies = [profile.latency for profile in profiles]
-        errors = list(map(_error_of, profiles))
+        errors = [one.doubt.error_sd if one.doubt else NONE for one in profiles]
         caps = self.caps.tolist()
         self.run_s = _flat(map(by_size, latencies, caps))
-        doubts = list(map(_doubt_of, profiles, self.here))
+        pairs = zip(profiles, self.here, strict=True)
+        doubts = [(one.doubt, one.model, gpu.name) if one.doubt else None for one, gpu in pairs]
         self.doubts = list(dict.fromkeys(doubts))
         doubt = np.array([self.doubts.index(one) for one in doubts])
         self.errs = _Factors(doubt[self.row], _flat(map(by_size, errors, caps)))
         self._note_points(profiles, errors, doubt)
-        sessions = list(map(_session_of, replicas))
+        spreads = [(one.profile.session_cv, one.devices[0]) for one in replicas]
+        sessions = [(spread, device) if spread else None for spread, device in spreads]
         self.sessions = list(dict.fromkeys(sessions))
         self.session = np.array([self.sessions.index(one) for one in sessions])
         self._note_power(profiles)
@@ -119,21 +121,6 @@ class _Factors:
     def of(self, errors: Floats) -> Floats:
         """By world, one for each that was named, by the error of each doubt."""
         return _exp(errors[:, self.doubt] * self.sd)[:, self.place]
-
-
-def _error_of(profile: Profile) -> Curve:
-    return profile.doubt.error_sd if profile.doubt else NONE
-
-
-def _doubt_of(profile: Profile, gpu: GPU) -> tuple[Doubt, str, str] | None:
-    """By what its prediction is drawn; None where it has none."""
-    return (profile.doubt, profile.model, gpu.name) if profile.doubt else None
-
-
-def _session_of(replica: Replica) -> tuple[float, str] | None:
-    """By what the session of its GPU is drawn; None where sessions do not differ."""
-    spread = replica.profile.session_cv
-    return (spread, replica.devices[0]) if spread else None
 
 
 def _at_its_points(profile: Profile) -> Sequence[float]:

@@ -117,7 +117,9 @@ class Workload:
 
     def is_fixed_but_for_phases(self, duration_s: float) -> bool:
         """The same once all phases are drawn."""
-        return all(_with_phase(stream).is_fixed(duration_s) for stream in self.streams)
+        cameras = [one.arrivals for one in self.streams if isinstance(one.arrivals, FixedRate)]
+        others = [one for one in self.streams if not isinstance(one.arrivals, FixedRate)]
+        return not any(one.jitter_s for one in cameras) and all(one.is_fixed(duration_s) for one in others)
 
     def rates_rps(self) -> Mapping[str, float]:
         """Mean rate asked of each model."""
@@ -125,12 +127,6 @@ class Workload:
         for stream in self.streams:
             rates[stream.model] = rates.get(stream.model, 0.0) + stream.rate_rps
         return rates
-
-
-def _with_phase(stream: Stream) -> Stream:
-    if isinstance(stream.arrivals, FixedRate):
-        return replace(stream, arrivals=replace(stream.arrivals, phase_s=0.0))
-    return stream
 
 
 @dataclass(frozen=True, slots=True)
