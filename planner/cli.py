@@ -15,20 +15,14 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from planner.commands.answers.diff import diff
-from planner.commands.answers.explain import explain
-from planner.commands.answers.export import export
-from planner.commands.answers.open_page import open_page
-from planner.commands.answers.report import report
-from planner.commands.answers.reprice import reprice
+from planner.commands.answers import diff, explain, export, open_page, report, reprice
 from planner.commands.calibrate import EVERYTHING_IS_PASSED_ON, calibrate, doctor
 from planner.commands.groups import gpus, merge, prices, profiles, trace
 from planner.commands.horizon import horizon
 from planner.commands.plan import plan
 from planner.commands.predict import predict
 from planner.commands.profile import profile
-from planner.commands.scenarios.from_triton import from_triton
-from planner.commands.scenarios.init import init, schema
+from planner.commands.scenarios import from_triton, init, schema
 from planner.commands.simulate import simulate
 from planner.commands.study import study
 from planner.commands.train import train

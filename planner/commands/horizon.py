@@ -7,8 +7,9 @@ import typer
 
 from planner.api import serving
 from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Seed, Set, shipped_path
+from planner.console.output import ExitCode, answered, check_out, check_plot, note, progress
 from planner.model.choices import HorizonWay
-from planner.units.writing import Format
+from planner.units.writing import Format, stdout_screen
 
 
 def horizon(
@@ -34,9 +35,7 @@ def horizon(
 
     Fixed, by the hour, autoscaled, reserved, spot, your own.
     """
-    from planner.console.output import ExitCode, answered, check_out, check_plot, note, progress
     from planner.show.kept import render
-    from planner.units.writing import stdout_screen
 
     check_plot(plot)
     check_out(out, "horizon", scenario)

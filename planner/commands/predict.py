@@ -9,6 +9,8 @@ import typer
 
 from planner.api import modelling
 from planner.console.options import Catalogs, Quiet, shipped_path
+from planner.console.output import ExitCode, emit, note, progress
+from planner.units.writing import stdout_screen
 
 
 class Form(StrEnum):
@@ -39,11 +41,9 @@ def predict(
     An empty cell means the usual: the model's usual input, fp32, pytorch, a batch of 1. Names may be written as
     published tables write them. What cannot be predicted has no figures and a reason; exit code 2 where nothing can.
     """
-    from planner.console.output import ExitCode, emit, note, progress
     from planner.prediction.queries import read_queries
     from planner.show.spreadsheet import answers_csv, answers_json
     from planner.show.text.listings.predictions import predictions_table
-    from planner.units.writing import stdout_screen
 
     with progress(quiet) as tell:
         answers = modelling.predict(file, catalog=catalog or (), progress=tell)

@@ -7,8 +7,9 @@ import typer
 
 from planner.api import modelling
 from planner.console.options import Catalogs, FormNoCsv, GpuKind, Profiles, Quiet
+from planner.console.output import check_plot, emit, note
 from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN
-from planner.units.writing import Format
+from planner.units.writing import Format, stdout_screen
 from simulator.world.precision import WEIGHT_BYTES
 
 
@@ -54,13 +55,11 @@ def profile(
 
     Your own model's code is run, to see its layers.
     """
-    from planner.console.output import check_plot, emit, note
     from planner.show.charts.kit.png import FORMS, draw
     from planner.show.charts.profiling import anatomy as charts
     from planner.show.charts.profiling import title
     from planner.show.forms import written
     from planner.show.text.profiling import as_json, document
-    from planner.units.writing import stdout_screen
 
     check_plot(picture, FORMS)
     anatomy = modelling.profile(

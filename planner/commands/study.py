@@ -9,8 +9,9 @@ import typer
 
 from planner.api import studying
 from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, shipped_path
+from planner.console.output import ExitCode, check_plot, emit, note
 from planner.questions.studies.engines import WORKERS_MAX, EngineName
-from planner.units.writing import Format
+from planner.units.writing import Format, counted, stdout_screen
 
 if TYPE_CHECKING:
     from planner.questions.studies.run import Ran
@@ -50,11 +51,9 @@ def study(
     quiet: Quiet = False,
 ) -> None:
     """Answer one question at many points; say what matters most."""
-    from planner.console.output import ExitCode, check_plot, emit, note
     from planner.questions.studies.journal import FILE
     from planner.questions.studies.results import write
     from planner.show.kept import render
-    from planner.units.writing import stdout_screen
 
     directory = out or Path(f"study-{file.stem}")
     check_plot(plot, made=directory)
@@ -83,7 +82,6 @@ def study(
 def notes(ran: "Ran", directory: Path, written: list[str], resume: bool) -> Iterator[str]:
     """Lines beside the answer: points, files, and what is missing."""
     from planner.questions.studies.results import PARQUET
-    from planner.units.writing import counted
 
     before = f", {ran.taken} taken from before" if ran.taken else ""
     yield f"\n{counted(ran.computed, 'point')} worked out{before}. Kept in {directory}: {', '.join(written)}."
@@ -97,7 +95,6 @@ def notes(ran: "Ran", directory: Path, written: list[str], resume: bool) -> Iter
 
 def status(ran: "Ran") -> int:
     """The exit code: 0 where some point is feasible."""
-    from planner.console.output import ExitCode
 
     if ran.lost:
         return ExitCode.INTERNAL

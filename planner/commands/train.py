@@ -8,7 +8,8 @@ import typer
 
 from planner.api import training
 from planner.console.options import Catalogs, FormNoCsv, Out, Profiles, Quiet, Set, Verbose, shipped_path
-from planner.units.writing import Format
+from planner.console.output import ExitCode, answered, check_out, check_plot, emit
+from planner.units.writing import Format, stdout_screen
 
 
 def train(
@@ -44,12 +45,10 @@ def train(
 
     Options, the cheapest and the fastest.
     """
-    from planner.console.output import ExitCode, answered, check_out, check_plot, emit
     from planner.show.charts.kit.png import FORMS
     from planner.show.documents.training import brief, check_text, draw
     from planner.show.kept import render
     from planner.show.terminal import terminal
-    from planner.units.writing import stdout_screen
 
     refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
            never={"--catalog": catalog, "--profiles": profiles, "--plot": plot, "-o": out})  # fmt: skip

@@ -7,7 +7,8 @@ import typer
 
 from planner.api import asking, validating
 from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set, shipped_path
-from planner.units.writing import Format
+from planner.console.output import emit, note, quantity
+from planner.units.writing import Format, stdout_screen
 
 
 def validate(
@@ -42,9 +43,7 @@ def validate(
     quiet: Quiet = False,
 ) -> None:
     """Serve a scenario for real, and put measured beside simulated. Runs the models' own code."""
-    from planner.console.output import emit, note
     from planner.show.text.validation import render
-    from planner.units.writing import stdout_screen
 
     if (scenario is None) == (replay is None):
         raise typer.BadParameter("name either a scenario or --replay FILE.")
@@ -79,7 +78,6 @@ def as_it_was(*options: object) -> None:
 
 def lasting_s(duration: str | None) -> float | None:
     """Seconds for which it serves; None where the scenario says it."""
-    from planner.console.output import quantity
     from planner.questions.validation.bench import LONGEST_S
     from planner.units.reading import duration as seconds
 

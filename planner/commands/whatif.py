@@ -7,7 +7,8 @@ import typer
 
 from planner.api import answering, serving
 from planner.console.options import Catalogs, FormNoCsv, Out, PlanFile, Profiles, Quiet, Seed, Set
-from planner.units.writing import Format
+from planner.console.output import ExitCode, answered, check_out, placed_by, progress, quantity
+from planner.units.writing import Format, stdout_screen
 
 
 def whatif(
@@ -32,10 +33,8 @@ def whatif(
 
     Its replicas stay as they stand; its scenario may be changed too.
     """
-    from planner.console.output import ExitCode, answered, check_out, placed_by, progress, quantity
     from planner.show.kept import render
     from planner.units.reading import load_factor
-    from planner.units.writing import stdout_screen
 
     factor = quantity("--load", load_factor, load)
     kept = answering.read_plan(plan)

@@ -1,21 +1,48 @@
 """`planner merge`: what models could share, and where sharing pays."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from planner.api import modelling
-from planner.commands.groups.merge_train import train
-from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, Scenario, Set
-from planner.console.output import PLAIN
+from planner.console.options import Catalogs, Device, FormJson, Plot, Profiles, Quiet, Scenario, Set, shipped_path
+from planner.console.output import PLAIN, ExitCode, check_plot, emit, note, progress
 from planner.units.writing import Format, stdout_screen
 
 N = TypeVar("N", int, float)
 app = typer.Typer(help="Layers that models share, stored once.", **PLAIN)
 
 
-app.command()(train)
+@app.command()
+def train(
+    spec: Annotated[
+        Path,
+        typer.Argument(metavar="SPEC", callback=shipped_path, help="YAML file with the tasks, e.g. merge/digits.yaml."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="For the curve and the merged weights. Default: the spec's name + .merged."),
+    ] = None,
+    device: Device = "cuda:0",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the training in --out ended.")] = False,
+    form: FormJson = Format.TABLE,
+    quiet: Quiet = False,
+) -> None:
+    """Train models to share layers, and measure what that costs. Runs the tasks' own code."""
+    from calibrate.joint.spec import CURVE
+    from planner.show.text.joint import report
+
+    folder = out or Path(f"{spec.stem}.merged")
+    if (code := modelling.run_joint(spec, folder, device, resume, quiet)) < 0:
+        note(f"The training was ended by signal {-code}. The same command with --resume continues.")
+        code = ExitCode.INTERNAL
+    if code:
+        raise typer.Exit(code)
+    text = (folder / CURVE).read_text(encoding="utf-8")
+    emit(text if form is Format.JSON else report(json.loads(text), folder, stdout_screen()))
 
 
 @app.command()
@@ -36,7 +63,6 @@ def analyze(
     quiet: Quiet = False,
 ) -> None:
     """Say what models could share, and how much each rule saves."""
-    from planner.console.output import check_plot, emit, note
     from planner.show.forms import written
     from planner.show.text.merging import analysis_document, analysis_json
 
@@ -72,7 +98,6 @@ def breakeven(
 
     Against load and number of models, with more GPUs where they are needed.
     """
-    from planner.console.output import check_plot, emit, note, progress
     from planner.show.forms import written
     from planner.show.text.merging import breakeven_document, breakeven_json
 

@@ -1,4 +1,4 @@
-"""The commands `planner init` and `planner schema`: a scenario to start from, and what one may hold."""
+"""Commands that make a scenario, or say what one may hold: `init`, `schema` and `from-triton`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,8 @@ import typer
 
 from planner.api import starting
 from planner.console.options import Profiles, Quiet
-from planner.console.output import emit
+from planner.console.output import emit, say
+from planner.units.writing import stdout_screen
 
 
 def init(
@@ -48,7 +49,6 @@ def imported(source: Path, file: Path, profiles: list[Path] | None) -> str:
     from planner.imports.serving.scenario_text import Import
     from planner.io.store import write_text
     from planner.show.terminal import terminal
-    from planner.units.writing import stdout_screen
 
     made = Import(read(source), knowledge(None, profiles)[1])
     write_text(made.text(), file, option="")
@@ -62,3 +62,36 @@ def schema(
     import json
 
     emit(json.dumps(starting.schema(training=training), indent=2) + "\n")
+
+
+def from_triton(
+    repository: Annotated[Path, typer.Argument(metavar="MODEL_REPOSITORY", help="As tritonserver gets it.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The scenario to write.")] = Path(
+        "scenario.yaml"
+    ),
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RATE", help="Requests of each model, or of one: 'resnet50=10 rps'. Repeatable."),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TIME", help="Longest latency of each model, or of one: 'resnet50=100 ms'. Repeatable."),
+    ] = None,
+    profiles: Profiles = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make a scenario of an existing Triton model repository."""
+    from planner.catalog.knowledge import knowledge
+    from planner.imports.serving.from_triton import read
+    from planner.imports.serving.scenario_text import check_free
+    from planner.io.store import write_text
+    from planner.show.terminal import terminal
+
+    check_free(out)
+    _, library = knowledge(None, profiles)
+    made = read(repository, rate or [], slo or [], library)
+    write_text(made.text(), out)
+    next_step = f" Next: planner plan {out}" if not made.obstacles else " It cannot be planned yet."
+    emit(terminal(made.document(), stdout_screen()))
+    if not quiet:
+        say(f"\nWrote {out}.{next_step}")

@@ -1,1 +1,0 @@
-"""Commands on an answer that was kept."""

@@ -1,1 +1,0 @@
-"""Commands that make a scenario, or say what one may hold."""
