@@ -110,14 +110,9 @@ def figure_text(unit: str, middle: float, low: float = nan, high: float = nan, *
     if not isfinite(middle):
         return "-"
     write, name = scale(unit, middle)
-    texts = [with_sign(write, one) if signed else write(one) for one in (middle, low, high)]
+    texts = [f"{'-' if one < 0 else '+'}{write(abs(one))}" if signed else write(one) for one in (middle, low, high)]
     ends = f" [{texts[1]}, {texts[2]}]" if isfinite(low) and isfinite(high) and low != high else ""
     return f"{texts[0]}{name}{ends}"
-
-
-def with_sign(write: Callable[[float], str], number: float) -> str:
-    """`+3.06`, `-2.1`."""
-    return f"{'-' if number < 0 else '+'}{write(abs(number))}"
 
 
 def interval_text(unit: str, figure: Interval | None) -> str:
@@ -179,12 +174,6 @@ def attribute(name: str) -> str:
     return ATTRIBUTES.get(name, name.replace("_", " "))
 
 
-def lines_of(changes: Sequence[Difference]) -> list[tuple[str, str]]:
-    """One line for each thing that changed, all that changed of it in one."""
-    alike = grouped(((change.what, change.sign), change) for change in changes)
-    return [(sign, what + tail(sign, group)) for (what, sign), group in alike.items()]
-
-
 def tail(sign: Sign, group: Sequence[Difference]) -> str:
     """What follows the name of a changed thing."""
     if sign is Sign.CHANGED:
@@ -224,7 +213,9 @@ def document(diff: Diff) -> Document:
 def change_sections(diff: Diff) -> Iterator[Section]:
     """What came, went and changed, by title."""
     for name, title in TITLES.items():
-        lines = lines_of(diff.section(name))
+        changes = diff.section(name)
+        alike = grouped(((change.what, change.sign), change) for change in changes)
+        lines = [(sign, what + tail(sign, group)) for (what, sign), group in alike.items()]
         yield Section(title, [Changes(lines[:SHOWN], indent=2), more(lines)])
 
 
@@ -313,9 +304,14 @@ def reprice_document(repriced: Repriced) -> Document:
         fleets.figures("", lambda f: signed_share(relative(f.old_usd_per_hour, f.new_usd_per_hour))),
         fleets.words("oldest price", price_age),
     ]
+    old, new = repriced.old_usd_per_hour, repriced.new_usd_per_hour
+    monthly = f"{dollars(repriced.old_usd_per_month)} -> {dollars(repriced.new_usd_per_month)}/month"
+    change = signed_share(relative(old, new))
+    closest = "" if repriced.feasible else "No feasible plan. The closest is "
+    reprice_headline = f"{closest}{repriced.fleets[0].label}: {hourly(old)} -> {hourly(new)} ({change}), {monthly}"
     return Document(
         name=repriced.plan,
-        headline=reprice_headline(repriced),
+        headline=reprice_headline,
         lead=list(map(Text, reprice_notes(repriced))),
         sections=[
             Section("Machines", [Table(by_machine)]),
@@ -359,15 +355,6 @@ def price_age(fleet: FleetChange) -> str:
     if fleet.days_old is None:
         return "-"
     return f"{fleet.prices_as_of}, {counted(fleet.days_old, 'day')}"
-
-
-def reprice_headline(repriced: Repriced) -> str:
-    """What the plan costs now, in one line."""
-    old, new = repriced.old_usd_per_hour, repriced.new_usd_per_hour
-    monthly = f"{dollars(repriced.old_usd_per_month)} -> {dollars(repriced.new_usd_per_month)}/month"
-    change = signed_share(relative(old, new))
-    closest = "" if repriced.feasible else "No feasible plan. The closest is "
-    return f"{closest}{repriced.fleets[0].label}: {hourly(old)} -> {hourly(new)} ({change}), {monthly}"
 
 
 def hourly(usd_per_hour: float) -> str:

@@ -1,7 +1,7 @@
 """A plan at other prices, without simulating again: what its replayed fleets cost, and whether another is cheaper."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -191,7 +191,14 @@ class Repricing:
         for answer in (self.best, *self.alternatives):
             machines = tuple(map(self.prices.elsewhere, answer.instances))
             if answer.feasible and machines != answer.instances:
-                moved.append(at_cost(answer, each_type_once(machines)))
+                merged: dict[tuple[str, str, str], Instances] = {}
+                for one in machines:
+                    place = (one.provider, one.region, one.instance)
+                    known = merged.get(place, replace(one, count=0, spares=0))
+                    merged[place] = replace(
+                        one, count=known.count + one.count, spares=known.spares + one.spares, ambiguous=True
+                    )
+                moved.append(at_cost(answer, tuple(merged.values())))
         return [answer for answer in moved if not self.is_refused(answer)]
 
     def is_refused(self, answer: Recommendation) -> bool:
@@ -465,16 +472,6 @@ def gpus_of(candidate: Candidate) -> Counter[tuple[str, int]]:
     for machines in candidate.machines:
         counts[machines.gpu, machines.gpu_count] += machines.count
     return counts
-
-
-def each_type_once(machines: Sequence[Instances]) -> tuple[Instances, ...]:
-    """Machines that were of several types and may now be of one, with the place of each in its name."""
-    merged: dict[tuple[str, str, str], Instances] = {}
-    for one in machines:
-        place = (one.provider, one.region, one.instance)
-        known = merged.get(place, replace(one, count=0, spares=0))
-        merged[place] = replace(one, count=known.count + one.count, spares=known.spares + one.spares, ambiguous=True)
-    return tuple(merged.values())
 
 
 def on_spot(answer: Recommendation) -> list[str]:

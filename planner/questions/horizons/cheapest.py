@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from planner.catalog.offers import Offer
 from planner.model.calendar import Term
 from planner.model.choices import HorizonWay, PriceKind
-from planner.model.ranges import Range, ranged
+from planner.model.ranges import ranged
 from planner.questions.horizons.answer import Mode, Strategy, StrategyPart
 from planner.questions.horizons.demand import MINUTES_PER_HOUR, request_count
 from planner.questions.horizons.judging import (
@@ -94,7 +94,7 @@ def by_cost(question: HorizonQuestion, way: HorizonWay) -> Iterator[WayCandidate
                 for candidate in candidates(question, entry):
                     push(candidate)
             case WayCandidate(exact=False):
-                push(replace(entry, usd=paid_usd(question, entry), exact=True))
+                push(replace(entry, usd=total_usd(parts_of(question, entry, timelines(question, entry))), exact=True))
             case WayCandidate():
                 yield entry
 
@@ -116,11 +116,6 @@ def dearest_usd(candidate: WayCandidate, cuts: Sequence[Stretches]) -> float:
     base = candidate.base
     base_usd = base.machines * base.offer.usd_per_hour if base else 0.0
     return base_usd + candidate.rest.usd_per_hour * max(float(by_hour(cut).max()) for cut in cuts)
-
-
-def paid_usd(question: HorizonQuestion, candidate: WayCandidate) -> float:
-    """Cost of a candidate's timelines, on average."""
-    return total_usd(parts_of(question, candidate, timelines(question, candidate)))
 
 
 def total_usd(parts: Sequence[StrategyPart]) -> float:
@@ -171,6 +166,10 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
     usd_per_hour_max = dearest_usd(candidate, cuts)
     over_max_cost = not question.buy.affords(usd_per_hour_max)
     requests = request_count(course.group.demand, question.factors)
+    sure = sureness(course, candidate)
+    *base, rest = parts
+    base_usd = total_usd(base)
+    hours = ranged(*one_more([line.machine_hours() for line in lines]))
     strategy = Strategy(
         way=candidate.way,
         label=" + ".join(map(part_text, parts)),
@@ -178,25 +177,20 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
         over_max_cost=over_max_cost,
         parts=parts,
         cost_usd=usd,
-        cost_usd_range=cost_range(parts, lines),
+        cost_usd_range=rest.usd_per_hour_range * hours + base_usd,
         cost_usd_per_month=usd / question.hours * HOURS_PER_MONTH,
         usd_per_million_requests=usd / requests * 1e6,
         usd_per_hour_max=usd_per_hour_max,
         slos=slos,
         gpu_hours=sum(part.machine_hours * part.gpus_per_machine for part in parts),
         **gpu_use(question, candidate, course, cuts),
-        **in_draws(course, candidate),
+        draws_kept=sure.draws_kept,
+        draws=sure.draws,
         reason=why_missed(question, candidate, course, cuts) if missed else "",
         orders=mean([line.orders for line in lines]),
         interruptions=mean([line.interruptions for line in lines]),
     )
     return Cheapest(strategy, candidate, lines)
-
-
-def in_draws(course: Course, candidate: WayCandidate) -> dict[str, Any]:
-    """How sure it is of uncertain speeds."""
-    sure = sureness(course, candidate)
-    return {"draws_kept": sure.draws_kept, "draws": sure.draws}
 
 
 # Misses
@@ -318,14 +312,6 @@ def part_of(question: HorizonQuestion, offer: Offer, machines: int) -> StrategyP
         start_s=0.0,
         commitment_usd=machines * offer.usd_per_hour * TERM_HOURS[term] if is_reserved else 0.0,
     )
-
-
-def cost_range(parts: Sequence[StrategyPart], lines: Sequence[FleetTimeline]) -> Range:
-    """Cost at the ends and the middle of prices and interruptions."""
-    *base, rest = parts
-    base_usd = total_usd(base)
-    hours = ranged(*one_more([line.machine_hours() for line in lines]))
-    return rest.usd_per_hour_range * hours + base_usd
 
 
 def one_more(values: Sequence[float]) -> tuple[float, float, float]:

@@ -45,7 +45,7 @@ def check_day(question: HorizonQuestion, cheapest: Cheapest, progress: Progress)
     began_s = perf_counter()
     course = question.course(cheapest.candidate.beside_base)
     timeline = cheapest.timelines[0]
-    day = busiest(course)
+    day = int(np.argmax(course.factors.reshape(-1, MINUTES_PER_DAY).sum(axis=1)))
     edges_s = pieces(timeline, day * DAY_S, (day + 1) * DAY_S)
     replayed = []
     for number, (start_s, finish_s) in enumerate(pairwise(edges_s)):
@@ -63,11 +63,6 @@ def check_day(question: HorizonQuestion, cheapest: Cheapest, progress: Progress)
         busy_gpu_hours_levels=busy_s / HOUR_S,
         wall_s=perf_counter() - began_s,
     )
-
-
-def busiest(course: Course) -> int:
-    """The day with most load, from 0."""
-    return int(np.argmax(course.factors.reshape(-1, MINUTES_PER_DAY).sum(axis=1)))
 
 
 def pieces(timeline: FleetTimeline, start_s: float, finish_s: float) -> list[float]:

@@ -116,7 +116,12 @@ def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, pro
     served: dict[Paid, list[Offer]] = {}
     for paid, offers in offers_by_payment(loaded, questions).items():
         served[paid] = [offer for offer in offers if serves(question_of[Kind.of(offer)], offer)]
-    unfit = unfit_texts(served, rejections[Paid.ON_DEMAND])
+    rejected = rejections[Paid.ON_DEMAND]
+    if not any(served.values()):
+        reasons = "\n".join(rejection_lines(rejected))
+        raise NothingToPlanError(reasons or "no model can run on what is on offer.")
+    weighed = grouped((offer.machine, offer.price_kind) for some in served.values() for offer in some)
+    unfit = rejection_lines([at_its_price(no, weighed) for no in rejected if no.bottleneck is not Bottleneck.COST])
     return Market(loaded, catalog, library, peak, in_best_places(served), question_of, progress, rejections=unfit)
 
 
@@ -136,15 +141,6 @@ def in_best_places(served: Mapping[Paid, Sequence[Offer]]) -> dict[Paid, list[Of
         paid: [offer for offer in some if offer.provider == OWN or offer.place in usd_at]
         for paid, some in served.items()
     }
-
-
-def unfit_texts(served: Mapping[Paid, Sequence[Offer]], rejected: Sequence[Rejection]) -> list[str]:
-    """Rejected machines as texts, but for those that are too dear alone; NothingToPlanError where no offer is left."""
-    if not any(served.values()):
-        reasons = "\n".join(rejection_lines(rejected))
-        raise NothingToPlanError(reasons or "no model can run on what is on offer.")
-    weighed = grouped((offer.machine, offer.price_kind) for some in served.values() for offer in some)
-    return rejection_lines([at_its_price(no, weighed) for no in rejected if no.bottleneck is not Bottleneck.COST])
 
 
 def at_its_price(no: Rejection, weighed: Mapping[MachineType, Sequence[PriceKind | None]]) -> Rejection:
@@ -197,22 +193,18 @@ def offers_by_payment(loaded: Loaded, questions: Mapping[Paid, Question]) -> dic
     stated = {Paid.RESERVED: calendar.reserved.price, Paid.SPOT: calendar.spot.price if calendar.spot else None}
     for paid, usd_per_hour in stated.items():
         if usd_per_hour is not None:
-            offers[paid] = priced_at(loaded, offers[Paid.ON_DEMAND], paid, usd_per_hour)
+            on_demand = offers[Paid.ON_DEMAND]
+            instances = dict.fromkeys(offer.instance for offer in on_demand)
+            if len(instances) != 1:
+                names = ", ".join(instances) or "none"
+                rule = f"is the price of one kind of machine, and on offer are {names}."
+                raise refuse(loaded, ("calendar", paid, "price"), f"{rule} Name one in `buy.instances`.")
+            kind = price_kinds(calendar_of(loaded))[paid]
+            offers[paid] = [
+                replace(offer, usd_per_hour=usd_per_hour, price_kind=kind, spot_range=None, as_of="")
+                for offer in on_demand
+            ]
     return offers
-
-
-def priced_at(loaded: Loaded, on_demand: Sequence[Offer], paid: Paid, usd_per_hour: float) -> list[Offer]:
-    """The one type of machine on offer, in each region at the price of the calendar; ScenarioError where there are
-    several types."""
-    instances = dict.fromkeys(offer.instance for offer in on_demand)
-    if len(instances) != 1:
-        names = ", ".join(instances) or "none"
-        rule = f"is the price of one kind of machine, and on offer are {names}."
-        raise refuse(loaded, ("calendar", paid, "price"), f"{rule} Name one in `buy.instances`.")
-    kind = price_kinds(calendar_of(loaded))[paid]
-    return [
-        replace(offer, usd_per_hour=usd_per_hour, price_kind=kind, spot_range=None, as_of="") for offer in on_demand
-    ]
 
 
 def side_by_side(base: Offer, rest: Offer) -> bool:

@@ -130,6 +130,10 @@ def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[WayCandid
             wishes = plan.wishes()
             if base is not None and not wishes.count.any():
                 continue  # the base alone is a way of its own
+            hours = wishes.machine_hours()
+            if pair.rest.price_kind is PriceKind.SPOT:
+                hours = max(0.0, hours - question.hours_in_shortage(int(wishes.count.max())))
+            base_usd = base.machines * base.offer.usd_per_hour * question.hours if base else 0.0
             yield WayCandidate(
                 way=pair.way,
                 base=base,
@@ -137,7 +141,7 @@ def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[WayCandid
                 mode=pair.mode,
                 target=plan.target,
                 wishes=plan.wishes,
-                usd=at_least_usd(question, base, pair.rest, wishes),
+                usd=base_usd + hours * pair.rest.usd_per_hour,
                 exact=not is_spot and pair.mode is not Mode.SCHEDULED,
             )
 
@@ -149,12 +153,3 @@ def bases(question: HorizonQuestion, group: MachineGroup | None) -> Iterator[Mac
         return
     for machines in range(1, question.most_machines(group) + 1):
         yield MachineBase(group, machines)
-
-
-def at_least_usd(question: HorizonQuestion, base: MachineBase | None, rest: Offer, wishes: Wishes) -> float:
-    """Cost of a base and of the machines that are wanted beside it; spot machines cost nothing in a shortage."""
-    hours = wishes.machine_hours()
-    if rest.price_kind is PriceKind.SPOT:
-        hours = max(0.0, hours - question.hours_in_shortage(int(wishes.count.max())))
-    base_usd = base.machines * base.offer.usd_per_hour * question.hours if base else 0.0
-    return base_usd + hours * rest.usd_per_hour

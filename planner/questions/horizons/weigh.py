@@ -248,13 +248,6 @@ def drawn_assumption(confidence: float) -> str:
     return f"{slow}; the busiest minute is also replayed in draws of them, as by `planner plan` (`confidence`)"
 
 
-def headroom_assumption(headroom: float, keep: Keep) -> str:
-    """When the headroom is left."""
-    each = "over the whole" if keep is Keep.WHOLE else f"in every {keep}"
-    left = f"{exact(headroom)} of the GPUs stay free for as many requests {each} as the SLO asks for (`headroom`)"
-    return f"{left}; machines that boot or were taken away count"
-
-
 def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterator[str]:
     """Assumptions of the calendar, and of the kinds of machines that are compared."""
     group, calendar = course.group, question.calendar
@@ -267,7 +260,9 @@ def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterat
         yield drawn_assumption(group.loaded.scenario.confidence)
     yield "Load changes by the minute; within it, requests come as the streams say"
     if headroom := group.loaded.scenario.headroom:
-        yield headroom_assumption(headroom, question.calendar.keep)
+        each = "over the whole" if question.calendar.keep is Keep.WHOLE else f"in every {question.calendar.keep}"
+        left = f"{exact(headroom)} of the GPUs stay free for as many requests {each} as the SLO asks for (`headroom`)"
+        yield f"{left}; machines that boot or were taken away count"
     yield "Machines are paid by the second, from their order until they are given back"
     if question.buy.max_cost is not None:
         yield f"No way is taken that has an hour of more than {dollars(question.buy.max_cost)} (`buy.max_cost`)"
@@ -319,14 +314,6 @@ def warnings(course: Course, ways: Ways, today: date) -> Iterator[str]:
     group = course.group
     for warning in warnings_of(group.loaded.scenario, group.demand, group.trial, today):
         yield warning_line(warning)
-    yield from old_prices(course, ways, today)
-    most = group.machines_max
-    if course.needed[-1] >= most and group.misses(float(course.levels.factor[-1]), most):
-        yield "Even all machines that may be had miss an SLO at the busiest level. Remedy: raise `buy.max_gpus`"
-
-
-def old_prices(course: Course, ways: Ways, today: date) -> Iterator[str]:
-    """Prices that are too old, but for that of the busiest minute, whose warning stands already."""
     named = (PriceKind.ON_DEMAND, course.group.offer.instance)
     parts = {part for way in ways.values() for part in way.strategy.parts}
     late = [part for part in parts if stale(part.price_as_of, today, usual_days(part.provider))]
@@ -334,3 +321,6 @@ def old_prices(course: Course, ways: Ways, today: date) -> Iterator[str]:
     for kind, instance, as_of in sorted(old):
         if (kind, instance) != named:
             yield f"The {kind} price of {instance} is from {as_of}. Remedy: look it up"
+    most = group.machines_max
+    if course.needed[-1] >= most and group.misses(float(course.levels.factor[-1]), most):
+        yield "Even all machines that may be had miss an SLO at the busiest level. Remedy: raise `buy.max_gpus`"

@@ -49,7 +49,8 @@ class RestPlans:
         same_type = base is None or group.of_one_type(1) is not None
         match self.mode:
             case Mode.CONSTANT:
-                yield from self._constant(group)
+                for machines in range(1, self.question.most_machines(group) + 1):
+                    yield RestPlan(None, partial(constant, machines, self.question.duration_s))
             case Mode.SCHEDULED if same_type:
                 yield from self._less_base(base, self.question.grid, timetable)
                 yield from self._limited(base, None, partial(fewest, self.question, self.group))
@@ -59,10 +60,6 @@ class RestPlans:
                 yield from self._less_base(base, self.question.targets, following)
             case Mode.AUTOSCALED:
                 yield from self._beside_other_type(group, self.question.targets, following)
-
-    def _constant(self, group: MachineGroup) -> Iterator[RestPlan]:
-        for machines in range(1, self.question.most_machines(group) + 1):
-            yield RestPlan(None, partial(constant, machines, self.question.duration_s))
 
     def _less_base(self, base: MachineBase | None, targets: Sequence[float], make: "ByTarget") -> Iterator[RestPlan]:
         for target in targets:
@@ -79,7 +76,10 @@ class RestPlans:
         in_base = base.machines if base else 0
         unlimited = partial(self._beyond, in_base, target, make)
         yield RestPlan(target, unlimited)
-        for most in limits(self.question, self.group):
+        needed, calendar = int(self.question.needed(self.group)[-1]), self.question.calendar
+        may_miss = calendar.keep is not Keep.HOUR or calendar.keep_share < 1
+        limits = range(1, needed + 1) if may_miss else (needed,)
+        for most in limits:
             yield RestPlan(target, partial(at_most, most - in_base, unlimited))
 
     def _beyond(self, in_base: int, target: float | None, make: MakeWishes) -> Wishes:
@@ -90,13 +90,6 @@ class RestPlans:
 
 ByTarget = Callable[[HorizonQuestion, MachineGroup, float, float], Wishes]
 """Wishes by target utilization, beside a base that does so many erlangs."""
-
-
-def limits(question: HorizonQuestion, group: MachineGroup) -> Sequence[int]:
-    """Machines above which more are not always wanted: those of the busiest level, and fewer where hours may miss."""
-    needed, calendar = int(question.needed(group)[-1]), question.calendar
-    may_miss = calendar.keep is not Keep.HOUR or calendar.keep_share < 1
-    return range(1, needed + 1) if may_miss else (needed,)
 
 
 def at_most(most: int, make: MakeWishes) -> Wishes:

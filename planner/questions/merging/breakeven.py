@@ -104,7 +104,9 @@ def breakeven(
     MergeError where there is nothing to compare.
     """
     loaded = with_known_names(loaded, catalog, library)
-    check_offers(loaded, catalog)
+    on_offer, rejected = offers(catalog, loaded.scenario.buy)
+    if not on_offer:
+        raise MergeError("\n".join(map(rejection_line, rejected)))
     comparison = Comparison(catalog, library, progress)
     counts = model_counts(loaded, counts)
     by_load = comparison.rows(loads or LOADS, at_load, loaded, "comparing ways by load")
@@ -119,13 +121,6 @@ def breakeven(
         by_models=tuple(by_models),
         training_known=loaded.scenario.sharing.retraining is not None,
     )
-
-
-def check_offers(loaded: Loaded, catalog: Catalog) -> None:
-    """MergeError, with the reasons, where nothing is on offer."""
-    on_offer, rejected = offers(catalog, loaded.scenario.buy)
-    if not on_offer:
-        raise MergeError("\n".join(map(rejection_line, rejected)))
 
 
 def model_counts(loaded: Loaded, counts: Sequence[int]) -> Sequence[int]:
@@ -234,14 +229,9 @@ def cheapest(question: Question) -> Trial | None:
         if solution is None or solution.fleet is None:
             return None
         for swap in question.policies:
-            trial = replayed(question, solution.fleet, swap=swap)
+            bought = [(offer, count) for offer, count in zip(question.offers, solution.fleet, strict=True) if count]
+            trial = tried_on(question, tuple(offer for offer, _ in bought), tuple(count for _, count in bought), swap)
             if trial and not trial.replay.short:
                 return trial
         tried.append(solution.fleet)
     return None
-
-
-def replayed(question: Question, fleet: Fleet, *, swap: bool) -> Trial | None:
-    """A fleet replayed, with the offers of which it has some alone."""
-    bought = [(offer, count) for offer, count in zip(question.offers, fleet, strict=True) if count]
-    return tried_on(question, tuple(offer for offer, _ in bought), tuple(count for _, count in bought), swap)

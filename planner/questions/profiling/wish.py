@@ -28,13 +28,19 @@ def wished(
 ) -> "Wish":
     """The question that the options state; InputError where one of them is wrong."""
     from calibrate.published.names import gpu_named
-    from planner.questions.profiling.anatomy import Wish
+    from planner.catalog.offers import which_gpu
+    from planner.questions.profiling.anatomy import Wish, is_local
     from planner.questions.profiling.systolic import Dataflow
 
     gpu = gpu and gpu_named(gpu, catalog.gpus)
-    check_gpu(gpu, catalog)
+    if gpu is not None and gpu not in catalog.gpus:
+        raise wrong_argument("gpu", gpu, "is not in the catalog", which_gpu(gpu, catalog.gpus).strip())
     check_dataflow(dataflow, device)
-    check_device(device, measure)
+    if device is not None and device.startswith("cuda:") and not measure:
+        remedy = "Add --measure, or name the kind of GPU with --gpu."
+        raise InputError(f"--device {device}: says nothing by itself. {remedy}")
+    if measure and not is_local(device):
+        raise InputError("--measure runs the model: write --device cpu or --device cuda:0.")
     return Wish(
         model=model,
         input_shape=sizes(shape) if shape else None,
@@ -46,14 +52,6 @@ def wished(
         dataflow=Dataflow(dataflow or Dataflow.WS),
         measure=measure,
     )
-
-
-def check_gpu(gpu: str | None, catalog: "Catalog") -> None:
-    """InputError for a kind of GPU that the catalog lacks."""
-    from planner.catalog.offers import which_gpu
-
-    if gpu is not None and gpu not in catalog.gpus:
-        raise wrong_argument("gpu", gpu, "is not in the catalog", which_gpu(gpu, catalog.gpus).strip())
 
 
 def asked_precision(precision: str) -> str:
@@ -77,17 +75,6 @@ def check_dataflow(dataflow: str | None, device: str | None) -> None:
         raise InputError(f"--dataflow {dataflow}: write one of {', '.join(Dataflow)}.")
     if device is None or is_local(device):
         raise InputError(f"--dataflow {dataflow}: only systolic arrays have one. Add --device tpu-v1.")
-
-
-def check_device(device: str | None, measure: bool) -> None:
-    """InputError where nothing would be measured on a device of this machine, or something on another."""
-    from planner.questions.profiling.anatomy import is_local
-
-    if device is not None and device.startswith("cuda:") and not measure:
-        remedy = "Add --measure, or name the kind of GPU with --gpu."
-        raise InputError(f"--device {device}: says nothing by itself. {remedy}")
-    if measure and not is_local(device):
-        raise InputError("--measure runs the model: write --device cpu or --device cuda:0.")
 
 
 def sizes(shape: str) -> tuple[int, ...]:

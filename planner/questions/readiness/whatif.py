@@ -11,7 +11,6 @@ from planner.catalog.catalog import Catalog
 from planner.catalog.offers import Offer
 from planner.io.demand import with_load
 from planner.io.load import Loaded
-from planner.model.candidate import Machines
 from planner.model.plan import ModelAnswer, Plan
 from planner.model.progress import Progress, counting, silent
 from planner.model.scenario import Objective
@@ -149,14 +148,16 @@ def _case(
     answers = _answers(planned, served)
     refusal = left.refusal if answers else None
     if answers and not refusal and missing not in trials:
-        trials[missing] = _replayed(left, served, progress, loss)
+        away = f" without {', '.join(loss.hosts)}" if loss.hosts else ""
+        trials[missing] = left.of_models(served).replayed(counting(progress, f"replaying the plan{away}"))
     trial = trials.get(missing)
     draws, rejection = trial.replay.draws if trial else None, refusal
     if trial and not trial.met:
         rejection = as_replayed(left.of_models(served).question, trial, missed_slo(trial))
+    places = [planned.place_of(host) for host in loss.hosts]
     return LossCase(
         lost=loss.hosts,
-        machines=_types(planned, loss.hosts),
+        machines=machines_of(planned.offers, tuple(places.count(place) for place in range(len(planned.offers)))),
         taken_over=loss.taken_over,
         takeover_s=takeover_s(planned, loss.taken_over),
         ways=loss.ways,
@@ -182,18 +183,6 @@ def _with_anew(planned: AsPlanned, case: LossCase, search: FleetSearch) -> LossC
         models = recommend(trial, nan).models
     machines = machines_of(planned.offers, left)
     return replace(case, anew=PlacedAnew(machines=machines, feasible=bool(trial), load_s=load_s, models=models))
-
-
-def _replayed(left: AsPlanned, served: set[str], progress: Progress, loss: Loss) -> Trial:
-    """The models that are served, on the machines that are left."""
-    away = f" without {', '.join(loss.hosts)}" if loss.hosts else ""
-    return left.of_models(served).replayed(counting(progress, f"replaying the plan{away}"))
-
-
-def _types(planned: AsPlanned, hosts: Sequence[str]) -> tuple[Machines, ...]:
-    """Types of hosts, by number."""
-    places = [planned.place_of(host) for host in hosts]
-    return machines_of(planned.offers, tuple(places.count(place) for place in range(len(planned.offers))))
 
 
 # What would help
@@ -222,7 +211,8 @@ def _mends(planned: AsPlanned, answer: WhatIf, search: FleetSearch, progress: Pr
         return
     program = planned.question.program(planned.offers)
     if trial := search.best(program, Objective.COST, ALTERNATIVE):
-        fleet = _in_places(planned.offers, trial)
+        counts = dict(zip(trial.offers, trial.fleet, strict=True))
+        fleet = tuple(counts.get(offer, 0) for offer in planned.offers)
         kind = MendKind.ANEW if fleet == planned.fleet else MendKind.MACHINES
         yield from _readied(planned, fleet, kind, answer, search)
 
@@ -232,12 +222,6 @@ def _stands(planned: AsPlanned, progress: Progress) -> bool:
     if planned.refusal:
         return False
     return planned.replayed(counting(progress, "replaying the plan"), ranked=True).met
-
-
-def _in_places(offers: Sequence[Offer], trial: Trial) -> Fleet:
-    """How many of each offer a trial has."""
-    counts = dict(zip(trial.offers, trial.fleet, strict=True))
-    return tuple(counts.get(offer, 0) for offer in offers)
 
 
 def _readied(planned: AsPlanned, fleet: Fleet, kind: MendKind, answer: WhatIf, search: FleetSearch) -> Iterator[Mend]:

@@ -16,7 +16,6 @@ from planner.model.parts.merging import Merging
 from planner.model.scenario import Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.training.reading import LoadedTraining, odd, training_of
-from planner.questions.training.scenario import TrainingScenario
 from planner.units.reading import did_you_mean
 from simulator.errors import InputError
 
@@ -196,13 +195,9 @@ def key_of(inputs: Inputs, fingerprint: str) -> str:
         ]
         stated = sha256(repr(inputs.loaded.stated).encode()).hexdigest()
     on = asdict(inputs.on) if inputs.on else None
-    parts = [fingerprint, inputs.ask, on, nameless(inputs.loaded.scenario), recorded, stated]
-    return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def nameless(scenario: Scenario | TrainingScenario) -> dict[str, Any]:
-    """A scenario without the names of its files."""
+    scenario = inputs.loaded.scenario
     if isinstance(scenario, Scenario):
         streams = tuple(replace(s, trace=s.trace and replace(s.trace, file=Path())) for s in scenario.streams)
         scenario = replace(scenario, streams=streams, sharing=replace(scenario.sharing, table=None, curve=None))
-    return asdict(scenario)
+    parts = [fingerprint, inputs.ask, on, asdict(scenario), recorded, stated]
+    return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

@@ -156,7 +156,13 @@ def contradictions(answer: StudyAnswer) -> Iterator[str]:
     for i, point in enumerate(answer.points):
         yield from (f"points[{i}].{wrong}" for wrong in wrong_point(answer, point))
     for i, swing in enumerate(answer.sensitivity):
-        yield from wrong_swing(f"sensitivity[{i}]", answer, swing)
+        place = f"sensitivity[{i}]"
+        values = {axis.name: axis.values for axis in answer.axes}
+        outputs = {output.name for output in answer.outputs} | {"threshold"}
+        if swing.axis not in values or swing.output not in outputs:
+            yield f"{place}: must be of an axis and an output, got {quoted(swing.axis)}, {quoted(swing.output)}"
+        elif not {swing.low, swing.high, *swing.left_out} <= set(values[swing.axis]):
+            yield f"{place}: must be at values of its axis"
 
 
 def wrong_axis(place: str, axis: AxisAnswer) -> Iterator[str]:
@@ -170,16 +176,6 @@ def wrong_axis(place: str, axis: AxisAnswer) -> Iterator[str]:
     yield from uneven(place, {"values": axis.values, "numbers": axis.numbers})
     if any(map(math.isnan, axis.numbers)) or (axis.log and min(axis.numbers) <= 0):
         yield f"{place}.numbers: must be numbers, above 0 where steps are equal ratios"
-
-
-def wrong_swing(place: str, answer: StudyAnswer, swing: Swing) -> Iterator[str]:
-    """Everything that no swing of this study can be."""
-    values = {axis.name: axis.values for axis in answer.axes}
-    outputs = {output.name for output in answer.outputs} | {"threshold"}
-    if swing.axis not in values or swing.output not in outputs:
-        yield f"{place}: must be of an axis and an output, got {quoted(swing.axis)}, {quoted(swing.output)}"
-    elif not {swing.low, swing.high, *swing.left_out} <= set(values[swing.axis]):
-        yield f"{place}: must be at values of its axis"
 
 
 def wrong_point(answer: StudyAnswer, point: PointAnswer) -> Iterator[str]:
@@ -309,18 +305,6 @@ def flat(point: PointAnswer, answer: StudyAnswer) -> dict[str, object]:
     return row | {name: getattr(point, name) for name in names}
 
 
-def to_csv(answer: StudyAnswer) -> str:
-    """One line for each point."""
-    names = columns(answer)
-    axes = list(zip(names, answer.axes, strict=False))
-
-    def cells(point: PointAnswer) -> list[object]:
-        row = {name: point.axes[axis.name] for name, axis in axes} | flat(point, answer)
-        return [cell(row.get(name)) for name in names]
-
-    return csv_text([*names], map(cells, answer.points))
-
-
 def cell(value: object) -> object:
     """A value as a CSV has it."""
     return str(value).lower() if isinstance(value, bool) else value
@@ -329,7 +313,14 @@ def cell(value: object) -> object:
 def write(answer: StudyAnswer, directory: Path) -> list[str]:
     """Write all forms; names of those that were written. Parquet takes duckdb."""
     write_beside(to_json(answer), directory / JSON)
-    write_beside(to_csv(answer), directory / CSV)
+    names = columns(answer)
+    axes = list(zip(names, answer.axes, strict=False))
+
+    def cells(point: PointAnswer) -> list[object]:
+        row = {name: point.axes[axis.name] for name, axis in axes} | flat(point, answer)
+        return [cell(row.get(name)) for name in names]
+
+    write_beside(csv_text([*names], map(cells, answer.points)), directory / CSV)
     return [JSON, CSV, *([PARQUET] if write_parquet(answer, directory) else [])]
 
 

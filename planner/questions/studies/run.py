@@ -155,18 +155,6 @@ def run_study(
 
     The same study gives the same answer, whatever the engine, the order in which points end, and interruptions.
     """
-    check_names(study, context)
-    with StudyJournal(directory, resume=resume) as journal, engine as running:
-        runner = StudyRunner(study, context, journal, running, tell)
-        runner.run()
-        journal.sort([key for row in runner.rows for _, (key, _) in sorted_outcomes(row)])
-    answer = answer_of(study, runner.rows, context, runner.fingerprint)
-    return Ran(answer, runner.computed, len(runner.taken), tuple(dict.fromkeys(runner.lost)))
-
-
-def check_names(study: Study, context: Context) -> None:
-    """Refuse a study that names an unknown model or GPU, before any work is done: each value of each axis, the others
-    at their first."""
     for at in study.around((0,) * len(study.axes)):
         try:
             resolved = study.base.resolve(study.changes_at(at), study.on)
@@ -176,6 +164,12 @@ def check_names(study: Study, context: Context) -> None:
             with_known_names(resolved.loaded, context.catalog, context.library)
         if resolved.on:
             gpu_named(resolved.on.gpu, context.catalog)
+    with StudyJournal(directory, resume=resume) as journal, engine as running:
+        runner = StudyRunner(study, context, journal, running, tell)
+        runner.run()
+        journal.sort([key for row in runner.rows for _, (key, _) in sorted_outcomes(row)])
+    answer = answer_of(study, runner.rows, context, runner.fingerprint)
+    return Ran(answer, runner.computed, len(runner.taken), tuple(dict.fromkeys(runner.lost)))
 
 
 def sorted_outcomes(row: StudyRow) -> list[tuple[float | None, tuple[str, Outcome]]]:

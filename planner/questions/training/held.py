@@ -235,23 +235,20 @@ def _steps(library: Library, profile: Profile, optimizer: str) -> MeasuredMemory
         of_optimizer = points.get(f"memory.{measured}", {})
         sizes = {int(batch): point.get("values", {}) for batch, point in of_optimizer.items()}
         if steps := {batch: sizes[batch] for batch in sorted(sizes) if "reserved_bytes" in sizes[batch]}:
-            return _of_steps(steps, MEASURED_AS[measured])
+            allocated, on_device = (
+                np.maximum.accumulate([step[key] for step in steps.values()])
+                for key in ("allocated_bytes", "device_bytes")
+            )
+            context_bytes = min(step["device_bytes"] - step["reserved_bytes"] for step in steps.values())
+            return MeasuredMemory(
+                batches=np.array([*steps]),
+                allocated_bytes=allocated,
+                reserved_bytes=on_device - context_bytes,
+                context_bytes=context_bytes,
+                optimizer=MEASURED_AS[measured],
+                elsewhere=exactly(1.0),
+            )
     return None
-
-
-def _of_steps(steps: Mapping[int, Mapping[str, float]], optimizer: str) -> MeasuredMemory:
-    allocated, on_device = (
-        np.maximum.accumulate([step[key] for step in steps.values()]) for key in ("allocated_bytes", "device_bytes")
-    )
-    context_bytes = min(step["device_bytes"] - step["reserved_bytes"] for step in steps.values())
-    return MeasuredMemory(
-        batches=np.array([*steps]),
-        allocated_bytes=allocated,
-        reserved_bytes=on_device - context_bytes,
-        context_bytes=context_bytes,
-        optimizer=optimizer,
-        elsewhere=exactly(1.0),
-    )
 
 
 def fixed(layout: TrainingLayout) -> States:

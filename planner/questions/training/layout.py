@@ -12,7 +12,7 @@ from planner.prediction.rules.roofline import LAUNCH_S
 from planner.prediction.trainings import DEPTHWISE, kind_of
 from planner.questions.training.closed_forms import epoch_law, training_flops
 from planner.questions.training.memory import CAST_BYTES, Split
-from planner.questions.training.scenario import TrainedModel, TrainingScenario, Transformer
+from planner.questions.training.scenario import TrainingScenario, Transformer
 from planner.questions.training.sources import MachineSource
 from simulator.world.hardware import GPU
 
@@ -96,34 +96,30 @@ def subject_of(scenario: TrainingScenario) -> Subject:
     """The model of a scenario; FactsError where its layers are not known."""
     if shape := scenario.model.transformer:
         return _by_shape(scenario.name or "transformer", shape, casts=scenario.train.precision in CAST_BYTES)
-    return _by_layers(scenario.model)
-
-
-def _by_shape(name: str, shape: Transformer, *, casts: bool) -> Subject:
-    params = shape.params or shape.shape_params
-    active = shape.active_params or params
-    return Subject(name=name, params=params, active_params=active, shape=shape, casts=casts)
-
-
-def _by_layers(model: TrainedModel) -> Subject:
-    name = model.zoo or model.factory or ""
-    own = facts(name, model.input or None)
-    is_usual = name in known() and model.input == own.input_shape
-    for key, value in (("pixels", model.pixels), ("channels", model.channels)):
+    name = scenario.model.zoo or scenario.model.factory or ""
+    own = facts(name, scenario.model.input or None)
+    is_usual = name in known() and scenario.model.input == own.input_shape
+    for key, value in (("pixels", scenario.model.pixels), ("channels", scenario.model.channels)):
         if value and len(own.input_shape) != PICTURE:
             raise FactsError(f"{name} reads no pictures, got {value}. Leave {key} out.", key)
-    layers = own.at(model.pixels) if model.pixels else own
-    if model.channels:
-        layers = layers.with_channels(model.channels)
+    layers = own.at(scenario.model.pixels) if scenario.model.pixels else own
+    if scenario.model.channels:
+        layers = layers.with_channels(scenario.model.channels)
     return Subject(
         name=name,
         params=layers.params,
         active_params=layers.params,
         buffer_bytes=max(0.0, layers.weight_bytes - 4 * layers.params),
         facts=layers,
-        profile=model.profile or profile_name(name, () if is_usual else model.input),
+        profile=scenario.model.profile or profile_name(name, () if is_usual else scenario.model.input),
         own=own,
     )
+
+
+def _by_shape(name: str, shape: Transformer, *, casts: bool) -> Subject:
+    params = shape.params or shape.shape_params
+    active = shape.active_params or params
+    return Subject(name=name, params=params, active_params=active, shape=shape, casts=casts)
 
 
 @dataclass(frozen=True, kw_only=True)

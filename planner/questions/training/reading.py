@@ -227,14 +227,10 @@ def _odd_params(params: float, of_shape: float) -> Iterator[str]:
         return
     beside = f"{counted_params(params)} beside a shape that has about {counted_params(of_shape)}"
     experts = " If it is a mixture of experts, give `experts` and `active_params`." if times > 1 else ""
-    yield f"model.transformer.params: {beside}. Leave it out, or write e.g. `{in_thousands(of_shape)}`.{experts}"
-
-
-def in_thousands(value: float) -> str:
-    """`335e6`, `6.45e9`: three digits, as a number of YAML."""
-    mantissa, exponent = f"{value:.2e}".split("e")
+    mantissa, exponent = f"{of_shape:.2e}".split("e")
     over = int(exponent) % 3
-    return f"{float(mantissa) * 10**over:g}e{int(exponent) - over}"
+    in_thousands = f"{float(mantissa) * 10**over:g}e{int(exponent) - over}"
+    yield f"model.transformer.params: {beside}. Leave it out, or write e.g. `{in_thousands}`.{experts}"
 
 
 def counted_params(params: float) -> str:

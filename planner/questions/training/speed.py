@@ -5,7 +5,7 @@ inference curve of a profile times a factor where there is one; the roofline of 
 over a share of the peak.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import hypot
@@ -20,7 +20,7 @@ from planner.prediction.rules.roofline import Bound, PrecisionError, Roofline, l
 from planner.prediction.trainings import PASSES, slowed_by_power, step_case
 from planner.questions.training.closed_forms import END_TO_END, step_from_inference
 from planner.questions.training.layout import Subject
-from planner.questions.training.scenario import SpeedSpec, TrainingScenario
+from planner.questions.training.scenario import TrainingScenario
 from simulator.world.curves import Curve, Interpolated
 from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES
@@ -154,7 +154,9 @@ class OnePass:
 
     def from_achieved(self) -> PassSpeed | None:
         """Operations a second that the scenario states of this kind of GPU."""
-        stated = achieved(self.scenario.speed, self.gpu)
+        stated = next(
+            (speed for speed in self.scenario.speed if speed.gpu == self.gpu.name and speed.achieved is not None), None
+        )
         if stated is None or stated.achieved is None:
             return None
         per_param_token = stated.flops_per_param_token or self.scenario.flops_per_param_token
@@ -383,11 +385,6 @@ def both(one: PassSpeed, other: PassSpeed) -> PassSpeed:
         source=f"{one.source}, and {other.source}",
         sources=(*one.sources, *other.sources),
     )
-
-
-def achieved(speeds: Iterable[SpeedSpec], gpu: GPU) -> SpeedSpec | None:
-    """The rate of operations that the scenario states of a kind of GPU."""
-    return next((speed for speed in speeds if speed.gpu == gpu.name and speed.achieved is not None), None)
 
 
 def steps_optimizer(measured: Mapping[str, Any], asked: str) -> str:

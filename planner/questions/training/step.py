@@ -306,15 +306,10 @@ def run_time(layout: TrainingLayout, times: StepTimes) -> RunTime:
     steps_s = layout.steps() * step.time_s
     evaluated_s = run_s = steps_s
     if not step.of_run:
-        evaluated_s = steps_s + evaluation_s(layout, times.of_gpus.time_s)
+        forward_s = (times.of_gpus.time_s * FORWARD_SHARE).joined(max, feeding_s(layout))
+        evaluated_s = steps_s + layout.epochs() * evaluation_steps(layout) * forward_s
         run_s = over_steps_s(layout, times.speed, step, evaluated_s)
     return RunTime(steps_s=steps_s, evaluated_s=evaluated_s, run_s=run_s, interrupted_s=interrupted_s(layout, run_s))
-
-
-def evaluation_s(layout: TrainingLayout, step_s: Range) -> Range:
-    """Time of the evaluation after each epoch: forward passes alone, of samples that must be there."""
-    forward_s = (step_s * FORWARD_SHARE).joined(max, feeding_s(layout))
-    return layout.epochs() * evaluation_steps(layout) * forward_s
 
 
 def evaluation_steps(layout: TrainingLayout) -> float:

@@ -72,9 +72,35 @@ class ValidationBench:
 
 def record(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at: str, note: Note) -> Recording:
     """Measure missing profiles, serve the scenario for `duration_s` seconds, and record it."""
+    from calibrate.sweep.request import Request
+
     refuse_unservable(loaded.scenario)
     with core_kept(loaded.scenario, bench.device):
-        return recorded(loaded, bench, duration_s, created_at, note)
+        machine = provenance(bench.device)
+        kind = str(machine["gpu"])
+        bench = replace(bench, directories=agreeing(loaded, bench, machine, note))
+        if wanted := missing(loaded, bench, kind):
+            note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
+            calibrate(loaded, bench, wanted, kind)
+        if core_unknown(loaded, bench, kind):
+            note(f"Measuring how long a core of {kind} takes for frames; it goes to {bench.directories[0]}.")
+            request = Request(
+                models=(),
+                device=bench.device,
+                modes=("device",),
+                probes=("host",),
+                seconds_per_point=SECONDS_PER_POINT,
+                out=bench.directories[0],
+                resume=True,
+            )
+            if code := sweep(request):
+                raise DeploymentError(
+                    f"work of the host: could not be measured (exit {code}). The lines above say why."
+                )
+        gpu, library = known(bench, kind)
+        for line in strangers(fit(loaded, gpu, library, Pace(core=core_pace(library, gpu))), library, machine):
+            note(line)
+        return kept(serve(loaded, ServedDevice(bench.device, machine, gpu, library), duration_s, created_at, note))
 
 
 @contextmanager
@@ -99,23 +125,6 @@ def core_kept(scenario: Scenario, device: str) -> Iterator[None]:
         del os.environ[THREADS]
         if torch:
             torch.set_num_threads(before)
-
-
-def recorded(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at: str, note: Note) -> Recording:
-    """What `record` gives."""
-    machine = provenance(bench.device)
-    kind = str(machine["gpu"])
-    bench = replace(bench, directories=agreeing(loaded, bench, machine, note))
-    if wanted := missing(loaded, bench, kind):
-        note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
-        calibrate(loaded, bench, wanted, kind)
-    if core_unknown(loaded, bench, kind):
-        note(f"Measuring how long a core of {kind} takes for frames; it goes to {bench.directories[0]}.")
-        probe_host(bench)
-    gpu, library = known(bench, kind)
-    for line in strangers(fit(loaded, gpu, library, Pace(core=core_pace(library, gpu))), library, machine):
-        note(line)
-    return kept(serve(loaded, ServedDevice(bench.device, machine, gpu, library), duration_s, created_at, note))
 
 
 def agreeing(loaded: Loaded, bench: ValidationBench, machine: Mapping[str, Any], note: Note) -> tuple[Path, ...]:
@@ -207,23 +216,6 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str], kin
             raise DeploymentError(f"{failed}: could not be measured (exit {code}). The lines above say why.")
 
 
-def probe_host(bench: ValidationBench) -> None:
-    """Measure the work of a core on frames. DeploymentError where that does not work."""
-    from calibrate.sweep.request import Request
-
-    request = Request(
-        models=(),
-        device=bench.device,
-        modes=("device",),
-        probes=("host",),
-        seconds_per_point=SECONDS_PER_POINT,
-        out=bench.directories[0],
-        resume=True,
-    )
-    if code := sweep(request):
-        raise DeploymentError(f"work of the host: could not be measured (exit {code}). The lines above say why.")
-
-
 def sweep(request: "Request") -> int:
     """Exit code of a calibration. Standard output is for the answer alone, which may be JSON."""
     from calibrate.sweep.sweep import run
@@ -263,17 +255,13 @@ def strangers(case: Case, library: Library, machine: Mapping[str, Any]) -> list[
         found = [_stranger(session.get("provenance", {}), machine) for session in sessions]
         if all(found) and (difference := found[-1]):
             key, before, now = difference
+            alike = f"Put OMP_NUM_THREADS={before} in front to serve as it was measured, or name" if before else "Name"
+            remedy = f"{alike if key == 'torch_threads' else 'Name'} another"
             lines.append(
                 f"{profile.model}: its profile was measured with {key} {before}, here it is {now}. "
-                f"{remedy(key, before)} --profiles DIR to measure anew."
+                f"{remedy} --profiles DIR to measure anew."
             )
     return lines
-
-
-def remedy(key: str, before: Any) -> str:
-    """What makes the two agree, up to the folder."""
-    alike = f"Put OMP_NUM_THREADS={before} in front to serve as it was measured, or name" if before else "Name"
-    return f"{alike if key == 'torch_threads' else 'Name'} another"
 
 
 def _stranger(measured: Mapping[str, Any], machine: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
@@ -372,7 +360,9 @@ class TakeServer:
         takes: list[Served] = []
         rehearsals: list[tuple[Actions, ...]] = []
         for number, asked in enumerate(cut(demand, lasts_s)):
-            self._announce(number, lasts_s)
+            which = f", take {number + 1} of {len(lasts_s)}" if len(lasts_s) > 1 else ""
+            models, gpu = counted(len(self.models), "model"), self.device.machine["gpu"]
+            self.note(f"Serving {models} on {gpu} for {lasts_s[number]:g} s{which}.")
             case = self.case
             takes.append(
                 run(case.deployment, asked, self.models, self.device.name, lasts_s[number], seed=seed, scene=case.scene)
@@ -380,11 +370,6 @@ class TakeServer:
             if stopped := takes[-1].stopped or self._rehearse_again(rehearsals):
                 return takes, rehearsals, stopped
         return takes, rehearsals, ""
-
-    def _announce(self, number: int, lasts_s: Sequence[float]) -> None:
-        which = f", take {number + 1} of {len(lasts_s)}" if len(lasts_s) > 1 else ""
-        models, gpu = counted(len(self.models), "model"), self.device.machine["gpu"]
-        self.note(f"Serving {models} on {gpu} for {lasts_s[number]:g} s{which}.")
 
     def _rehearse_again(self, rehearsals: list[tuple[Actions, ...]]) -> str:
         """Why there is no rehearsal after a take; empty where there is. The take is kept whatever happens here."""

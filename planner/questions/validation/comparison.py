@@ -24,7 +24,7 @@ from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, OtherCosts, expected_slowdown, simulated
 from planner.questions.validation.speed import RehearsedSpeed, harness_of, overhead, speeds_of
 from simulator.clock.metrics import Summary, summarise
-from simulator.world.deployment import Deployment, Replica
+from simulator.world.deployment import Replica
 from simulator.world.workload import Floats
 
 REPLICATIONS = 39
@@ -147,22 +147,17 @@ def memory_held(recording: Recording) -> Figures:
 
 def memory_parts(recording: Recording) -> tuple[MemoryPart, ...]:
     """Weights, tensors, slack and context: as planned, and as they were held."""
-    planned = planned_memory(recording.result.deployment)
-    held = held_memory(list(recording.held.values()))
-    return tuple(MemoryPart(kind=kind, planned_bytes=planned[kind], held_bytes=held[kind]) for kind in MemoryKind)
-
-
-def planned_memory(deployment: Deployment) -> Mapping[MemoryKind, float | None]:
-    """As the profiles and the deployment have it."""
-    replicas = [service.replicas[0] for service in deployment.services]
+    replicas = [service.replicas[0] for service in recording.result.deployment.services]
     slack = [size for replica in replicas if (size := slack_bytes(replica)) is not None]
     tensors = [r.profile.workspace(r.batching.max_batch_size) - (slack_bytes(r) or 0.0) for r in replicas]
-    return {
+    planned = {
         MemoryKind.WEIGHTS: sum(replica.profile.weight_bytes for replica in replicas),
         MemoryKind.TENSORS: max(tensors),
-        MemoryKind.SLACK: max(slack) + segments_bytes(deployment.services) if slack else None,
-        MemoryKind.CONTEXT: sum(device.context_bytes for device in deployment.devices),
+        MemoryKind.SLACK: max(slack) + segments_bytes(recording.result.deployment.services) if slack else None,
+        MemoryKind.CONTEXT: sum(device.context_bytes for device in recording.result.deployment.devices),
     }
+    held = held_memory(list(recording.held.values()))
+    return tuple(MemoryPart(kind=kind, planned_bytes=planned[kind], held_bytes=held[kind]) for kind in MemoryKind)
 
 
 def held_memory(held: Sequence[HeldMemory]) -> Mapping[MemoryKind, float | None]:

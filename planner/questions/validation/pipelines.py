@@ -7,7 +7,6 @@ import numpy as np
 
 from calibrate.io.points import FRAME_SIZES
 from calibrate.serving.served import CROP, STEPS, Scene
-from planner.model.parts.coding import Coding
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.scenario import Scenario
 from planner.placing.stages import edge, fan_out
@@ -194,7 +193,11 @@ def of_stages(pipeline: PipelineSpec) -> Iterator[str]:
             yield f"{place(pipeline, stage, 'encode')}: frames are not encoded for real. Leave the stage out."
         coding = stage.coding if stage.decode else None
         if coding and (coding.codec != CODEC or (coding.width, coding.height) not in FRAME_SIZES):
-            yield of_frames(pipeline, stage, coding)
+            sizes = " or ".join(f"{w}x{h}" for w, h in FRAME_SIZES)
+            yield (
+                f"{place(pipeline, stage)}: for real {CODEC} of {sizes} is decoded, "
+                f"got {coding.codec} of {coding.width}x{coding.height}. Name one of these."
+            )
     yield from of_decoding(pipeline)
 
 
@@ -208,15 +211,6 @@ def of_decoding(pipeline: PipelineSpec) -> Iterator[str]:
         if stage.after:
             before = names_of(stage.after)
             yield f"{place(pipeline, stage, 'after')}: frames enter where they are decoded, got {before}. Leave it out."
-
-
-def of_frames(pipeline: PipelineSpec, stage: StageSpec, coding: Coding) -> str:
-    """A codec or a size that is not decoded."""
-    sizes = " or ".join(f"{w}x{h}" for w, h in FRAME_SIZES)
-    return (
-        f"{place(pipeline, stage)}: for real {CODEC} of {sizes} is decoded, "
-        f"got {coding.codec} of {coding.width}x{coding.height}. Name one of these."
-    )
 
 
 def of_crops(pipeline: PipelineSpec) -> Iterator[str]:

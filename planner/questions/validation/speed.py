@@ -119,6 +119,8 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
     levels = [level(alone, number) for number in range(len(rehearsals))]
     spread = pooled_cv(alone)
     beside_core = companies(rehearsals) if works else {}
+    counts = Counter(action.kind for action in alone)
+    mean_errors = {kind: spread / sqrt(count) for kind, count in counts.items()}
     return RehearsedSpeed(
         run=by_size(usual_ratios(alone)),
         load={model: ratio for (model, _), ratio in usual_ratios(loads).items()},
@@ -128,7 +130,7 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
         before=levels[0],
         after=levels[1] if len(levels) > 1 else None,
         drift=drift_of(alone),
-        run_error=by_size(mean_errors(alone, spread)),
+        run_error=by_size(mean_errors),
         load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
         cv=spread,
         slowdown=slowdown,
@@ -161,12 +163,6 @@ def spread_of_runs(
     """The same of batches, without what they lose beside a core."""
     runs = comparable(all_timed(rehearsals, "run", beside="work"))
     return spread_of([run.alone(beside_core[run.device].slowdown) for run in runs])
-
-
-def mean_errors(actions: Sequence[TimedAction], spread: float) -> dict[KindOfBatch, float]:
-    """Standard error of the mean of each kind, where one action spreads so much."""
-    counts = Counter(action.kind for action in actions)
-    return {kind: spread / sqrt(count) for kind, count in counts.items()}
 
 
 # Actions one by one
@@ -286,17 +282,12 @@ def drift_of(actions: Sequence[TimedAction]) -> float:
     its own for the run and for each of n rehearsals the distance is s x root(1 + 1/n). Allan, Proc. IEEE 54 (1966).
     """
     usual = usual_ratios(actions)
-    rehearsals = in_order(actions)
+    ordered = sorted(actions, key=lambda action: (action.rehearsal, action.start_s))
+    rehearsals = list(grouped((action.rehearsal, action) for action in ordered).values())
     pairs = [halves(rehearsal) for rehearsal in rehearsals] + list(pairwise(rehearsals))
     steps = [log(relative(later, usual) / relative(earlier, usual)) for earlier, later in pairs if earlier and later]
     allan = sqrt(fmean(step**2 for step in steps) / 2) if steps else 0.0
     return allan * sqrt(1 + 1 / len(rehearsals))
-
-
-def in_order(actions: Sequence[TimedAction]) -> list[list[TimedAction]]:
-    """Actions of each rehearsal, by the time they began."""
-    ordered = sorted(actions, key=lambda action: (action.rehearsal, action.start_s))
-    return list(grouped((action.rehearsal, action) for action in ordered).values())
 
 
 def halves(actions: list[TimedAction]) -> tuple[list[TimedAction], list[TimedAction]]:

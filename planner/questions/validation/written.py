@@ -146,22 +146,17 @@ class KnownNames:
     stations: Sequence[str]
 
 
-def known_names(deployment: Deployment) -> KnownNames:
-    """What a run of the deployment can speak of."""
+def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
+    """Facts that no run of the deployment can have given."""
     models = [service.model for service in deployment.services]
     stages = [one.name_of(stage) for one in deployment.pipelines for stage in one.stages]
-    return KnownNames(
+    names = KnownNames(
         models=models,
         devices=[device.id for device in deployment.devices],
         asked=list(dict.fromkeys([*models, *(one.name for one in deployment.pipelines), *stages])),
         stages=stages,
         stations=[station.id for station in deployment.stations],
     )
-
-
-def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
-    """Facts that no run of the deployment can have given."""
-    names = known_names(deployment)
     yield from impossible_deployment(deployment)
     if written.warmup_s >= written.duration_s:
         yield f"warmup_s: must be below duration_s, {written.duration_s:g}, got {written.warmup_s:g}"
@@ -256,7 +251,8 @@ def impossible_batches(written: Written, names: KnownNames) -> Iterator[str]:
     """Batches that no replica can have run."""
     for i, batches in enumerate(written.batches):
         where, count = f"batches[{i}]", len(batches.start)
-        yield from unknown_place(where, batches, names)
+        yield from unknown(f"{where}.model", [batches.model], names.models)
+        yield from unknown(f"{where}.device", [batches.device], names.devices)
         yield from uneven(where, columns(batches, "start", "took", "count"))
         if wrong := [number for number in batches.aborted if not 0 <= number < count]:
             yield f"{where}.aborted: must be from 0 to {count - 1}, got {wrong[0]}"
@@ -285,12 +281,6 @@ def impossible_actions(where: str, actions: WrittenActions, names: KnownNames) -
 def columns(written: object, *names: str) -> dict[str, Any]:
     """Columns by name."""
     return {name: getattr(written, name) for name in names}
-
-
-def unknown_place(where: str, written: WrittenBatches, names: KnownNames) -> Iterator[str]:
-    """A model or a device that the deployment lacks."""
-    yield from unknown(f"{where}.model", [written.model], names.models)
-    yield from unknown(f"{where}.device", [written.device], names.devices)
 
 
 def all_named(where: str, names: Mapping[str, object], wanted: Sequence[str]) -> Iterator[str]:

@@ -101,18 +101,15 @@ class Charts:
         """A chart for each figure along one axis, a line for each value of another."""
         if self.along is None:
             return
-        yield Text(self.lines_note(self.along), Tone.NOTE, views=PAGE)
+        axes = self.answer.axes
+        each = "" if self.by is None else f", a line for each {axes[self.by].name}"
+        held = [f"{axis.name} = {self.base[i]}" for i, axis in enumerate(axes) if i not in (self.along, self.by)]
+        rest = f"; {', '.join(held)}" if held else ""
+        lines_note = f"Along {axes[self.along].name}{each}{rest}. Hollow: not feasible. Bands: intervals."
+        yield Text(lines_note, Tone.NOTE, views=PAGE)
         if self.by is not None:
             yield Legend([(colour(i), str(value)) for i, value in enumerate(self.values)])
         yield FigureGrid([graph for output in self.outputs for graph in self.line_chart(output)])
-
-    def lines_note(self, along: int) -> str:
-        """Which axes are drawn, and at which values the others are held."""
-        axes = self.answer.axes
-        each = "" if self.by is None else f", a line for each {axes[self.by].name}"
-        held = [f"{axis.name} = {self.base[i]}" for i, axis in enumerate(axes) if i not in (along, self.by)]
-        rest = f"; {', '.join(held)}" if held else ""
-        return f"Along {axes[along].name}{each}{rest}. Hollow: not feasible. Bands: intervals."
 
     def line_chart(self, output: OutputAnswer) -> list[Graph]:
         """One figure along an axis; none where nothing is known of it there."""
@@ -136,7 +133,11 @@ class Charts:
 
     def series(self, row: Row, output: OutputAnswer, i: int) -> Iterator[Mark]:
         """A line through points, its intervals behind it."""
-        yield ribbon(row, output, colour(i))
+        reach = [(x, *ends(point, output)) for x, point in row]
+        whole = [(x, low, high) for x, low, high in reach if isfinite(high - low)]
+        lower = [(x, low) for x, low, _ in whole]
+        upper = [(x, high) for x, _, high in reversed(whole)]
+        yield Line([*lower, *upper] if len(whole) > 1 else [], colour(i), Look.RIBBON)
         yield Line([(x, value_of(point, output)) for x, point in row], colour(i), name=str(self.values[i]))
         for x, point in row:
             y = value_of(point, output)
@@ -179,15 +180,6 @@ class Charts:
         points = [p for p in self.answer.points if p.feasible and has(p, x) and has(p, y)]
         graph = against(self.answer, points, x, y)
         return [graph] if graph else []
-
-
-def ribbon(row: Row, output: OutputAnswer, tint: str) -> Line:
-    """Intervals of the points of a line; no area where fewer than two have one."""
-    reach = [(x, *ends(point, output)) for x, point in row]
-    whole = [(x, low, high) for x, low, high in reach if isfinite(high - low)]
-    lower = [(x, low) for x, low, _ in whole]
-    upper = [(x, high) for x, _, high in reversed(whole)]
-    return Line([*lower, *upper] if len(whole) > 1 else [], tint, Look.RIBBON)
 
 
 def swing_bar(s: Swing, output: OutputAnswer) -> Bar:

@@ -74,7 +74,10 @@ def graphs(plan: TrainingPlan, drawn: Sequence[TrainingOption], shown: Sequence[
     listed = [dot.title for dot in dots if dot.label]
     note = "; ".join(listed) if len(listed) <= NAMED_MAX else ""
     marks: list[Mark] = [front, *chain.from_iterable(map(cross, unbeaten)), *limits(plan), *dots]
-    x = time_axis([dot.x for dot in dots])
+    around = axis_around([dot.x for dot in dots], length, log=True)
+    fitting = [t for t in TICKS_S if around.low <= t <= around.high]
+    ticks = labelled(fitting[:: len(fitting) // TICKS_MAX + 1], length)
+    x = ChartAxis(around.low, around.high, ticks, "time of the training", log=True)
     y = axis_around([dot.y for dot in dots], usd, title="cost", log=True)
     return [Graph("Cost by time, both logarithmic", x, y, marks, f"{NOTE} {note}")]
 
@@ -106,11 +109,3 @@ def limits(plan: TrainingPlan) -> Iterator[Rule]:
         yield Rule(plan.deadline_s, name=f"deadline {length(plan.deadline_s)}", dashed=True)
     if plan.budget_usd:
         yield Rule(plan.budget_usd, name=f"budget {usd(plan.budget_usd)}", dashed=True, level=True)
-
-
-def time_axis(times_s: Sequence[float]) -> ChartAxis:
-    """Round lengths of time."""
-    around = axis_around(times_s, length, log=True)
-    fitting = [t for t in TICKS_S if around.low <= t <= around.high]
-    ticks = labelled(fitting[:: len(fitting) // TICKS_MAX + 1], length)
-    return ChartAxis(around.low, around.high, ticks, "time of the training", log=True)

@@ -45,13 +45,14 @@ def document(plan: Plan) -> Document:
     """Some 25 lines where eight models have a feasible plan."""
     best = plan.recommendation
     feasible = best.feasible
+    half_full = sum(one.used > HALF for one in best.resources)
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),
         lead=lead(plan) if best.models else [Text(savings(plan))],
         sections=[
             Section("", models(best, plan.assumptions)),
-            Section(FULLEST, [Items(fullest(best))]),
+            Section(FULLEST, [Items(resource_lines(best)[: max(RESOURCES_SHOWN, half_full)])]),
             Section("Swap, merge or buy", [Items(merging_reasons(plan), shown=WAYS_SHOWN, rest=MORE)]),
             Section("Each kind of GPU alone", kinds(plan)),
             Section(
@@ -62,12 +63,6 @@ def document(plan: Plan) -> Document:
             Section("Next", [Items(next_steps(plan))]),
         ],
     )
-
-
-def fullest(best: Recommendation) -> list[str]:
-    """The resources that bind first, and all others that are half full."""
-    half_full = sum(one.used > HALF for one in best.resources)
-    return resource_lines(best)[: max(RESOURCES_SHOWN, half_full)]
 
 
 def lead(plan: Plan) -> list[Block]:
@@ -175,13 +170,9 @@ def predicted_ones(best: Recommendation) -> str:
 
 def notes_of(models: Sequence[ModelAnswer]) -> tuple[str, ...]:
     """What shares on time, SLOs and p99 beside them do not show; empty ones where there is nothing of it."""
-    return mean_of_draws(models), draws_kept(models), prose.given_up(models)
-
-
-def draws_kept(models: Sequence[ModelAnswer]) -> str:
-    """The share of replications that meets each SLO that is not met, where these decide it."""
     short = [f"{m.name} {percent(kept)} %" for m in models if not m.slo_met and (kept := drawn(m)) is not None]
-    return f"Replications that meet the SLO: {names(short)}." if short else ""
+    draws_kept = f"Replications that meet the SLO: {names(short)}." if short else ""
+    return mean_of_draws(models), draws_kept, prose.given_up(models)
 
 
 def mean_of_draws(models: Sequence[ModelAnswer]) -> str:

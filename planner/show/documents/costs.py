@@ -36,7 +36,24 @@ def costs_text(costs: ModelCosts, form: Format, screen: Screen) -> str:
 def costs_document(costs: ModelCosts) -> Document:
     """A table for each origin, and models with and without cuDNN's trying."""
     sections = [Section(TITLES[origin], [Table(_columns(costs.of(origin), costs.batches))]) for origin in Origin]
-    pairs = Section("cudnn.benchmark off and on", [Table(_benchmarked(costs))])
+    rows = Rows(
+        [
+            (off, batch, before.time_s, after.time_s)
+            for off, on in costs.benchmarked
+            for batch in costs.batches
+            if (before := off.at(batch)) and (after := on.at(batch))
+        ]
+    )
+    benchmarked = [
+        rows.words("model", lambda r: r[0].name),
+        rows.words("GPU", lambda r: r[0].gpu),
+        rows.words("precision", lambda r: r[0].precision),
+        rows.figures("batch", lambda r: str(r[1])),
+        rows.worked("off", lambda r: r[2], seconds),
+        rows.worked("on", lambda r: r[3], seconds),
+        rows.worked("on / off", lambda r: r[3] / r[2], "{:.2f}".format),
+    ]
+    pairs = Section("cudnn.benchmark off and on", [Table(benchmarked)])
     memory = (
         "Memory is weights and tensors, reserved what a plan keeps free: with libraries' workspace and the allocator's"
         " slack. Each process holds its context besides."
@@ -82,27 +99,6 @@ def _time(run: RunCost | None) -> str:
         return "-"
     band = f" [{seconds(run.band_s[0])}, {seconds(run.band_s[1])}]" if run.band_s else ""
     return f"{seconds(run.time_s)}{band}"
-
-
-def _benchmarked(costs: ModelCosts) -> list[Column]:
-    """A row for each model and batch size that was timed both ways."""
-    rows = Rows(
-        [
-            (off, batch, before.time_s, after.time_s)
-            for off, on in costs.benchmarked
-            for batch in costs.batches
-            if (before := off.at(batch)) and (after := on.at(batch))
-        ]
-    )
-    return [
-        rows.words("model", lambda r: r[0].name),
-        rows.words("GPU", lambda r: r[0].gpu),
-        rows.words("precision", lambda r: r[0].precision),
-        rows.figures("batch", lambda r: str(r[1])),
-        rows.worked("off", lambda r: r[2], seconds),
-        rows.worked("on", lambda r: r[3], seconds),
-        rows.worked("on / off", lambda r: r[3] / r[2], "{:.2f}".format),
-    ]
 
 
 def _csv_header(batches: Sequence[int]) -> list[str]:

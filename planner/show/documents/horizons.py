@@ -9,7 +9,6 @@ from planner.show.charts.kit.blocks import charts_of
 from planner.show.document import (
     PAGE,
     Cell,
-    Column,
     Document,
     DrawnCharts,
     Items,
@@ -29,12 +28,30 @@ def document(horizon: Horizon) -> Document:
     """Ways to keep machines, side by side."""
     missed = frozenset(i for i, s in enumerate(horizon.strategies) if not s.met)
     ways = [prose.in_short(s, horizon) for s in horizon.strategies]
+    rows = Rows.at("strategies", horizon.strategies)
+    ranged = any(s.cost_usd_range.low != s.cost_usd_range.high for s in horizon.strategies)
+    spans = [rows.figures("from - to", lambda s: prose.span_of(s.cost_usd_range), value=lambda s: s.cost_usd_range.low)]
+    columns = [
+        rows.words("way", lambda s: f"{s.way} *" if s.way == horizon.best else s.way),
+        rows.shown("cost", "cost_usd", dollars),
+        *(spans if ranged else []),
+        rows.shown("a month", "cost_usd_per_month", dollars),
+        rows.shown("a million", "usd_per_million_requests", dollars),
+        rows.worked("on time %", prose.on_time, percent),
+        rows.worked("worst hour %", lambda s: min(p.worst_hour for p in s.slos), percent),
+        rows.worked("minute %", lambda s: min(p.worst_minute for p in s.slos), percent),
+        rows.words("met", prose.met),
+        rows.figures("GPU-hours", lambda s: f"{s.gpu_hours:,.0f}", "gpu_hours"),
+        rows.figures("wasted", lambda s: f"{s.wasted_gpu_hours:,.0f}", "wasted_gpu_hours"),
+        rows.figures("short", lambda s: f"{s.short_gpu_hours:,.1f}", "short_gpu_hours"),
+        rows.figures("most GPUs", lambda s: f"{s.gpus_max:,}", "gpus_max"),
+    ]
     return Document(
         name=horizon.scenario,
         headline=prose.headline(horizon),
         lead=[*map(Text, prose.answers(horizon)), stats(horizon)],
         sections=[
-            Section("Ways", [Table(columns(horizon), missed, stacked=True)], id="ways", titled=PAGE),
+            Section("Ways", [Table(columns, missed, stacked=True)], id="ways", titled=PAGE),
             Section("Each way", [Items(ways, bullets=False)], id="each", titled=PAGE),
             Section("GPUs by the hour", [DrawnCharts(lambda: by_hour(horizon))], id="hours"),
             Section("Models", [Items(prose.models(horizon))], id="models"),
@@ -68,25 +85,3 @@ def stats(horizon: Horizon) -> Stats:
             load,
         ]
     )
-
-
-def columns(horizon: Horizon) -> list[Column]:
-    """One row a way."""
-    rows = Rows.at("strategies", horizon.strategies)
-    ranged = any(s.cost_usd_range.low != s.cost_usd_range.high for s in horizon.strategies)
-    spans = [rows.figures("from - to", lambda s: prose.span_of(s.cost_usd_range), value=lambda s: s.cost_usd_range.low)]
-    return [
-        rows.words("way", lambda s: f"{s.way} *" if s.way == horizon.best else s.way),
-        rows.shown("cost", "cost_usd", dollars),
-        *(spans if ranged else []),
-        rows.shown("a month", "cost_usd_per_month", dollars),
-        rows.shown("a million", "usd_per_million_requests", dollars),
-        rows.worked("on time %", prose.on_time, percent),
-        rows.worked("worst hour %", lambda s: min(p.worst_hour for p in s.slos), percent),
-        rows.worked("minute %", lambda s: min(p.worst_minute for p in s.slos), percent),
-        rows.words("met", prose.met),
-        rows.figures("GPU-hours", lambda s: f"{s.gpu_hours:,.0f}", "gpu_hours"),
-        rows.figures("wasted", lambda s: f"{s.wasted_gpu_hours:,.0f}", "wasted_gpu_hours"),
-        rows.figures("short", lambda s: f"{s.short_gpu_hours:,.1f}", "short_gpu_hours"),
-        rows.figures("most GPUs", lambda s: f"{s.gpus_max:,}", "gpus_max"),
-    ]

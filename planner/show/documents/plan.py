@@ -437,12 +437,6 @@ def slowest(answer: Recommendation) -> Cell:
 
 def rejected(plan: Plan) -> Section:
     """Why nothing cheaper works, and every candidate that was rejected."""
-    blocks = [Items(reasons.refusals(plan)), all_rejections(plan)]
-    return Section(reasons.refusals_title(plan), blocks, id="refused", link="Rejected")
-
-
-def all_rejections(plan: Plan) -> Section:
-    """Every candidate that was rejected, those that would have been the better buy first."""
     near = nearest(plan)
     ordered = [*near, *sorted((no for no in plan.rejections if no not in near), key=overshoot)]
     rows = Rows(ordered, [f"rejections.{plan.rejections.index(no)}" for no in ordered])
@@ -465,7 +459,9 @@ def all_rejections(plan: Plan) -> Section:
         rows.words("what may help", lambda no: reasons.sentence(rejection_remedy(no)), wide=True),
     ]
     title = f"All that were rejected{', without spares' if plan.policies.survive else ''}: {len(ordered)}"
-    return Section(title, [Table(columns, stacked=True)], folded=True, views=PAGE)
+    all_rejections = Section(title, [Table(columns, stacked=True)], folded=True, views=PAGE)
+    blocks = [Items(reasons.refusals(plan)), all_rejections]
+    return Section(reasons.refusals_title(plan), blocks, id="refused", link="Rejected")
 
 
 def depends(plan: Plan) -> list[Block]:

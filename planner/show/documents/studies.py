@@ -49,6 +49,8 @@ def document(answer: StudyAnswer) -> Document:
     charts = Charts(answer)
     alone = Text("Each axis is varied alone, the others as in the base.", Tone.NOTE, views=PAGE)
     shades = Text("The stronger the colour, the larger. In brackets: not feasible.", Tone.NOTE, views=PAGE)
+    others = "the others as in the base" if len(answer.axes) > 1 else "alone"
+    swings_title = f"What matters most (each axis varied, {others})"
     return Document(
         name=answer.name,
         headline=prose.headline(answer),
@@ -57,7 +59,7 @@ def document(answer: StudyAnswer) -> Document:
             Section("Move along the axes", [sliders(answer)], id="move", link="Sliders"),
             Section("All points", [*point_blocks(answer)], id="points", titled=PAGE),
             Section("Not feasible", [Items(prose.refusals(answer), bullets=False)], id="refused"),
-            Section(swings_title(answer), [*swing_blocks(answer)], views=TEXT),
+            Section(swings_title, [*swing_blocks(answer)], views=TEXT),
             Section("What matters most", [alone, DrawnCharts(charts.tornado)], id="depends", views=PAGE),
             Section("Lines", [DrawnCharts(charts.lines)], id="lines"),
             Section("Heat maps", [shades, DrawnCharts(charts.heats)], id="heat"),
@@ -114,18 +116,13 @@ def point_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Iterato
     titles = axis_columns(answer.axes, [prose.title(answer, output.name) for output in answer.outputs])
     for title, axis in zip(titles, answer.axes, strict=True):
         yield Column(title, [axis_cell(axis, p) for p in points], right=axis.numbers is not None)
-    yield from threshold_columns(answer, points)
+    if search := answer.search:
+        cells = [threshold_cell(i, p, search.unit) for i, p in enumerate(points)]
+        yield Column(prose.title(answer, "threshold"), cells, right=True)
     yield from (output_column(answer, output, points) for output in answer.outputs)
     if not all(p.feasible for p in points):
         yield rows.words("feasible", prose.state)
     yield Column("evidence", [p.evidence or "-" for p in points], page_only=True)
-
-
-def threshold_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Iterator[Column]:
-    """The threshold, where one was searched for."""
-    if search := answer.search:
-        cells = [threshold_cell(i, p, search.unit) for i, p in enumerate(points)]
-        yield Column(prose.title(answer, "threshold"), cells, right=True)
 
 
 def output_column(answer: StudyAnswer, output: OutputAnswer, points: Sequence[PointAnswer]) -> Column:
@@ -160,12 +157,6 @@ def output_cell(number_of: int, point: PointAnswer, output: OutputAnswer) -> Cel
 def finite(value: float) -> float | None:
     """A figure to sort by; None where there is none."""
     return value if isfinite(value) else None
-
-
-def swings_title(answer: StudyAnswer) -> str:
-    """How the others stand while one axis is varied."""
-    others = "the others as in the base" if len(answer.axes) > 1 else "alone"
-    return f"What matters most (each axis varied, {others})"
 
 
 def swing_blocks(answer: StudyAnswer) -> Iterator[Block]:

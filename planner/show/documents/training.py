@@ -65,7 +65,23 @@ def document(plan: TrainingPlan) -> Document:
 def brief(plan: TrainingPlan) -> Document:
     """What its reader needs first: the answer, what nothing beats, each kind of GPU, what to know of the figures."""
     shown = in_brief(plan)
-    different, alike = Table(brief_columns(plan, shown), unfit(shown)).narrowed()
+    rows = Rows(shown)
+    limits = [rows.words("at worst", prose.at_worst, once="limits at worst: {}")]
+    brief_columns = [
+        Column("", ["*" if o.pareto else "" for o in shown]),
+        rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),
+        rows.words("GPUs", lambda o: f"{o.gpu_count} {o.gpu}"),
+        rows.words("price", "priced"),
+        rows.figures("time", lambda o: prose.length(o.time_s.mid)),
+        rows.figures("high end", lambda o: prose.length(o.time_s.high)),
+        rows.figures("cost", lambda o: prose.usd(o.cost_usd.mid)),
+        rows.figures("high end", lambda o: prose.usd(o.cost_usd.high)),
+        *(limits if plan.deadline_s or plan.budget_usd else []),
+        rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes), once="fits in memory: {}"),
+        rows.words("limited by", "bottleneck", once="limited by {}"),
+        rows.words("evidence", "evidence", once="{}"),
+    ]
+    different, alike = Table(brief_columns, unfit(shown)).narrowed()
     uncertain = Items(prose.doubts(plan), shown=DOUBTS_SHOWN, rest=MORE_WITH_V)
     return Document(
         name=plan.name,
@@ -119,26 +135,6 @@ def spread(options: Sequence[TrainingOption], count: int) -> list[TrainingOption
     """At most so many of them, evenly."""
     kept = min(count, len(options))
     return [options[(2 * i + 1) * len(options) // (2 * kept)] for i in range(kept)]
-
-
-def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]:
-    """One row an option, narrower than `columns`."""
-    rows = Rows(shown)
-    limits = [rows.words("at worst", prose.at_worst, once="limits at worst: {}")]
-    return [
-        Column("", ["*" if o.pareto else "" for o in shown]),
-        rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),
-        rows.words("GPUs", lambda o: f"{o.gpu_count} {o.gpu}"),
-        rows.words("price", "priced"),
-        rows.figures("time", lambda o: prose.length(o.time_s.mid)),
-        rows.figures("high end", lambda o: prose.length(o.time_s.high)),
-        rows.figures("cost", lambda o: prose.usd(o.cost_usd.mid)),
-        rows.figures("high end", lambda o: prose.usd(o.cost_usd.high)),
-        *(limits if plan.deadline_s or plan.budget_usd else []),
-        rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes), once="fits in memory: {}"),
-        rows.words("limited by", "bottleneck", once="limited by {}"),
-        rows.words("evidence", "evidence", once="{}"),
-    ]
 
 
 def unfit(shown: Sequence[TrainingOption]) -> frozenset[int]:

@@ -15,12 +15,23 @@ def document(answer: WhatIf) -> Document:
     missed = frozenset(i for i, case in enumerate(answer.cases) if not case.feasible)
     worst = next((case for case in answer.cases if not case.feasible), answer.cases[0])
     title = f"Without {prose.away(worst)}" if worst.lost else "Models"
+    rows: Rows[ModelAnswer] = Rows(worst.models)
+    columns: list[Column] = [
+        rows.words("model", lambda m: f"{m.name} {figures.tilde(m)}".strip()),
+        rows.figures("p99 / SLO", figures.p99),
+        rows.figures("on time / SLO", beside_target),
+        rows.words("SLO", lambda m: SLO_WORDS[m.slo_met]),
+        rows.figures("short of it by", prose.short),
+        rows.shown("asked", "offered_rps", per_second),
+        rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
+    ]
+    models = Table(columns, frozenset(i for i, m in enumerate(worst.models) if not m.slo_met))
     return Document(
         name=answer.scenario or "What if",
         headline=prose.headline(answer),
         sections=[
             Section("Cases", cases(answer, missed), id="cases"),
-            Section(title, [models(worst), *notes(answer, worst)], id="models"),
+            Section(title, [models, *notes(answer, worst)], id="models"),
             Section("Why", [Items(list(prose.obstacles(answer)))], id="why", tone=Tone.WARN),
             Section(
                 "What would mend it",
@@ -57,18 +68,3 @@ def notes(answer: WhatIf, case: LossCase) -> list[Text]:
     notes = [*brief.notes_of(case.models), f"{predicted} {of_p99}".strip()]
     smaller = f"In smaller batches than planned, for SLOs allow no larger: {names(answer.smaller_batches)}."
     return [*(Text(note, Tone.NOTE) for note in notes), Text(smaller if answer.smaller_batches else "", Tone.NOTE)]
-
-
-def models(case: LossCase) -> Table:
-    """How far each model's SLO is missed."""
-    rows: Rows[ModelAnswer] = Rows(case.models)
-    columns: list[Column] = [
-        rows.words("model", lambda m: f"{m.name} {figures.tilde(m)}".strip()),
-        rows.figures("p99 / SLO", figures.p99),
-        rows.figures("on time / SLO", beside_target),
-        rows.words("SLO", lambda m: SLO_WORDS[m.slo_met]),
-        rows.figures("short of it by", prose.short),
-        rows.shown("asked", "offered_rps", per_second),
-        rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
-    ]
-    return Table(columns, frozenset(i for i, m in enumerate(case.models) if not m.slo_met))

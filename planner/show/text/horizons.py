@@ -27,7 +27,12 @@ def answers(horizon: Horizon) -> list[str]:
     if not horizon.best:
         return [none_meets(horizon.strategies)]
     best = next(s for s in horizon.strategies if s.way == horizon.best)
-    lines = [cheapest(best, horizon)]
+    fixed = next((s for s in horizon.strategies if s.way is HorizonWay.FIXED and s.met), best)
+    saved = 1 - best.cost_usd / fixed.cost_usd if fixed.cost_usd else 0.0
+    less = f", {share(saved)} less than {HorizonWay.FIXED}" if saved >= 0.005 else ""
+    month = f"{dollars(best.cost_usd_per_month)} a month"
+    cheapest = f"Cheapest that meets every SLO: {best.label}: {usd(best)}, {month}{less}."
+    lines = [cheapest]
     if owed := sum(part.commitment_usd for part in best.parts):
         lines.append(f"It commits you to {dollars(owed)} over the whole term, whatever is used.")
     bound = f"{dollars(horizon.bound_usd)}: the work on the cheapest machine, never idle"
@@ -60,15 +65,6 @@ def in_draws(best: Strategy, horizon: Horizon) -> list[str]:
         return []
     held = f"In its busiest minute every SLO is met in {share(best.draws_kept)} of {best.draws} draws of these speeds"
     return [f"Not all speeds are measured. {held}; {exact(horizon.speed_confidence)} was asked for."]
-
-
-def cheapest(best: Strategy, horizon: Horizon) -> str:
-    """The best way, and what it saves against a fixed number of machines."""
-    fixed = next((s for s in horizon.strategies if s.way is HorizonWay.FIXED and s.met), best)
-    saved = 1 - best.cost_usd / fixed.cost_usd if fixed.cost_usd else 0.0
-    less = f", {share(saved)} less than {HorizonWay.FIXED}" if saved >= 0.005 else ""
-    month = f"{dollars(best.cost_usd_per_month)} a month"
-    return f"Cheapest that meets every SLO: {best.label}: {usd(best)}, {month}{less}."
 
 
 def beyond(one: ModelSlo) -> float:

@@ -67,16 +67,12 @@ def _known(part: T | None) -> list[T]:
 
 def _headline(seen: Anatomy) -> str:
     facts, roof = seen.facts, seen.roofline
+    params = f"{facts.params / 1e6:.2f} M parameters" if facts.params >= 100_000 else f"{facts.params:,} parameters"
     return (
-        f"{facts.model}: {_params(facts.params)}, {_amount(facts.macs)} multiply-adds a sample of"
+        f"{facts.model}: {params}, {_amount(facts.macs)} multiply-adds a sample of"
         f" {'x'.join(map(str, facts.input_shape))}; a batch of {seen.batch} at {seen.precision} moves"
         f" {_bytes(roof.bytes)} in {counted(facts.kernels, 'operator')}."
     )
-
-
-def _params(count: int) -> str:
-    """`25.56 M parameters`; `9,118 parameters`."""
-    return f"{count / 1e6:.2f} M parameters" if count >= 100_000 else f"{count:,} parameters"
 
 
 def _answer(seen: Anatomy) -> str:

@@ -128,7 +128,9 @@ def rejected_in_all(plan: Plan) -> str:
 
 def never_tried(plan: Plan) -> list[str]:
     """What was never tried, for want of a profile, a price or a seller: one line for each cause."""
-    return [*without_profile(plan), *without_offer(plan)]
+    unsold = (Bottleneck.RETIRED, Bottleneck.PRICE)
+    without_offer = rejection_lines([no for no in plan.rejections if no.bottleneck in unsold and cheaper(plan, no)])
+    return [*without_profile(plan), *without_offer]
 
 
 def kinds_that_miss(plan: Plan) -> list[KindLeftOut]:
@@ -197,16 +199,12 @@ def measurable(no: Rejection) -> bool:
     return all(one.code is not Code.AS_SAID for one in no.remedies)
 
 
-def without_offer(plan: Plan) -> list[str]:
-    """Machines that nobody sells any more, or not so, those alike in one line."""
-    unsold = (Bottleneck.RETIRED, Bottleneck.PRICE)
-    return rejection_lines([no for no in plan.rejections if no.bottleneck in unsold and cheaper(plan, no)])
-
-
 def refusals(plan: Plan, after: int = 0) -> list[str]:
     """Why nothing cheaper works: refused fleets, the nearest of each reason first, but for some; then what was never
     tried."""
-    no, best = one_of_each_reason_first(nearest(plan)), plan.recommendation
+    rejections = nearest(plan)
+    firsts = [those[0] for those in by_reason(rejections).values()]
+    no, best = [*firsts, *(no for no in rejections if no not in firsts)], plan.recommendation
     lines = [rejection_text(plan, one) for one in no[after : after + OTHERS_SHOWN]]
     if len(no) > after + OTHERS_SHOWN:
         more = len(no) - after - OTHERS_SHOWN
@@ -220,12 +218,6 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
             f"{exact(plan.policies.headroom)} headroom{and_slow}."
         )
     return [*lines, *never_tried(plan)]
-
-
-def one_of_each_reason_first(rejections: Sequence[Rejection]) -> list[Rejection]:
-    """The first of each reason for each model, then all others in their order."""
-    firsts = [those[0] for those in by_reason(rejections).values()]
-    return [*firsts, *(no for no in rejections if no not in firsts)]
 
 
 def by_reason(rejections: Sequence[Rejection]) -> dict[tuple[Code, tuple[str, ...]], list[Rejection]]:

@@ -92,7 +92,12 @@ def headline(plan: TrainingPlan) -> str:
 def answers(plan: TrainingPlan) -> list[str]:
     """The cheapest and the fastest."""
     if plan.cheapest is None or plan.fastest is None:
-        return no_way(plan)
+        fitting = [o for o in plan.options if o.may_fit]
+        if not fitting:
+            return [nothing_fits(plan), *changes_that_fit(plan)]
+        if not any(math.isfinite(o.time_s.low) for o in fitting):
+            return ["No option ends: machines fail before a checkpoint is written."]
+        return ["No option surely keeps these limits.", *nearest_to_limits(plan), *remedies(plan)]
     others = [*rivals(plan), *other_answers(plan), *if_fed(plan)]
     cheapest, fastest = (f"{in_short(one)}{old_price(plan, one)}" for one in (plan.cheapest, plan.fastest))
     if plan.cheapest == plan.fastest:
@@ -169,13 +174,12 @@ def in_short(o: TrainingOption) -> str:
     doubt = ""
     if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is Fits.LIKELY:
         doubt = f"; may run out of memory, {at_most_held(o)}: {settled(o)}"
-    figures = f"{between(o.time_s)}{in_time(o)}, {between(o.cost_usd, usd)}{commitment(o)}"
-    return f"{who(o)}: {figures}, limited by {o.bottleneck}{in_passes(o)}{whole_model(o)}{doubt}"
-
-
-def in_time(o: TrainingOption) -> str:
-    """`, 94 % likely in time`: the probability that the deadline holds; nothing without one."""
-    return "" if o.deadline_probability is None else f", {chance_in_time(o)} likely in time"
+    in_time = "" if o.deadline_probability is None else f", {chance_in_time(o)} likely in time"
+    figures = f"{between(o.time_s)}{in_time}, {between(o.cost_usd, usd)}{commitment(o)}"
+    in_passes = f", in {o.accumulation_chosen} passes a step (`train.accumulation`)" if o.accumulation_chosen else ""
+    each = "1 GPU, which" if o.gpu_count == 1 else f"each of {o.gpu_count:,} GPUs, which"
+    whole_model = f", the model whole on {each} `parallel` does not divide" if o.undivided else ""
+    return f"{who(o)}: {figures}, limited by {o.bottleneck}{in_passes}{whole_model}{doubt}"
 
 
 def chance_in_time(o: TrainingOption) -> str:
@@ -193,17 +197,6 @@ def chance(band: Range, probability: float) -> str:
     return f"{100 * probability:.0f} %"
 
 
-def in_passes(o: TrainingOption) -> str:
-    """`, in 32 passes a step (train.accumulation)`, where these were chosen; else nothing."""
-    return f", in {o.accumulation_chosen} passes a step (`train.accumulation`)" if o.accumulation_chosen else ""
-
-
-def whole_model(o: TrainingOption) -> str:
-    """`, the model whole on each of 2 GPUs`, where the scenario divides it among another number; else nothing."""
-    each = "1 GPU, which" if o.gpu_count == 1 else f"each of {o.gpu_count:,} GPUs, which"
-    return f", the model whole on {each} `parallel` does not divide" if o.undivided else ""
-
-
 def divided(o: TrainingOption) -> str:
     """`data 8, ZeRO-3, 32 passes`: how GPUs share the work, and chosen passes of a step."""
     return f"{o.parallel}, {o.accumulation_chosen} passes" if o.accumulation_chosen else o.parallel
@@ -214,16 +207,6 @@ def commitment(o: TrainingOption) -> str:
     if o.commitment_used is None:
         return ""
     return f" of {usd(o.commitment_usd)} that are paid in any case ({100 * o.commitment_used:.2g} % used)"
-
-
-def no_way(plan: TrainingPlan) -> list[str]:
-    """Why nothing is recommended, and the nearest there is."""
-    fitting = [o for o in plan.options if o.may_fit]
-    if not fitting:
-        return [nothing_fits(plan), *changes_that_fit(plan)]
-    if not any(math.isfinite(o.time_s.low) for o in fitting):
-        return ["No option ends: machines fail before a checkpoint is written."]
-    return ["No option surely keeps these limits.", *nearest_to_limits(plan), *remedies(plan)]
 
 
 def nearest_to_limits(plan: TrainingPlan) -> Iterator[str]:

@@ -143,19 +143,14 @@ def nearest_to(
         return {}
 
     def distance(option: TrainingOption) -> tuple[float, float]:
-        chance = likelihood(option, deadline_s, budget_usd)
+        in_time = 1.0 if deadline_s is None else option.time_s.chance_within(deadline_s)
+        in_budget = 1.0 if budget_usd is None else budget_likelihood(option, budget_usd)
+        chance = min(in_time, in_budget)
         return -round(chance, 2) if chance >= AT_MIDDLE else 0.0, excess(option, deadline_s, budget_usd)
 
     nearest = min(room, key=distance)
     speed = Nearest.AS_FAST if nearest.time_s.mid < quick.time_s.mid else Nearest.FASTEST
     return {Nearest.TO_LIMITS: nearest, speed: quick, Nearest.CHEAPEST: cheap}
-
-
-def likelihood(option: TrainingOption, deadline_s: float | None, budget_usd: float | None) -> float:
-    """Probability that it keeps deadline and budget: both hold where time is short enough for the narrower one."""
-    in_time = 1.0 if deadline_s is None else option.time_s.chance_within(deadline_s)
-    in_budget = 1.0 if budget_usd is None else budget_likelihood(option, budget_usd)
-    return min(in_time, in_budget)
 
 
 def budget_likelihood(option: TrainingOption, budget_usd: float) -> float:

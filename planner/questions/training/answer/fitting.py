@@ -48,7 +48,8 @@ def changes(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> It
     }
     for key, values in tried.items():
         for value in values:
-            changed = with_key(scenario, key, value)
+            part, name = key.split(".")
+            changed = replace(scenario, **{part: replace(getattr(scenario, part), **{name: value})})
             if not any(wrong(changed)):
                 yield Change(key=key, value=str(value), scenario=changed)
 
@@ -63,9 +64,3 @@ def smaller_precisions(precision: str) -> list[str]:
     if WEIGHT_BYTES[precision] < WEIGHT_BYTES["fp32"]:
         return []
     return ["bf16"] if precision in CAST_BYTES else ["amp", "bf16"]
-
-
-def with_key(scenario: TrainingScenario, key: str, value: str | int) -> TrainingScenario:
-    """The scenario with another value of a key of `train` or `parallel`."""
-    part, name = key.split(".")
-    return replace(scenario, **{part: replace(getattr(scenario, part), **{name: value})})

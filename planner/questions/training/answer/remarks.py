@@ -50,7 +50,11 @@ def no_option(
 ) -> ScenarioError:
     """The error of a scenario for which no machine on offer will do."""
     if not machines:
-        return nothing_on_offer(loaded, scenario, rejections)
+        unpriced = [no for no in rejections if no.why.code is Code.NO_PRICE]
+        others = [no for no in rejections if no not in unpriced]
+        key = ("prices",) if scenario.prices else ("buy", "price")
+        problems: list[Wrong] = [(key, without_price(scenario, unpriced))] if unpriced else []
+        return refused(loaded, [*problems, *((("buy",), line) for line in rejection_lines(others))])
     able = [one for one in machines if computes(scenario, one.gpu)]
     if not able:
         return refused(loaded, [(("train", "precision"), no_precision(scenario, machines, catalog))])
@@ -66,17 +70,6 @@ def no_option(
     first = f"no machine on offer makes up {tried} at {scenario.train.precision}. {remedy}"
     reasons = (*rejection_lines(rejections), *without_precision(scenario, machines, ()), *too_dear(scenario, able))
     return refusal(loaded.path, [Problem(0, 0, text, "") for text in (first, *reasons)])
-
-
-def nothing_on_offer(
-    loaded: LoadedTraining, scenario: TrainingScenario, rejections: Sequence[Rejection]
-) -> ScenarioError:
-    """The error of a scenario for which no machine can be had; one line where all lack the price alone."""
-    unpriced = [no for no in rejections if no.why.code is Code.NO_PRICE]
-    others = [no for no in rejections if no not in unpriced]
-    key = ("prices",) if scenario.prices else ("buy", "price")
-    problems: list[Wrong] = [(key, without_price(scenario, unpriced))] if unpriced else []
-    return refused(loaded, [*problems, *((("buy",), line) for line in rejection_lines(others))])
 
 
 def without_price(scenario: TrainingScenario, unpriced: Sequence[Rejection]) -> str:
@@ -143,9 +136,32 @@ def warnings(
             "Restarts count twice: `goodput` has them in it, and `interruptions.mean_time_between` adds them again."
             " Leave one of them out."
         )
-    yield from left_out(scenario, machines, options)
+    parts = scenario.parallel
+    if not scenario.counts and (whole := [n for n in scenario.usual_counts if n % parts.parts]):
+        divided = f"tensor {parts.tensor} x pipeline {parts.pipeline} do not divide"
+        yield f"Left out: {gpus(whole)}, which {divided}. Name them in `counts` to have the model whole on each."
+    if short := [count for count in scenario.gpu_counts if not has_a_step(scenario, count)]:
+        yield f"Left out: {gpus(short)}, of which one step has more samples than the whole training."
+    if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
+        yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
+    asked = set(scenario.counts)
+    owned = [one for one in machines if one.price_kind == OWN]
+    for one in owned:
+        if left := sorted(asked - set(whole_counts(scenario, one))):
+            most = "" if one.count_max is None else f", {one.count_max} at most"
+            machines_of = f"whole machines are counted, of {counted(one.gpus_each, 'GPU')} each{most}"
+            yield f"Left out: {gpus(left)} of {one.instance}: {machines_of}."
+    others = [one for one in machines if one not in owned]
+    made = {count for one in others for count in whole_counts(scenario, one)}
+    if others and (left := sorted(asked - made)):
+        beyond = f" within `buy.max_gpus: {scenario.buy.max_gpus}`" if left[-1] > scenario.buy.max_gpus else ""
+        yield f"Left out: {gpus(left)}, which no whole machines on offer make up{beyond}."
+    yield from without_precision(scenario, machines, options)
     yield from too_dear(scenario, machines)
-    yield from of_another_precision(scenario, machines, options)
+    precision, answered = scenario.train.precision, {option.gpu for option in options}
+    lacking = {one.gpu.name for one in machines if one.gpu.name in answered and lacks(one.gpu, precision)}
+    for name in sorted(lacking):
+        yield f"{name} computes nothing in {precision}: its speed, as stated, is of another precision."
     yield from undivided(scenario.parallel, options)
     if sellers := sorted({option.provider or "your own" for option in options if option.network_assumed}):
         link = ASSUMED_NETWORK_BYTES_PER_S * BITS_OF_GBYTE
@@ -178,39 +194,6 @@ def mostly_start(scenario: TrainingScenario, shown: Sequence[TrainingOption]) ->
         )
 
 
-def left_out(
-    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
-) -> Iterator[str]:
-    """Numbers of GPUs that the batch cannot be divided among, and GPUs without the precision."""
-    parts = scenario.parallel
-    if not scenario.counts and (whole := [n for n in scenario.usual_counts if n % parts.parts]):
-        divided = f"tensor {parts.tensor} x pipeline {parts.pipeline} do not divide"
-        yield f"Left out: {gpus(whole)}, which {divided}. Name them in `counts` to have the model whole on each."
-    if short := [count for count in scenario.gpu_counts if not has_a_step(scenario, count)]:
-        yield f"Left out: {gpus(short)}, of which one step has more samples than the whole training."
-    if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
-        yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
-    yield from not_whole(scenario, machines)
-    yield from without_precision(scenario, machines, options)
-
-
-def not_whole(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> Iterator[str]:
-    """Numbers of GPUs that the scenario names and that no whole machines make up: of each of one's own, and of all that
-    are rented or bought."""
-    asked = set(scenario.counts)
-    owned = [one for one in machines if one.price_kind == OWN]
-    for one in owned:
-        if left := sorted(asked - set(whole_counts(scenario, one))):
-            most = "" if one.count_max is None else f", {one.count_max} at most"
-            machines_of = f"whole machines are counted, of {counted(one.gpus_each, 'GPU')} each{most}"
-            yield f"Left out: {gpus(left)} of {one.instance}: {machines_of}."
-    others = [one for one in machines if one not in owned]
-    made = {count for one in others for count in whole_counts(scenario, one)}
-    if others and (left := sorted(asked - made)):
-        beyond = f" within `buy.max_gpus: {scenario.buy.max_gpus}`" if left[-1] > scenario.buy.max_gpus else ""
-        yield f"Left out: {gpus(left)}, which no whole machines on offer make up{beyond}."
-
-
 def too_dear(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> Iterator[str]:
     """Kinds of GPU of which no number costs as little an hour as `buy.max_cost` allows."""
     kinds = grouped((one.gpu.name, one) for one in machines if any(whole_counts(scenario, one)))
@@ -228,16 +211,6 @@ def without_precision(
     reasons = {name: why_not(gpu, scenario.train.precision) for name, gpu in unable.items()}
     for reason in sorted(set(reasons.values())):
         yield f"Left out: {', '.join(sorted(name for name in reasons if reasons[name] == reason))} ({reason})."
-
-
-def of_another_precision(
-    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
-) -> Iterator[str]:
-    """GPUs whose stated speed cannot be of the scenario's precision, for they lack it."""
-    precision, answered = scenario.train.precision, {option.gpu for option in options}
-    lacking = {one.gpu.name for one in machines if one.gpu.name in answered and lacks(one.gpu, precision)}
-    for name in sorted(lacking):
-        yield f"{name} computes nothing in {precision}: its speed, as stated, is of another precision."
 
 
 def measured_doubts(

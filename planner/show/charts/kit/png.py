@@ -30,7 +30,6 @@ from simulator.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import SubFigure
 
 COLOURS = {colour(i): hex for i, hex in enumerate(PALETTE)} | {
     "fg": "#1b1f24",
@@ -81,7 +80,15 @@ def draw(
         parts = sheet.subfigures(len(rows), columns, squeeze=False, height_ratios=heights_in)
         for row, places in zip(rows, parts, strict=True):
             for chart, place in zip(row, places, strict=False):
-                draw_chart(chart, place)
+                match chart:
+                    case Graph():
+                        draw_graph(chart, place.subplots())
+                    case Bars():
+                        draw_bars(chart, place.subplots())
+                    case Heat():
+                        draw_heat(chart, place.subplots())
+                    case Lanes():
+                        draw_lanes(chart, list(place.subplots(len(chart.rows), sharex=True, squeeze=False).flat))
         sheet.suptitle(title, x=0.01, ha="left", weight="bold")
         with catch_warnings():
             filterwarnings("ignore", "Creating legend")  # that it takes a second
@@ -96,19 +103,6 @@ def height_in(chart: Chart) -> float:
         case Lanes(rows=lanes):
             return LANE_IN * len(lanes) + AXIS_IN
     return HEIGHT_IN
-
-
-def draw_chart(chart: Chart, place: "SubFigure") -> None:
-    """One chart in its part of the sheet."""
-    match chart:
-        case Graph():
-            draw_graph(chart, place.subplots())
-        case Bars():
-            draw_bars(chart, place.subplots())
-        case Heat():
-            draw_heat(chart, place.subplots())
-        case Lanes():
-            draw_lanes(chart, list(place.subplots(len(chart.rows), sharex=True, squeeze=False).flat))
 
 
 def draw_graph(graph: Graph, axes: "Axes") -> None:
@@ -191,13 +185,6 @@ def legend(axes: "Axes", marks: int) -> None:
         axes.legend(named.values(), named.keys(), fontsize="small", **place)
 
 
-def draw_dot(dot: Dot, axes: "Axes", tint: dict[str, Any]) -> None:
-    """A dot and what stands beside it; hollow where it is switched off."""
-    face = "white" if dot.colour == "off" else tint["color"]
-    axes.plot([dot.x], [dot.y], "o", markersize=6 if dot.label else 4, markerfacecolor=face, **tint)
-    axes.annotate(dot.label, (dot.x, dot.y), (4, 5), textcoords="offset points", fontsize=7)
-
-
 def draw_mark(mark: Mark, axes: "Axes") -> None:
     """A mark in the colours of a page by daylight."""
     tint: Any = {"color": COLOURS[mark.colour], "label": mark.name or None}
@@ -205,7 +192,14 @@ def draw_mark(mark: Mark, axes: "Axes") -> None:
         case Line(points=[]):
             return
         case Line():
-            draw_line(mark, axes, tint)
+            x, y = zip(*mark.points, strict=True)
+            if mark.look is Look.DOTS:
+                axes.plot(x, y, ".", alpha=0.5, zorder=1, **tint)
+            elif mark.look in AREAS:
+                axes.fill(x, y, alpha=0.5 if mark.look is Look.AREA else 0.18, lw=0, **tint)
+            else:
+                style = DASHES[mark.look is Look.DASHED]
+                axes.plot(x, y, linewidth=WIDTHS.get(mark.look, 1.5), linestyle=style, **tint)
         case Rule():
             line = axes.axhline if mark.level else axes.axvline
             line(mark.at, linewidth=1.2, linestyle=DASHES[mark.dashed], **tint)
@@ -213,19 +207,9 @@ def draw_mark(mark: Mark, axes: "Axes") -> None:
             span, height = (mark.left, mark.right - mark.left), (mark.low, mark.high - mark.low)
             axes.broken_barh([span], height, alpha=PALE[mark.pale], linewidth=0, **tint)
         case Dot():
-            draw_dot(mark, axes, tint)
+            face = "white" if mark.colour == "off" else tint["color"]
+            axes.plot([mark.x], [mark.y], "o", markersize=6 if mark.label else 4, markerfacecolor=face, **tint)
+            axes.annotate(mark.label, (mark.x, mark.y), (4, 5), textcoords="offset points", fontsize=7)
         case Label():
             weight = "bold" if mark.strong else "normal"
             axes.text(mark.x, mark.y, mark.text, ha="center", va="center", fontsize=7, weight=weight)
-
-
-def draw_line(line: Line, axes: "Axes", tint: Any) -> None:
-    """Through points, or around an area."""
-    x, y = zip(*line.points, strict=True)
-    if line.look is Look.DOTS:
-        axes.plot(x, y, ".", alpha=0.5, zorder=1, **tint)
-    elif line.look in AREAS:
-        axes.fill(x, y, alpha=0.5 if line.look is Look.AREA else 0.18, lw=0, **tint)
-    else:
-        style = DASHES[line.look is Look.DASHED]
-        axes.plot(x, y, linewidth=WIDTHS.get(line.look, 1.5), linestyle=style, **tint)

@@ -196,19 +196,15 @@ def price_room(plan: Plan, answer: Recommendation) -> list[str]:
     margin = other.cost_usd_per_hour - answer.cost_usd_per_hour
     name = f"{candidate_name(other.candidate)}{and_spares(plan, other.candidate)}"
     if margin < SAME_USD:
-        as_much = f"Price: the next best, {name}, costs as much: {set_beside(other, answer)}"
+        slow, here = (share(max(m.p99_shown_s / m.slo_s for m in one.models)) for one in (other, answer))
+        kept = [one.replayed.draws_kept for one in (other, answer) if one.replayed and one.replayed.draws_kept]
+        sure, *sure_here = (share(one.mean, 2) for one in kept) if kept else ("",)
+        surely = f"every SLO is met with probability {sure} (here {sure_here[0]}), " if sure_here else ""
+        set_beside = f"{surely}slowest p99 {slow} of its SLO (here {here})"
+        as_much = f"Price: the next best, {name}, costs as much: {set_beside}"
         return [f"{as_much}. It is cheaper as soon as the price of this plan rises."]
     dearer = f"{dollars(margin)}/h ({share(margin / answer.cost_usd_per_hour)}) more"
     return [f"Price: the next best, {name}, costs {dearer}. This plan stays cheaper until its price rises by as much."]
-
-
-def set_beside(other: Recommendation, answer: Recommendation) -> str:
-    """How sure and how fast another answer is, and this one: `slowest p99 34 % of its SLO (here 33 %)`."""
-    slow, here = (share(max(m.p99_shown_s / m.slo_s for m in one.models)) for one in (other, answer))
-    kept = [one.replayed.draws_kept for one in (other, answer) if one.replayed and one.replayed.draws_kept]
-    sure, *sure_here = (share(one.mean, 2) for one in kept) if kept else ("",)
-    surely = f"every SLO is met with probability {sure} (here {sure_here[0]}), " if sure_here else ""
-    return f"{surely}slowest p99 {slow} of its SLO (here {here})"
 
 
 def slo_room(answer: Recommendation | Simulation) -> list[str]:

@@ -17,9 +17,10 @@ def document(run: Simulation) -> Document:
     """The explanation, from the tightest model to what is assumed."""
     few = filter(None, [outages_line(run)])
     lead = [slo_line(run), *few, rules_line(run.policies, run.models)]
+    busiest = sorted(run.gpus, key=occupied, reverse=True)
     parts = {
         BINDING: bindings(run),
-        "Where the time of the busiest GPUs goes": times(run),
+        "Where the time of the busiest GPUs goes": [f"{gpu.id}: {time_of(gpu)}." for gpu in busiest[:GPUS_SHOWN]],
         "How the SLO is split": budget_lines(run),
         FULLEST: resource_lines(run),
         "What has room": [*load_room(run), *slo_room(run)],
@@ -28,12 +29,6 @@ def document(run: Simulation) -> Document:
         "Assumptions": assumption_lines(run.assumptions),
     }
     return explanation(run.scenario, simulation_headline(run), parts, lead)
-
-
-def times(run: Simulation) -> list[str]:
-    """Computing, waiting and idling of the busiest GPUs."""
-    busiest = sorted(run.gpus, key=occupied, reverse=True)
-    return [f"{gpu.id}: {time_of(gpu)}." for gpu in busiest[:GPUS_SHOWN]]
 
 
 def time_of(gpu: GpuAnswer) -> str:

@@ -32,27 +32,23 @@ def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[Qu
     reasons = [(answer.latency_s is None, f"row {i}: {answer.reason}") for i, (_, answer) in numbered if answer.reason]
     refused, too_large = ([text for without, text in reasons if without is asked] for asked in (True, False))
     timed = f"{counted(len(table.items), 'time')} of a batch"
+    seen = {answer.rule for answer in answers if answer.latency_s is not None}
+    rests = {"published": "the same was published", "profile": "a profile has it"}
+    rests |= {str(near): f"published {said}" for near, said in NEAREST.items()}
+    said = "; ".join(f"{rule}: {what}" for rule, what in rests.items() if rule in seen)
+    said_of_rules = f"{begin(said)}." if said else ""
     return terminal(
         Document(
             name="Predictions",
             headline=f"{timed}, {counted(len(refused), 'row')} without an answer:" if refused else f"{timed}:",
             sections=[
-                Section("", [Table(columns), Text(said_of_rules(answers), indent=2)]),
+                Section("", [Table(columns), Text(said_of_rules, indent=2)]),
                 Section("Too large for the GPU, or for a plan", [Items(too_large)]),
                 Section("Without an answer", [Items(refused)]),
             ],
         ),
         screen,
     )
-
-
-def said_of_rules(answers: Sequence[QueryAnswer]) -> str:
-    """What the rules in the table rest on: `elsewhere: published on other GPUs; ...`."""
-    seen = {answer.rule for answer in answers if answer.latency_s is not None}
-    rests = {"published": "the same was published", "profile": "a profile has it"}
-    rests |= {str(near): f"published {said}" for near, said in NEAREST.items()}
-    said = "; ".join(f"{rule}: {what}" for rule, what in rests.items() if rule in seen)
-    return f"{begin(said)}." if said else ""
 
 
 def cell(asked: Mapping[str, str], name: str) -> str:

@@ -96,10 +96,18 @@ def best_rate(profile: Profile) -> float:
 def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] | None = None) -> str:
     """All figures of one profile and where they come from; `measured` is what its file holds besides."""
     raw = measured or {}
+    made_on = part_of(raw, "provenance")
+    in_place = made_on and "driver" not in made_on
+    known = {
+        "within main memory" if in_place else "from pinned memory": profile.load,
+        "from pageable memory": profile.pageable_bytes_per_s and profile.load_from(WeightSource.PAGEABLE),
+        "from disk": profile.disk_bytes_per_s and profile.load_from(WeightSource.DISK),
+    }
+    loading = ", ".join(f"{seconds(load(profile.weight_bytes))} {where}" for where, load in known.items() if load)
     facts = [
         f"Memory: {size_text(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}. A plan"
         " reserves them and the workspace.",
-        f"Loading: {_loading(profile, raw)}; {profile.load_evidence}.",
+        f"Loading: {loading}; {profile.load_evidence}.",
         *_beside_loading(profile, raw),
         f"Besides, a process holds {_context(profile)}.",
         f"Latency: {profile.latency_evidence}, {_spread(profile, raw)}.",
@@ -229,21 +237,6 @@ def _context(profile: Profile) -> str:
     if profile.context_bytes is None:
         return f"{size_text(CONTEXT_BYTES)}, assumed"
     return f"{size_text(profile.context_bytes)}, measured"
-
-
-def _loading(profile: Profile, raw: Mapping[str, Any]) -> str:
-    """`8.5 ms from pinned memory, 17 ms from pageable memory, 0.9 s from disk`.
-
-    A CPU, which has no driver, has weights where they are.
-    """
-    made_on = part_of(raw, "provenance")
-    in_place = made_on and "driver" not in made_on
-    known = {
-        "within main memory" if in_place else "from pinned memory": profile.load,
-        "from pageable memory": profile.pageable_bytes_per_s and profile.load_from(WeightSource.PAGEABLE),
-        "from disk": profile.disk_bytes_per_s and profile.load_from(WeightSource.DISK),
-    }
-    return ", ".join(f"{seconds(load(profile.weight_bytes))} {where}" for where, load in known.items() if load)
 
 
 def _beside_loading(profile: Profile, raw: Mapping[str, Any]) -> list[str]:
