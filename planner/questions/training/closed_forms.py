@@ -49,11 +49,6 @@ def training_flops(params: float, tokens: float, per_param_token: float = 6.0) -
     return per_param_token * params * tokens
 
 
-def compute_s(flops: float, flops_per_s: float, gpus: int = 1) -> float:
-    """Operations over rate. 3.14e23 at 28 TFLOP/s on one GPU: 1.12e16 s, 355 years."""
-    return flops / (flops_per_s * gpus)
-
-
 def step_from_inference(latency_s: float, depthwise: bool) -> Range:
     """A training step from an inference batch of the same size: 10 ms becomes 35 ms, 30 to 49."""
     over = STEP_OVER_INFERENCE
@@ -250,28 +245,20 @@ def attempt_s(work_s: float, write_s: float, parts: int) -> float:
     return (work_s + (parts - 1) * write_s) / parts
 
 
-def with_interruptions_s(
-    work_s: float, mean_time_between_s: float, write_s: float, restart_s: float, interval_s: float | None = None
-) -> float:
+def with_interruptions_s(work_s: float, mean_time_between_s: float, write_s: float, restart_s: float) -> float:
     """Mean time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) a part.
 
-    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h. Without `interval_s` checkpoints are
-    written as `stretches` says. Infinite where writing and restarting take so many times the time between failures that
-    no checkpoint is ever reached.
+    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h. Infinite where writing and restarting
+    take so many times the time between failures that no checkpoint is ever reached.
     """
     if math.isinf(mean_time_between_s) or math.isinf(work_s) or not work_s:
         return work_s
-    if interval_s:
-        written = math.ceil(work_s / interval_s) - 1
-        attempts = [(written, interval_s + write_s), (1, work_s - written * interval_s)]
-    else:
-        parts = stretches(work_s, mean_time_between_s, write_s)
-        attempts = [(parts, attempt_s(work_s, write_s, parts))]
+    parts = stretches(work_s, mean_time_between_s, write_s)
+    attempt = attempt_s(work_s, write_s, parts) / mean_time_between_s
     restart = restart_s / mean_time_between_s
-    if restart + max(each_s for count, each_s in attempts if count) / mean_time_between_s > HOPELESS:
+    if restart + attempt > HOPELESS:
         return math.inf
-    tried = sum(count * math.expm1(each_s / mean_time_between_s) for count, each_s in attempts)
-    return mean_time_between_s * math.exp(restart) * tried
+    return mean_time_between_s * math.exp(restart) * (parts * math.expm1(attempt))
 
 
 def interruptions_spread_s(work_s: float, mean_time_between_s: float, write_s: float, restart_s: float) -> float:

@@ -8,7 +8,6 @@ from calibrate.layers.facts import facts, known
 from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError
 from planner.model.ranges import Range, exactly, ranged
-from planner.prediction.rules.roofline import LAUNCH_S
 from planner.prediction.trainings import DEPTHWISE, kind_of
 from planner.questions.training.closed_forms import epoch_law, training_flops
 from planner.questions.training.memory import CAST_BYTES, Split
@@ -80,11 +79,6 @@ class Subject:
         if self.shape is None:
             return 0
         return 3 * (KERNELS_OF_BLOCK + CASTS_OF_BLOCK * self.casts) * self.shape.layers
-
-    @property
-    def launches_s(self) -> float:
-        """Time to issue the operators of one pass, as a measured step hides it or not."""
-        return self.operators * LAUNCH_S
 
     @property
     def issued_s(self) -> Range:

@@ -20,9 +20,7 @@ from planner.questions.training.scenario import (
     step_samples,
 )
 from planner.units.errors import Steps, Wrong, shown
-from planner.units.reading import (
-    did_you_mean,
-)
+from planner.units.reading import did_you_mean
 from planner.units.writing import gpus
 
 SPEEDS = ("achieved", "rate", "step", "run")

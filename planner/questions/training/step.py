@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from planner.model.choices import PriceKind
 from planner.model.ranges import Range, exactly, ranged
+from planner.prediction.rules.roofline import LAUNCH_S
 from planner.questions.training.closed_forms import (
     FORWARD_SHARE,
     RUN_OVER_STEPS,
@@ -146,7 +147,7 @@ class StepTimes:
         measured_share, share = batch / spec.gpu_count, layout.global_batch / layout.gpu_count
         if spec.gpu_count == layout.gpu_count and measured_share == share:
             return self._as_stated(spec, measured_s)
-        launches_s = layout.subject.launches_s
+        launches_s = layout.subject.operators * LAUNCH_S  # which a measured step hides, or not
         step_s = rescaled_step_s(measured_s, measured_share, share, launches_s)
         time_s = step_s
         if spec.gpu_count % layout.split.parts:

@@ -13,15 +13,7 @@ from planner.placing.stages import edge, fan_out
 from simulator.errors import DeploymentError
 from simulator.flow.items import fan_outs
 from simulator.world.deployment import Deployment
-from simulator.world.pipelines import (
-    FanOut,
-    FanOutKind,
-    ModelWork,
-    Pipeline,
-    PipelineStage,
-    Station,
-    StationWork,
-)
+from simulator.world.pipelines import FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
 from simulator.world.workload import SLO
 
 HOST = "host"

@@ -5,15 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import Figure, middle
-from planner.questions.studies.results import (
-    JSON,
-    AxisAnswer,
-    OutputAnswer,
-    PointAnswer,
-    StudyAnswer,
-    Swing,
-    figure_of,
-)
+from planner.questions.studies.results import JSON, AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
 from planner.questions.studies.scenario import parts_of
 from planner.units.writing import counted, decimals, dollars, gigabytes, per_second, percent, ranges, seconds
 from simulator.grouping import grouped

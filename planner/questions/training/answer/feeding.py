@@ -5,9 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from planner.questions.training.answer.option import TrainingOption
 from planner.questions.training.layout import Subject
-from planner.questions.training.scenario import (
-    TrainingScenario,
-)
+from planner.questions.training.scenario import TrainingScenario
 from planner.questions.training.speed import SpeedRule
 
 A_WORKER = 150.0
