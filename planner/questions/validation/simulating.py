@@ -94,9 +94,10 @@ def as_rehearsed(
     takes 1 + (k - 1) u times as long on average. The shares are those of a first simulation without it, then of a
     second with it.
     """
-    deployment = stretched(recording.result.deployment, speed.run, speed.load, speed.cv)
-    deployment = spread(deployment, speed.run_spread)
-    deployment = uneven(stretched(deployment, changes.run, changes.load), changes.cv)
+    deployment = recording.result.deployment
+    cv = {} if speed.cv is None else dict.fromkeys((one.model for one in deployment.services), speed.cv)
+    deployment = spread(stretched(deployment, speed.run, speed.load, cv), speed.run_spread)
+    deployment = stretched(deployment, changes.run, changes.load, changes.cv)
     deployment = at_pace(at_pace(deployment, speed.work, speed.work_spread), changes.work)
     if not speed.slowdown:
         return deployment
@@ -161,25 +162,16 @@ def disturbed(
 
 
 def stretched(
-    deployment: Deployment, run: Mapping[str, BySize], load: ByModel | None = None, cv: float | None = None
+    deployment: Deployment, run: Mapping[str, BySize], load: ByModel | None = None, cv: ByModel | None = None
 ) -> Deployment:
     """The same deployment with run times of each model and batch size, and load times of each model, times a factor.
 
-    `cv`: spread of one batch's run time instead of the profiles'.
+    `cv`: spread of one batch's run time instead of the profiles', of some models.
     """
-    load = load or {}
+    load, cv = load or {}, cv or {}
     services = [
-        stretched_service(service, run.get(service.model, {}), load.get(service.model, 1.0), cv)
-        for service in deployment.services
-    ]
-    return replace(deployment, services=tuple(services))
-
-
-def uneven(deployment: Deployment, cv: ByModel) -> Deployment:
-    """The same deployment with another spread of one batch's run time of some models."""
-    services = [
-        stretched_service(service, {}, 1.0, cv[service.model]) if service.model in cv else service
-        for service in deployment.services
+        stretched_service(one, run.get(one.model, {}), load.get(one.model, 1.0), cv.get(one.model))
+        for one in deployment.services
     ]
     return replace(deployment, services=tuple(services))
 
