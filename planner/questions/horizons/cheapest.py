@@ -125,14 +125,14 @@ def total_usd(parts: Sequence[StrategyPart]) -> float:
 
 def meets_all(question: HorizonQuestion, candidate: WayCandidate) -> bool:
     """The candidate meets every SLO."""
-    calendar, course = question.calendar, question.course(candidate.beside_base)
+    course = question.course(candidate.beside_base)
     lines = timelines(question, candidate)
-    if len(lines) == 1 and hopeless(course, lines[0], calendar.keep, calendar.keep_share):
+    if len(lines) == 1 and hopeless(course, lines[0]):
         return False
-    if not leaves_headroom(course, candidate.wishes(), calendar.keep, calendar.keep_share):
+    if not leaves_headroom(course, candidate.wishes()):
         return False
     cuts = [stretches(line, len(course.factors)) for line in lines]
-    return meets_slos(course, cuts, calendar.keep, calendar.keep_share) and sureness(course, candidate).met
+    return meets_slos(course, cuts) and sureness(course, candidate).met
 
 
 def sureness(course: Course, candidate: WayCandidate) -> Sureness:
@@ -160,7 +160,7 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
     lines = timelines(question, candidate)
     course = question.course(candidate.beside_base)
     cuts = [stretches(line, len(course.factors)) for line in lines]
-    slos = model_slos(course, cuts, question.calendar.keep)
+    slos = model_slos(course, cuts)
     parts = parts_of(question, candidate, lines)
     usd = total_usd(parts)
     usd_per_hour_max = dearest_usd(candidate, cuts)
@@ -173,7 +173,7 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
     strategy = Strategy(
         way=candidate.way,
         label=" + ".join(map(part_text, parts)),
-        met=not missed and not over_max_cost and all_met(slos, question.calendar.keep_share),
+        met=not missed and not over_max_cost and all_met(course, slos),
         over_max_cost=over_max_cost,
         parts=parts,
         cost_usd=usd,
@@ -198,13 +198,13 @@ def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool
 
 def why_missed(question: HorizonQuestion, candidate: WayCandidate, course: Course, cuts: Sequence[Stretches]) -> str:
     """Why a way misses where more than its machines are to blame; empty elsewhere."""
-    calendar, scenario = question.calendar, course.group.loaded.scenario
+    scenario = course.group.loaded.scenario
     if candidate.mode is Mode.AUTOSCALED and (limit := why_not_scaled(question, candidate, course, cuts)):
         return limit
-    if not leaves_headroom(course, candidate.wishes(), calendar.keep, calendar.keep_share):
+    if not leaves_headroom(course, candidate.wishes()):
         return f"in busy minutes its load leaves less than {exact(scenario.headroom)} of the GPUs free (`headroom`)"
     sure = sureness(course, candidate)
-    if sure.draws_kept is None or not meets_slos(course, cuts, calendar.keep, calendar.keep_share):
+    if sure.draws_kept is None or not meets_slos(course, cuts):
         return ""
     held = f"its busiest minute holds in {share(sure.draws_kept)} of {sure.draws} draws of uncertain speeds"
     return f"{held}, which is too few for {exact(scenario.confidence)} (`confidence`)"

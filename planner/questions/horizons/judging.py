@@ -30,6 +30,10 @@ class Course:
     factors: Floats
     """Factor of each minute."""
     levels: Levels
+    keep: Keep
+    """Periods in each of which SLOs must be met."""
+    keep_share: float
+    """Share of these periods that is enough."""
 
     @cached_property
     def load_erlangs(self) -> Floats:
@@ -154,7 +158,7 @@ def busy_gpu_s(course: Course, cut: Stretches) -> Floats:
 # Headroom
 
 
-def leaves_headroom(course: Course, wishes: Wishes, keep: Keep, keep_share: float) -> bool:
+def leaves_headroom(course: Course, wishes: Wishes) -> bool:
     """In each period the machines that are wanted leave the headroom to as many requests as the strictest SLO asks for.
 
     Seen without a replay. Machines count as if they answered once they are wanted, and nobody took them away. Where no
@@ -165,11 +169,11 @@ def leaves_headroom(course: Course, wishes: Wishes, keep: Keep, keep_share: floa
         return True
     cut = stretches(timeline(wishes, 0.0), len(course.factors))
     weight = course.factors[cut.minute] * cut.lengths_s
-    periods = cut.periods(PERIODS[keep])
+    periods = cut.periods(PERIODS[course.keep])
     load = np.bincount(periods, weight)
     left = np.bincount(periods, weight * with_headroom(course, cut))
     busy = load > 0
-    return float(np.mean(left[busy] / load[busy] >= target - TINY)) >= keep_share - TINY
+    return float(np.mean(left[busy] / load[busy] >= target - TINY)) >= course.keep_share - TINY
 
 
 def with_headroom(course: Course, cut: Stretches) -> NDArray[np.bool_]:
@@ -193,10 +197,10 @@ def busiest(course: Course, cut: Stretches) -> tuple[float, int] | None:
 # SLOs
 
 
-def model_slos(course: Course, cuts: Sequence[Stretches], keep: Keep) -> tuple[ModelSlo, ...]:
+def model_slos(course: Course, cuts: Sequence[Stretches]) -> tuple[ModelSlo, ...]:
     """Each model over the whole calendar, over all timelines of a way."""
     parts = [judged(course, cut) for cut in cuts]
-    return tuple(_model_slo(model, target, parts, keep) for model, target in course.group.targets.items())
+    return tuple(_model_slo(model, target, parts, course.keep) for model, target in course.group.targets.items())
 
 
 def _model_slo(model: str, target: float, parts: Sequence[Judged], keep: Keep) -> ModelSlo:
@@ -214,29 +218,29 @@ def _model_slo(model: str, target: float, parts: Sequence[Judged], keep: Keep) -
     )
 
 
-def all_met(slos: Sequence[ModelSlo], keep_share: float) -> bool:
+def all_met(course: Course, slos: Sequence[ModelSlo]) -> bool:
     """Every model meets its SLO in so large a share of the hours, days or calendars."""
-    return all(slo.met_share >= keep_share - TINY for slo in slos)
+    return all(slo.met_share >= course.keep_share - TINY for slo in slos)
 
 
-def meets_slos(course: Course, cuts: Sequence[Stretches], keep: Keep, keep_share: float) -> bool:
+def meets_slos(course: Course, cuts: Sequence[Stretches]) -> bool:
     """Every model meets its SLO. Replays begin where machines are scarcest, and end where some SLO must be missed."""
-    if not _may_meet(course, cuts, keep, keep_share):
+    if not _may_meet(course, cuts):
         return False
     group = course.group
     for factor, machines in _scarcest_first(course, cuts):
         if group.replayed(factor, machines) is not None:
             continue
-        if group.misses_target(factor, machines) and not _may_meet(course, cuts, keep, keep_share):
+        if group.misses_target(factor, machines) and not _may_meet(course, cuts):
             return False
-    return _may_meet(course, cuts, keep, keep_share)
+    return _may_meet(course, cuts)
 
 
-def _may_meet(course: Course, cuts: Sequence[Stretches], keep: Keep, keep_share: float) -> bool:
+def _may_meet(course: Course, cuts: Sequence[Stretches]) -> bool:
     """Every model may meet its SLO, by the replays made so far."""
     parts = [judged(course, cut, replay=False) for cut in cuts]
     targets = course.group.targets.items()
-    return all(_met_share(model, target, parts, keep) >= keep_share - TINY for model, target in targets)
+    return all(_met_share(model, target, parts, course.keep) >= course.keep_share - TINY for model, target in targets)
 
 
 def _scarcest_first(course: Course, cuts: Sequence[Stretches]) -> list[tuple[float, int]]:
@@ -288,7 +292,7 @@ def _shares(model: str, parts: Sequence[Judged], minutes: int, *, apart: bool = 
     return share, share - SIGMAS * np.sqrt(variance[busy]) / load[busy]
 
 
-def hopeless(course: Course, line: FleetTimeline, keep: Keep, keep_share: float) -> bool:
+def hopeless(course: Course, line: FleetTimeline) -> bool:
     """Even machines that are never idle leave too much undone: seen without a replay.
 
     Of the work that comes in a period, no more is done than the machines that answer have time for. So some model has
@@ -300,10 +304,10 @@ def hopeless(course: Course, line: FleetTimeline, keep: Keep, keep_share: float)
     cut = stretches(line, len(course.factors))
     load = course.load_erlangs[cut.minute]
     done = np.minimum(load, cut.ready + course.group.base_erlangs_most) * cut.lengths_s
-    periods = cut.periods(PERIODS[keep])
+    periods = cut.periods(PERIODS[course.keep])
     load_by_period = np.bincount(periods, load * cut.lengths_s)
     done_by_period = np.bincount(periods, done)
     busy = load_by_period > 0
     most = done_by_period[busy] / load_by_period[busy]
-    surely_met = 1 - len(targets) * (1 - keep_share)  # each model may miss periods of its own
+    surely_met = 1 - len(targets) * (1 - course.keep_share)  # each model may miss periods of its own
     return float(np.mean(most >= min(targets))) < surely_met - TINY

@@ -62,7 +62,7 @@ class HorizonQuestion:
 
     def course(self, group: MachineGroup) -> Course:
         """This load on such machines."""
-        return Course(group, self.factors, self.levels)
+        return Course(group, self.factors, self.levels, self.calendar.keep, self.calendar.keep_share)
 
     def needed(self, group: MachineGroup) -> Counts:
         """Fewest machines that meet every SLO on average at each level; remembered."""

@@ -140,7 +140,7 @@ def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[WayCandid
             if base is not None and not wishes.count.any():
                 continue  # the base alone is a way of its own
             hours = wishes.machine_hours()
-            if pair.rest.price_kind is PriceKind.SPOT:
+            if is_spot:
                 hours = max(0.0, hours - question.hours_in_shortage(int(wishes.count.max())))
             base_usd = base.machines * base.offer.usd_per_hour * question.hours if base else 0.0
             yield WayCandidate(

@@ -33,9 +33,9 @@ class ChartAxis:
         return [(self.share(value), text) for value, text in self.ticks]
 
 
-def axis_to(high: float, write: Write, count: int = 4, title: str = "") -> ChartAxis:
+def axis_to(high: float, write: Write, title: str = "") -> ChartAxis:
     """An axis from nothing on."""
-    return ChartAxis(0, high or 1.0, labelled(steps(0, high, count), write), title)
+    return ChartAxis(0, high or 1.0, labelled(steps(0, high, 4), write), title)
 
 
 def axis_around(

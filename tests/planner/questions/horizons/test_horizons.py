@@ -378,7 +378,7 @@ def test_hours_paid_in_vain_and_hours_missed_by_hand() -> None:
 def test_behind_a_backlog_all_is_late_until_it_is_worked_off() -> None:
     machines = replace(small_group(), erlangs={"a": 1.0})
     factors = np.array([3.0, 1.0, 1.0, 1.0])
-    course = Course(machines, factors, levels(factors, 2))
+    course = Course(machines, factors, levels(factors, 2), Keep.WHOLE, 1.0)
     # One minute of one erlang too much leaves 60 erlang-seconds; one erlang to spare takes a minute for them.
     late_share = backlogged(course, stretches(timeline(constant(2, 240.0), 0.0), 4))
     assert late_share.tolist() == pytest.approx([1.0, 1.0, 0.0, 0.0])
@@ -450,11 +450,11 @@ def test_where_hours_may_miss_no_limit_of_machines_makes_a_way_cheaper(
 def test_what_no_machine_has_time_for_is_seen_without_a_replay() -> None:
     machines = small_group()
     factors = np.ones(120)
-    course = Course(machines, factors, levels(factors, 2))
+    course = Course(machines, factors, levels(factors, 2), Keep.HOUR, 1.0)
     enough = ceil(float(course.load_erlangs[0]))
 
     def never(count: int) -> bool:
-        return hopeless(course, timeline(constant(count, 7200.0), 0.0), Keep.HOUR, 1.0)
+        return hopeless(course, timeline(constant(count, 7200.0), 0.0))
 
     assert not never(enough)
     assert never(enough - 1) is ((enough - 1) / float(course.load_erlangs[0]) < 0.99)
