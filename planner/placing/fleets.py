@@ -151,6 +151,8 @@ class FleetProgram:
     """What a process holds that only decodes or encodes."""
     usd_per_hour_min: float = 0.0
     """No fleet is proposed that costs less."""
+    spares: int = 0
+    """Machines of each offer in a fleet that are paid for besides, in what is proposed."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -238,23 +240,27 @@ class FleetProgram:
     def _solution(
         self, weights: NDArray[np.float64], excluded: Sequence[Fleet], max_cost: float, design: float
     ) -> Solution | None:
-        """Columns: n by offer, x by pair, y by pair where resident, and one switch by excluded fleet and offer."""
+        """Columns: n by offer, x by pair, y by pair where resident, one switch by excluded fleet and offer, s by resource
+        and kind, and u by offer, 1 where any is bought, if spares of it are paid for."""
         if {s.model for s, _ in self._pairs} != set(self.models):
             return None
         able = [len(self._able(resource)) for resource in self.resources]
         if 0 in able:
             return None
-        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded), sum(able))
+        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded), sum(able), spared=self.spares > 0)
         self._work_rows(rows, design)
         self._resource_rows(rows, design)
         if self.resident:
             self._memory_rows(rows)
         self._exclusion_rows(rows, excluded)
         rows.add(upper=self.max_gpus, n={o: float(offer.gpu_count) for o, offer in enumerate(self.offers)})
+        prices = {o: offer.usd_per_hour for o, offer in enumerate(self.offers)}
+        spares = {o: self.spares * usd_per_hour for o, usd_per_hour in prices.items()} if self.spares else {}
+        for o in spares:
+            rows.add(upper=0, n={o: 1.0}, u={o: -float(self.count_max(self.offers[o]))})
         if max_cost < inf or self.usd_per_hour_min:
-            prices = {o: offer.usd_per_hour for o, offer in enumerate(self.offers)}
-            rows.add(lower=self.usd_per_hour_min, upper=max_cost * (1 + 1e-9), n=prices)
-        return rows.solve(weights, [self.count_max(o) for o in self.offers])
+            rows.add(lower=self.usd_per_hour_min, upper=max_cost * (1 + 1e-9), n=prices, u=spares)
+        return rows.solve(weights, [self.count_max(o) for o in self.offers], list(spares.values()))
 
     def count_max(self, offer: Offer) -> int:
         """Most instances of an offer that may be bought."""
@@ -413,10 +419,13 @@ class FleetProgram:
 
 
 class _Rows:
-    """Rows of an integer program over the blocks of columns n, x, y, z, s."""
+    """Rows of an integer program over the blocks of columns n, x, y, z, s, u."""
 
-    def __init__(self, offers: int, pairs: int, resident: bool, excluded: int, stations: int) -> None:
+    def __init__(
+        self, offers: int, pairs: int, resident: bool, excluded: int, stations: int, *, spared: bool = False
+    ) -> None:
         widths = {"n": offers, "x": pairs, "y": pairs * resident, "z": excluded * offers, "s": stations}
+        widths |= {"u": offers * spared}
         self.widths = widths
         self.start = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
         self.rows: list[tuple[dict[int, float], float, float]] = []
@@ -425,7 +434,9 @@ class _Rows:
         columns = {int(self.start[b]) + i: v for b, cells in blocks.items() for i, v in cells.items()}
         self.rows.append((columns, lower, upper))
 
-    def solve(self, weights: NDArray[np.float64], count_max: Sequence[int]) -> Solution | None:
+    def solve(
+        self, weights: NDArray[np.float64], count_max: Sequence[int], spare_weights: Sequence[float]
+    ) -> Solution | None:
         """The best counts and the proven bound on the weights' sum; None where surely nothing is feasible."""
         width = sum(self.widths.values())
         cells = [
@@ -434,13 +445,13 @@ class _Rows:
         row, column, value = zip(*cells, strict=True)
         matrix = coo_array((value, (row, column)), (len(self.rows), width)).tocsc()
         matrix.eliminate_zeros()
-        most = {"x": 1.0, "y": inf, "z": 1.0, "s": 1.0}
+        most = {"x": 1.0, "y": inf, "z": 1.0, "s": 1.0, "u": 1.0}
         upper = np.concatenate([count_max, *(np.full(self.widths[block], limit) for block, limit in most.items())])
         whole = np.ones(width, dtype=np.int8)
         for block in "xs":
             whole[self.start[block] : self.start[block] + self.widths[block]] = 0
         solution = milp(
-            np.concatenate([weights, np.zeros(width - len(weights))]),
+            np.concatenate([weights, np.zeros(width - len(weights) - len(spare_weights)), spare_weights]),
             constraints=LinearConstraint(matrix, [r[1] for r in self.rows], [r[2] for r in self.rows]),
             integrality=whole,
             bounds=Bounds(np.zeros(width), upper),

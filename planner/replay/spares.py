@@ -51,8 +51,10 @@ class SpareSearch:
         for place, trial in enumerate(found):
             if trial.unready and (larger := self._joined(trial, self.offers, below_usd)):
                 found[place], below_usd = larger, min(below_usd, larger.cost_usd_per_hour)
-        if below_usd < inf and (cheaper := self._carrying_its_own(fleets, below_usd)):
-            found.append(cheaper)
+        for offered in self._types_that_may_carry_their_own(fleets, found) if below_usd < inf else ():
+            if cheaper := self._carrying_its_own(offered, below_usd):
+                found.append(cheaper)
+                below_usd = cheaper.cost_usd_per_hour
         distinct = {(trial.candidate, trial.spares): trial for trial in found}
         usable = [trial for trial in distinct.values() if not trial.unready]
         return sorted(usable or found, key=lambda trial: trial.cost_usd_per_hour)
@@ -90,13 +92,20 @@ class SpareSearch:
                 return replace(found, spares=spares)
         return None
 
-    def _carrying_its_own(self, trials: Sequence[Trial], below_usd: float) -> Trial | None:
-        """The cheapest fleet below a price that needs no spares, of the types of some trials and the cheapest on offer:
-        whichever of its machines are away, the rest does. None where there is none among those that are tried."""
-        away, buy = self.scenario.survive, self.scenario.buy
+    def _types_that_may_carry_their_own(
+        self, trials: Sequence[Trial], spared: Sequence[Trial]
+    ) -> Iterator[tuple[Offer, ...]]:
+        """Those of the fleet that is the cheapest with its spares, and those of all and the cheapest on offer."""
+        least = min((one for one in spared if not one.unready), key=lambda one: one.cost_usd_per_hour)
+        yield tuple(least.bought)
         cheapest = sorted(self.offers, key=lambda offer: offer.usd_per_hour)
         bought = (offer for trial in trials for offer in trial.bought)
-        offered = tuple(dict.fromkeys((*bought, *cheapest)))[:TYPES_MAX]
+        yield tuple(dict.fromkeys((*bought, *cheapest)))[:TYPES_MAX]
+
+    def _carrying_its_own(self, offered: tuple[Offer, ...], below_usd: float) -> Trial | None:
+        """The cheapest fleet below a price that needs no spares: whichever of its machines are away, the rest does.
+        None where there is none among those that are tried."""
+        away, buy = self.scenario.survive, self.scenario.buy
         none = fleet_of_none(offered)
         listed = islice(by_cost(offered, below_usd), FLEETS_COUNTED)
         dearer = (fleet for fleet, cost in listed if cost >= self.least_usd_per_hour - ROUNDING)

@@ -531,12 +531,24 @@ class FleetSearch:
         objective = self.question.scenario.objective
         while True:
             alone = self.alone(best)
-            ready = self.spares.ready([best, *alone, *self.fewest(best)])
+            ready = self.spares.ready([best, *alone, *self.fewest(best), *self._with_few_types(best)])
             least = min(ready, key=lambda one: goal_of(objective, one))
             equals = _apart([one for one in ready if _costs_as(objective, one, least)])
             confirmed = [self._confirmed(one) if one.replay.preliminary else one for one in equals]
             if all(trial.stands for trial in confirmed):
                 return sorted([*confirmed, *self._at_price(confirmed)], key=_surest_first), alone
+
+    def _with_few_types(self, best: Trial) -> list[Trial]:
+        """The cheapest fleet where each type of machine is paid for with its spares, if the best is of several types:
+        of fewer it may cost less in all."""
+        survive = self.question.scenario.survive
+        if not survive or len(best.bought) == 1:
+            return []
+        spared = of_each_type(best.fleet, survive)
+        most_usd_per_hour = cost_usd_per_hour(best.offers, together(best.fleet, spared))
+        program = replace(self.question.program(), spares=survive)
+        found = self.best(program, Objective.COST, ALTERNATIVE, most_usd_per_hour)
+        return [found] if found else []
 
     def _at_price(self, known: Sequence[Trial]) -> Iterator[Trial]:
         """A few other fleets that cost as much as the best and meet every SLO, the roomiest first; none of large

@@ -1,18 +1,18 @@
 """Spares: the cheapest machines with which every SLO is met whichever machine is away, against exhaustive search."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from random import Random
 
 import pytest
-from support.planning import T4, V100, model, offer, planned, profile, question, scenario, shelf
+from support.planning import A10G, T4, V100, model, offer, planned, profile, question, scenario, shelf
 
 from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
 from planner.model.progress import silent
 from planner.model.scenario import Objective
 from planner.placing.fleets import cost_usd_per_hour
-from planner.replay.spares import covers, ways_left
+from planner.replay.spares import covers, of_each_type, together, ways_left
 from planner.search.search import FleetSearch
 from planner.units.reading import whole_machines
 
@@ -77,6 +77,33 @@ def test_of_machines_of_several_sizes_no_fleet_survives_for_less(seed):
     least = next((costs[one] for one in sorted(fleets, key=costs.get) if survives(one)), None)
     assert found.feasible == (least is not None)
     assert not found.feasible or found.cost_usd_per_hour == pytest.approx(least)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("away", [1, 3])
+def test_what_is_proposed_with_a_spare_of_each_type_costs_as_little_as_of_any_choice_of_types(seed, away):
+    """Three models, each fastest on a GPU of its own, against the bounds of all seven choices of types."""
+    random = Random(seed)
+    kinds = (T4, V100, A10G)
+    bought = tuple(offer(kind, round(random.uniform(0.5, 1.5), 2)) for kind in kinds)
+    known = shelf(
+        *(
+            profile(name, kind, 0.003, 0.002 if i == j else random.uniform(0.002, 0.008))
+            for i, name in enumerate("abc")
+            for j, kind in enumerate(kinds)
+        )
+    )
+    loads = {name: (random.randint(5, 200), 10.0) for name in "abc"}
+    program = question(scenario([model(name) for name in "abc"], loads), bought, known).program()
+
+    def least(offered):
+        bound = replace(program, offers=offered).lower_bound_usd_per_hour()
+        return bound + away * sum(one.usd_per_hour for one in offered)
+
+    found = replace(program, spares=away).propose()
+    paid = together(found.fleet, of_each_type(found.fleet, away))
+    choices = (chosen for n in (1, 2, 3) for chosen in combinations(bought, n))
+    assert cost_usd_per_hour(bought, paid) == pytest.approx(min(map(least, choices)))
 
 
 def test_a_spare_counts_at_the_price_of_what_can_serve():
