@@ -86,7 +86,7 @@ NUMBER = re.compile(r"\d+(\.\d+)?")
 OTHER_NUMBER = 0.9
 """Share of damaged numbers that become another number, which much of what is damaged survives."""
 HEAVY = (
-    "search.search", "search.simulation", "questions.studies.run", "show.text.plan",
+    "search.one_way", "search.simulation", "questions.studies.run", "show.text.plan",
     "commands.horizon", "commands.groups.merge", "commands.train",
 )  # fmt: skip
 """Modules that a command imports as it runs: imported once, before the copies are made."""

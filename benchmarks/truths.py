@@ -30,9 +30,9 @@ from planner.prediction.predict import Predictor
 from planner.prediction.rules.layered import BATCHES
 from planner.prediction.rules.pairs import PredictedPair
 from planner.replay.run import replay
+from planner.search.fleets.search import FleetSearch
 from planner.search.outlooks import AlikeInBatches
 from planner.search.question import ask
-from planner.search.search import FleetSearch
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Deployment
 from simulator.world.profile import Profile

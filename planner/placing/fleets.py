@@ -240,14 +240,16 @@ class FleetProgram:
     def _solution(
         self, weights: NDArray[np.float64], excluded: Sequence[Fleet], max_cost: float, design: float
     ) -> Solution | None:
-        """Columns: n by offer, x by pair, y by pair where resident, one switch by excluded fleet and offer, s by resource
-        and kind, and u by offer, 1 where any is bought, if spares of it are paid for."""
+        """Columns: n by offer, x by pair, y by pair where resident, one switch by excluded fleet and offer, s by
+        resource and kind, and u by offer, 1 where any is bought, if spares of it are paid for."""
         if {s.model for s, _ in self._pairs} != set(self.models):
             return None
         able = [len(self._able(resource)) for resource in self.resources]
         if 0 in able:
             return None
-        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded), sum(able), spared=self.spares > 0)
+        rows = _Rows(
+            len(self.offers), len(self._pairs), self.resident, len(excluded), sum(able), spared=self.spares > 0
+        )
         self._work_rows(rows, design)
         self._resource_rows(rows, design)
         if self.resident:

@@ -24,9 +24,9 @@ from planner.replay.deploying import deploy, devices_of
 from planner.replay.replay import Replay
 from planner.replay.run import SCREENED, replay
 from planner.replay.trial import Trial
+from planner.search.fleets.beside import OTHERS_MAX
 from planner.search.one_way import plan_of_one_way
 from planner.search.question import Question, ask
-from planner.search.search import OTHERS_MAX
 from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import candidate_name
 from simulator.clock.stability import drain

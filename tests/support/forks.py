@@ -34,7 +34,7 @@ IMPORTED = (
     "planner.cli",
     "planner.commands.plan",
     "planner.questions.studies.local_engine",
-    "planner.search.search",
+    "planner.search.one_way",
     "planner.search.simulation",
 )
 """Of these what is installed; nothing that runs as a program itself."""

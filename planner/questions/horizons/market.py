@@ -20,8 +20,9 @@ from planner.model.statement import Code, Statement
 from planner.placing.sizing import Kind, Profiles
 from planner.questions.horizons.demand import calendar_of, refuse
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
+from planner.search.fleets.misses import Misses
+from planner.search.fleets.search import FleetSearch
 from planner.search.question import NothingToPlanError, Question, ask
-from planner.search.search import FleetSearch
 from planner.units.writing import counted
 from planner.words.statements import rejection_line, rejection_lines
 from simulator.grouping import grouped
@@ -73,7 +74,7 @@ class Market:
         search = FleetSearch(question, self.progress, [])
         trial = search.best(question.program([offer]).unlimited(), Objective.COST)
         if trial is None:
-            self.rejections += [rejection_line(rejection) for rejection in search.settled()[-1:]]
+            self.rejections += [rejection_line(rejection) for rejection in Misses(search).settled()[-1:]]
             return None
         return MachineGroup(
             loaded=self.loaded,

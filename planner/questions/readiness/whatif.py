@@ -23,9 +23,10 @@ from planner.questions.readiness.losing import Loss, alike, anew_s, left_of, los
 from planner.replay.answer import recommend
 from planner.replay.spares import of_each_type, together, ways_to_spare
 from planner.replay.trial import Trial
-from planner.search.one_way import as_replayed
+from planner.search.fleets.search import FleetSearch
+from planner.search.fleets.tried import ALTERNATIVE
 from planner.search.rejections import missed_slo
-from planner.search.search import ALTERNATIVE, FleetSearch
+from planner.search.remedies import as_replayed
 from planner.search.simulation import AsPlanned, as_planned
 from planner.units.reading import load_factor
 from simulator.errors import InputError, wrong_argument

@@ -147,7 +147,7 @@ class LocalEngine:
 
 def serve(parent: int) -> None:
     """Work out points that come on standard input; outcomes go to standard output, until the study ends."""
-    import planner.search.search
+    import planner.search.one_way
     import planner.search.simulation  # noqa: F401 - loaded before the first point, not in it
 
     end_with(parent)

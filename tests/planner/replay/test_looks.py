@@ -29,10 +29,13 @@ from planner.replay.run import LOST_EVERY, PLANNING, Replications, ShortLook, re
 from planner.replay.stretch import ReplayLength
 from planner.replay.trial import Trial
 from planner.replay.warnings import on_edge, remedies_unproven
+from planner.search.fleets.beside import Beside
+from planner.search.fleets.misses import Misses
+from planner.search.fleets.search import FleetSearch
+from planner.search.fleets.tried import ESTIMATE, GLANCE
 from planner.search.placement import OnFleet
 from planner.search.question import Question
 from planner.search.rejections import missed_slo
-from planner.search.search import ESTIMATE, GLANCE, FleetSearch
 from simulator.clock.metrics import Summary
 from simulator.clock.worlds import Worlds
 from simulator.world.curves import Interpolated
@@ -254,7 +257,7 @@ def test_what_was_only_screened_is_confirmed_before_it_is_bought() -> None:
         if glanced is None or not glanced.replay.screened:
             continue  # a glance left it in doubt, so that it was confirmed at once
         screened += 1
-        trial = search._confirmed(glanced)
+        trial = search.confirmed(glanced)
         assert not trial.replay.screened
         assert len(trial.replay.latencies) == len(trial.replay.summaries)
         known = search.tried[(offer(T4, 1.0),), (2,)]
@@ -270,8 +273,8 @@ def test_gpus_that_missed_when_confirmed_stand_in_no_table_and_their_kind_does()
     of_cameras = scenario([model("f", 0.5)], {"f": (4, 10.0)}, confidence=CONFIDENCE, horizon=2.0)
     of = question(of_cameras, on_offer, shelf(doubted, profile("f", V100, 0.0, 0.005)))
     search = FleetSearch(of, lambda *_: None)
-    found = search.found(search.best(of.program(on_offer[2:]), Objective.COST))
-    (refused,) = [no for no in search.settled() if no.subject == one_t4(on_offer)]
+    found = Beside(search).found(search.best(of.program(on_offer[2:]), Objective.COST))
+    (refused,) = [no for no in Misses(search).settled() if no.subject == one_t4(on_offer)]
     assert refused.why.code is Code.DRAWS_BREAK
     assert {no.code for no in refused.remedies} == {
         Code.MEASURING_DECIDES,

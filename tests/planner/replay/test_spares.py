@@ -13,7 +13,7 @@ from planner.model.progress import silent
 from planner.model.scenario import Objective
 from planner.placing.fleets import cost_usd_per_hour
 from planner.replay.spares import covers, of_each_type, together, ways_left
-from planner.search.search import FleetSearch
+from planner.search.fleets.search import FleetSearch
 from planner.units.reading import whole_machines
 
 LIBRARY = shelf(profile("a", T4, 0.005, 0.001))

@@ -17,9 +17,9 @@ from planner.model.plan import Drawn, Plan
 from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.prediction.predict import Predictor
+from planner.search.fleets.search import FleetSearch
 from planner.search.placement import REPAIRS_DOUBTED
 from planner.search.question import ask
-from planner.search.search import FleetSearch
 from planner.show.kept import render
 from planner.units.writing import Format, Screen
 from simulator.world.curves import Interpolated

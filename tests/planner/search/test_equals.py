@@ -12,7 +12,8 @@ from planner.model.progress import silent
 from planner.model.scenario import Objective, Scenario
 from planner.replay.answer import p99_over_slo
 from planner.replay.trial import Trial
-from planner.search.search import FleetSearch
+from planner.search.fleets.beside import Beside
+from planner.search.fleets.search import FleetSearch
 from simulator.world.curves import Interpolated
 from simulator.world.profile import Doubt
 
@@ -25,7 +26,7 @@ def asked(**changes: object) -> Scenario:
 
 
 def answer(search: FleetSearch) -> Trial:
-    found = search.found(search.best(search.question.program(), search.question.scenario.objective))
+    found = Beside(search).found(search.best(search.question.program(), search.question.scenario.objective))
     assert found.best
     return found.best
 

@@ -37,16 +37,14 @@ from planner.replay.trial import Trial
 from planner.replay.warnings import warnings_of
 from planner.search import placement
 from planner.search.even import evaluate
+from planner.search.fleets.beside import Beside
+from planner.search.fleets.descent import STEPS_DOWN, with_fewest
+from planner.search.fleets.misses import Misses
+from planner.search.fleets.search import FleetSearch
+from planner.search.fleets.tried import ALTERNATIVE, PROOF, Effort
 from planner.search.placement import LARGE_GPUS, Miss, OnFleet
 from planner.search.question import NothingToPlanError, Question, undominated
 from planner.search.rejections import missed_slo, too_many
-from planner.search.search import (
-    ALTERNATIVE,
-    PROOF,
-    STEPS_DOWN,
-    Effort,
-    FleetSearch,
-)
 from planner.show.text.explained.plan import binding
 from planner.show.text.reasons import kinds_left_out, rejected_price, rejection_text
 from planner.units import reading as units
@@ -708,7 +706,7 @@ def test_headroom_is_kept_by_repaired_packings_too() -> None:
     search = FleetSearch(question(asked(headroom=0.3), OFFERS, LIBRARY), silent)
     trial = search.best(search.question.program(), Objective.COST, ALTERNATIVE)
     assert trial
-    on_fleet = search._on_fleet(trial)
+    on_fleet = search.on_fleet(trial)
     busy = replace(trial.packing, strain=0.5, worst="a", work=0.8, busiest="a")
     for repaired in (False, True):
         miss = on_fleet._miss_unreplayed(busy, repaired=repaired)
@@ -780,7 +778,7 @@ def test_more_gpus_are_named_as_remedy_only_where_they_help() -> None:
         search.try_fleet(q.offers, (gpus,))
     more = {
         no.subject.gpu_count: [remedy.figures["gpu_count"] for remedy in no.remedies if remedy.code is Code.MORE_GPUS]
-        for no in search.settled()
+        for no in Misses(search).settled()
     }
     assert more == {4: [2], 5: [1]}
 
@@ -828,17 +826,17 @@ def test_more_gpus_are_no_remedy_where_they_did_not_help() -> None:
     search = FleetSearch(q, silent)
     for gpus in (4, 5, 6):
         assert search.try_fleet(q.offers, (gpus,)) is None
-    assert len(search.settled()) == 3
-    advised = [{remedy.code for remedy in no.remedies} for no in search.settled()]
+    assert len(Misses(search).settled()) == 3
+    advised = [{remedy.code for remedy in no.remedies} for no in Misses(search).settled()]
     assert all(Code.MORE_GPUS not in codes and codes & RAISES for codes in advised)
 
 
 def test_refusal_of_the_nearest_miss_quotes_its_confirmation() -> None:
     search = FleetSearch(q := tight_beside_three(), silent)
     search.try_fleet(q.offers, (5,))
-    shown = search.closest()
+    shown = Misses(search).closest()
     assert shown
-    (refused,) = search.settled()
+    (refused,) = Misses(search).settled()
     assert refused.observed == shown.replay.attainment["a"].mean
 
 
@@ -865,7 +863,8 @@ def test_every_fleet_that_was_refused_is_named_also_those_tried_for_alternatives
     best = search.best(q.program(), Objective.COST, ALTERNATIVE)
     assert best is not None
     before = set(search.tried)
-    search.others(best, search.alone(best))
+    beside = Beside(search)
+    beside.others(best, beside.alone(best))
     failed = [key for key, trial in search.tried.items() if trial is None]
     assert set(failed) - before
     for key in failed:
@@ -949,9 +948,9 @@ def test_the_fewest_gpus_that_do_are_found_in_few_tries(gpus: int, least: int, m
 
     monkeypatch.setattr(search, "try_fleet", try_fleet)
     whole: Any = SimpleNamespace(offers=q.offers, fleet=(gpus,))
-    assert search.with_fewest(whole, q.offers[0], PROOF).fleet == (least,)
+    assert with_fewest(search, whole, q.offers[0], PROOF).fleet == (least,)
     assert len(tried) <= STEPS_DOWN + ceil(log2(gpus / STEPS_DOWN + 2))
-    (nearly,) = search.with_fewest(whole, q.offers[0], ALTERNATIVE).fleet
+    (nearly,) = with_fewest(search, whole, q.offers[0], ALTERNATIVE).fleet
     assert least <= nearly <= max(least, least + gpus // LARGE_GPUS - 1)
 
 
@@ -959,7 +958,7 @@ def test_a_large_fleet_is_found_in_steps_from_the_bound_on(monkeypatch: pytest.M
     in_order = FleetSearch(q := tight_beside_three(), silent)
     in_steps = FleetSearch(q, silent)
     expected = in_order.best(q.program(), Objective.COST, PROOF)
-    monkeypatch.setattr("planner.search.search.LARGE_GPUS", 1)
+    monkeypatch.setattr("planner.search.fleets.descent.LARGE_GPUS", 1)
     found = in_steps.best(q.program(), Objective.COST, PROOF)
     assert expected
     assert found
@@ -989,7 +988,8 @@ def test_a_huge_fleet_is_found_in_few_tries(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.met
     tried = len(search.tried)
     assert tried <= 1 + 3 + PROOF.halvings, "the first, steps up to half more work, and halves of the last"
-    assert not search.others(found, search.alone(found))
+    beside = Beside(search)
+    assert not beside.others(found, beside.alone(found))
     assert len(search.tried) == tried
 
 
