@@ -980,8 +980,10 @@ def test_models_of_a_large_fleet_get_room_at_once(monkeypatch: pytest.MonkeyPatc
 
 def test_a_huge_fleet_is_found_in_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     q = tight_beside_three()
-    for name in ("placement.LARGE_GPUS", "search.LARGE_GPUS", "search.HUGE_GPUS"):
-        monkeypatch.setattr(f"planner.search.{name}", 1)
+    for module in ("placement", "fleets.descent", "fleets.misses", "fleets.beside"):
+        monkeypatch.setattr(f"planner.search.{module}.LARGE_GPUS", 1)
+    for module in ("fleets.descent", "fleets.beside"):
+        monkeypatch.setattr(f"planner.search.{module}.HUGE_GPUS", 1)
     search = FleetSearch(q, silent)
     found = search.best(q.program(), Objective.COST, PROOF)
     assert found
