@@ -203,13 +203,9 @@ class Repricing:
 
     def is_refused(self, answer: Recommendation) -> bool:
         """Whether a fleet that was only ranked has the GPUs of one that was rejected for another reason than price."""
-        return answer.searched is Searched.RANKED and gpus_of(answer.candidate) in self.refused_gpus
-
-    @cached_property
-    def refused_gpus(self) -> list[Counter[tuple[str, int]]]:
-        """Of rejected fleets."""
         rejected = [no.subject for no in self.plan.rejections if no.bottleneck not in PRICED]
-        return [gpus_of(subject) for subject in rejected if isinstance(subject, Candidate)]
+        refused = [gpus_of(subject) for subject in rejected if isinstance(subject, Candidate)]
+        return answer.searched is Searched.RANKED and gpus_of(answer.candidate) in refused
 
     @cached_property
     def cheaper(self) -> Recommendation | None:
@@ -353,7 +349,7 @@ class Repricing:
             prices_as_of=oldest_price(best),
             merging=tuple(map(self.way, plan.merging)),
             assumptions=(*plan.assumptions, assumption),
-            warnings=tuple(dict.fromkeys((*self.kept_warnings(), *self.warnings(), *self.cheaper_now()))),
+            warnings=tuple(dict.fromkeys((*self.kept_warnings(), *self.warnings()))),
         )
 
     def kept_warnings(self) -> Iterator[PlanWarning]:
@@ -379,18 +375,15 @@ class Repricing:
             listed = self.prices.listed(one)
             if listed and listed.status_at(one.price_kind) is SaleStatus.RETIRED:
                 yield retired_machines([one.instance])
+        if self.cheaper:
+            figures = {"cost_usd_per_hour": self.cheaper.cost_usd_per_hour}
+            name = candidate_name(self.cheaper.candidate)
+            yield PlanWarning(what=Statement(code=Code.CHEAPER_NOW, subjects=(name,), figures=figures))
 
     @property
     def today(self) -> date:
         """Of `now`."""
         return date.fromisoformat(self.now[:10])
-
-    def cheaper_now(self) -> Iterator[PlanWarning]:
-        """The warning that another fleet costs less now."""
-        if (fleet := self.cheaper) is not None:
-            figures = {"cost_usd_per_hour": fleet.cost_usd_per_hour}
-            name = candidate_name(fleet.candidate)
-            yield PlanWarning(what=Statement(code=Code.CHEAPER_NOW, subjects=(name,), figures=figures))
 
     def changes(self) -> Repriced:
         """What the prices change."""

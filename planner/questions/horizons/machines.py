@@ -296,11 +296,10 @@ class MachineGroup:
     def _behaviour(self, factor: float, machines: int) -> Behaviour:
         if not factor:
             return Behaviour(dict.fromkeys(self.targets, 1.0), 0.0)
-        nothing_served = Behaviour(dict.fromkeys(self.targets, 0.0), 0.0)
         deployment = self._held(machines)
-        return self._replay(slow_end(deployment), factor) if deployment else nothing_served
-
-    def _replay(self, deployment: Deployment, factor: float) -> Behaviour:
+        if deployment is None:
+            return Behaviour(dict.fromkeys(self.targets, 0.0), 0.0)
+        deployment = slow_end(deployment)
         scenario, demand = self.loaded.scenario, scaled(self.demand, factor)
         early_s = warmup_s(scenario)
         duration_s = early_s + self.judged_s(factor) + longest_slo_s(scenario)

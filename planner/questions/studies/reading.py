@@ -186,9 +186,11 @@ class StudyReader(ScenarioReader):
             if spec.search and name == spec.search.path:
                 self.report(at, "is what `search` looks for. Keep it in one of the two.")
             values = tuple(self.values(name, written))
-            self.check_labels(at, [value.label for value in values])
+            labels = [value.label for value in values]
+            if twice := [label for i, label in enumerate(labels) if label in labels[:i]]:
+                self.report(at, f"has `{twice[0]}` twice. Keep one.")
             self.check_values(start, values, at, written)
-            numbers, unit = numbers_of([value.label for value in values])
+            numbers, unit = numbers_of(labels)
             log = isinstance(written, dict) and bool(written.get("log"))
             yield Axis(name, values, numbers, unit, log, reference(start, values))
 
@@ -282,12 +284,6 @@ class StudyReader(ScenarioReader):
             case {"cases": dict() as cases}:
                 return (*at, "cases", [label for label, changes in cases.items() if isinstance(changes, dict)][i])
         return at
-
-    def check_labels(self, at: Steps, labels: Sequence[Label]) -> None:
-        """Notes values that are given twice."""
-        twice = [label for i, label in enumerate(labels) if label in labels[:i]]
-        if twice:
-            self.report(at, f"has `{twice[0]}` twice. Keep one.")
 
     def check_values(self, start: StudyStart, values: Sequence[Value], at: Steps, written: Any) -> None:
         """Notes values with which the base is no scenario, the other axes left alone; what is wrong of all, once."""

@@ -12,7 +12,7 @@ from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Count, Factory, GpuKind, InputShape, ModelName, Name
 from planner.model.parts.machines import BuySpec
-from planner.model.ranges import Range, exactly, ranged
+from planner.model.ranges import ranged
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN, FORWARD_SHARE
 from planner.questions.training.memory import OPTIMIZERS, Split
 from planner.units.reading import (
@@ -325,11 +325,6 @@ class InterruptionSpec:
     """To write a checkpoint."""
     restart: Duration = 300.0
     """From an interruption until training goes on."""
-
-    @property
-    def between_spot_s(self) -> Range:
-        """As given, or as assumed."""
-        return SPOT_BETWEEN_S if self.spot_mean_time_between is None else exactly(self.spot_mean_time_between)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

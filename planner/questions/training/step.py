@@ -25,7 +25,7 @@ from planner.questions.training.closed_forms import (
 )
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import STATE_BYTES
-from planner.questions.training.scenario import SpeedSpec
+from planner.questions.training.scenario import SPOT_BETWEEN_S, SpeedSpec
 from planner.questions.training.speed import MEASURED_BAND, PAST_BAND, Limit, PassSpeed, SpeedRule, doubted
 from planner.questions.training.traffic import Traffic
 from planner.units.writing import counted
@@ -380,7 +380,8 @@ def between_interruptions_s(layout: TrainingLayout) -> Range:
     spec = layout.scenario.interruptions
     of_one_s = [exactly(spec.mean_time_between)] if spec.mean_time_between else []
     if layout.source.price_kind == PriceKind.SPOT:
-        of_one_s.append(spec.between_spot_s)
+        stated_s = spec.spot_mean_time_between
+        of_one_s.append(SPOT_BETWEEN_S if stated_s is None else exactly(stated_s))
     rates = [
         layout.machines * sum(1 / time_s for time_s in ends)
         for ends in zip(*(one_s.ends for one_s in of_one_s), strict=True)
