@@ -301,7 +301,9 @@ def studied(answer: StudyAnswer, path: str) -> Answer:
     points = {name_of(point): point for point in answer.points}
     figures: dict[Key, Interval] = {}
     for what, point in points.items():
-        figures |= point_figures(what, point, answer)
+        for name, value in {"threshold": point.threshold, **point.values}.items():
+            if (figure := study_figure(name, value)) is not None:
+                figures[Key(name, what, study_unit(name, answer))] = figure
     feasible = sum(point.feasible for point in points.values())
     line = f"{answer.name}: {counted(len(points), 'point')}, {feasible} of them feasible"
     return Answer(
@@ -315,15 +317,6 @@ def studied(answer: StudyAnswer, path: str) -> Answer:
         figures=figures,
         arrivals=None if answer.seed is None else ArrivalsDrawn(answer.seed, None, answer.base),
     )
-
-
-def point_figures(what: str, point: PointAnswer, answer: StudyAnswer) -> dict[Key, Interval]:
-    """What a point has in numbers."""
-    figures = {}
-    for name, value in {"threshold": point.threshold, **point.values}.items():
-        if (figure := study_figure(name, value)) is not None:
-            figures[Key(name, what, study_unit(name, answer))] = figure
-    return figures
 
 
 def study_unit(name: str, answer: StudyAnswer) -> str:

@@ -12,7 +12,7 @@ from planner.io.load import Loaded
 from planner.model.calendar import CalendarSpec, Keep, SpotSpec
 from planner.model.choices import HorizonWay, PriceKind
 from planner.model.progress import Progress, silent
-from planner.model.ranges import Range, ranged
+from planner.model.ranges import ranged
 from planner.placing.sizing import Profiles
 from planner.questions.horizons.answer import Horizon, LoadLevel, Strategy
 from planner.questions.horizons.cheapest import Cheapest, cheapest, least_dear_usd
@@ -72,7 +72,9 @@ def horizon(
     question = HorizonQuestion(on_offer, calendar, factors, levels(factors, calendar.representatives), progress)
     steps = len(HorizonWay) + bool(check)
     ways = weigh(question, steps)
-    check_compared(check, ways)
+    if check is not None and check not in ways:
+        known = ", ".join(ways)
+        raise NothingToPlanError(f"--check-day {check}: is not among the ways that are compared. Known: {known}.")
 
     def last_step(text: str, part: float) -> None:
         progress(text, (steps - 1 + part) / steps)
@@ -81,7 +83,8 @@ def horizon(
     course = question.course(shown.candidate.group)
     scenario, demand = loaded.scenario, course.group.demand
     rate_rps = sum(demand.rates_rps().values())
-    by_hour = factors.reshape(-1, MINUTES_PER_HOUR).sum(axis=1)
+    by_hour, peak = factors.reshape(-1, MINUTES_PER_HOUR).sum(axis=1), float(factors.max() / factors.mean())
+    gpus_needed = course.needed[course.levels.of_minute] * course.group.offer.gpu_count
     today, of_recording = date.fromisoformat(created_at[:10]), recording_warnings(shape, course)
     return Horizon(
         scenario=scenario.name or loaded.path.stem,
@@ -93,12 +96,12 @@ def horizon(
         keep_share=calendar.keep_share,
         requests=request_count(demand, factors),
         requests_by_hour=tuple((by_hour * rate_rps * MINUTE_S).tolist()),
-        peak_factor=float(factors.max() / factors.mean()),
-        peak_factor_range=peak_range(shape),
+        peak_factor=peak,
+        peak_factor_range=ranged(peak * shape.peak_low, peak, peak * shape.peak_high),
         bound_usd=question.bound_usd,
         instance=course.group.offer.instance,
         levels=shown_levels(course, rate_rps),
-        gpus_needed_by_hour=needed_by_hour(course),
+        gpus_needed_by_hour=tuple(gpus_needed.reshape(-1, MINUTES_PER_HOUR).mean(axis=1).tolist()),
         strategies=tuple(way.strategy for way in ways.values()),
         best=shown.strategy.way if shown.strategy.met else "",
         not_compared=tuple(dict.fromkeys(not_compared(on_offer, calendar))),
@@ -131,13 +134,6 @@ def weigh(question: HorizonQuestion, steps: int) -> dict[HorizonWay, Cheapest]:
     return ways
 
 
-def check_compared(check: HorizonWay | None, ways: Ways) -> None:
-    """NothingToPlanError where the way whose day shall be checked is not compared."""
-    if check is not None and check not in ways:
-        known = ", ".join(ways)
-        raise NothingToPlanError(f"--check-day {check}: is not among the ways that are compared. Known: {known}.")
-
-
 def check_least(on_offer: Market, calendar: CalendarSpec) -> None:
     """ScenarioError where the autoscaler shall keep more machines than may be had."""
     gpus, least = on_offer.loaded.scenario.buy.max_gpus, calendar.autoscaling.min
@@ -166,18 +162,6 @@ def nearness(strategy: Strategy) -> tuple[float, float]:
 
 
 # Load
-
-
-def peak_range(shape: Shape) -> Range:
-    """The busiest minute over the mean, with what a recording leaves open."""
-    peak = float(shape.factors.max() / shape.factors.mean())
-    return ranged(peak * shape.peak_low, peak, peak * shape.peak_high)
-
-
-def needed_by_hour(course: Course) -> tuple[float, ...]:
-    """GPUs that the load needs, the mean of each hour."""
-    gpus = course.needed[course.levels.of_minute] * course.group.offer.gpu_count
-    return tuple(gpus.reshape(-1, MINUTES_PER_HOUR).mean(axis=1).tolist())
 
 
 def shown_levels(course: Course, rate_rps: float) -> tuple[LoadLevel, ...]:
@@ -242,12 +226,6 @@ def profiles_in(ways: Ways) -> Iterator[Profile]:
         yield from (placed.portion.sized.profile for placed in way.candidate.group.trial.packing.placed)
 
 
-def drawn_assumption(confidence: float) -> str:
-    """How sure an answer on uncertain speeds is."""
-    slow = f"Uncertain speeds are at the slow {exact(confidence)} end of their bands at every level"
-    return f"{slow}; the busiest minute is also replayed in draws of them, as by `planner plan` (`confidence`)"
-
-
 def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterator[str]:
     """Assumptions of the calendar, and of the kinds of machines that are compared."""
     group, calendar = course.group, question.calendar
@@ -257,7 +235,9 @@ def assumptions(question: HorizonQuestion, course: Course, ways: Ways) -> Iterat
         f"{REPLAYS} times for {each_s:.0f} s or more on every number of machines that meets it"
     )
     if uncertain_in(ways):
-        yield drawn_assumption(group.loaded.scenario.confidence)
+        slow = f"Uncertain speeds are at the slow {exact(group.loaded.scenario.confidence)} end of their bands"
+        draws = "the busiest minute is also replayed in draws of them, as by `planner plan` (`confidence`)"
+        yield f"{slow} at every level; {draws}"
     yield "Load changes by the minute; within it, requests come as the streams say"
     if headroom := group.loaded.scenario.headroom:
         each = "over the whole" if question.calendar.keep is Keep.WHOLE else f"in every {question.calendar.keep}"

@@ -124,13 +124,6 @@ def _unserved(planned: AsPlanned, served: Collection[str]) -> tuple[str, ...]:
     return tuple(model for model in planned.question.needs if model not in served)
 
 
-def _answers(planned: AsPlanned, served: Collection[str]) -> bool:
-    """Whether the models that are served answer anything: a pipeline without a stage does not."""
-    if planned.question.scenario.pipelines and _unserved(planned, served):
-        return False
-    return bool(served)
-
-
 def _case(
     planned: AsPlanned,
     loss: Loss,
@@ -146,7 +139,7 @@ def _case(
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
     unserved = _unserved(planned, served)
-    answers = _answers(planned, served)
+    answers = bool(served) and not (unserved and planned.question.scenario.pipelines)  # which need every stage
     refusal = left.refusal if answers else None
     if answers and not refusal and missing not in trials:
         away = f" without {', '.join(loss.hosts)}" if loss.hosts else ""

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from planner.io.demand import with_load
 from planner.io.load import Loaded, Recording, ScenarioReader, read_yaml
@@ -125,9 +125,10 @@ class Base:
         of_load = [change for change in changes if change.path == LOAD]
         if not of_load:
             return 1.0
-        change = of_load[-1]
-        if not self.training and is_factor(change.value):
-            return float(change.value)
+        change, factor = of_load[-1], of_load[-1].value
+        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+        if not self.training and is_number and 0 < factor < 1e9:
+            return float(factor)
         rule = "a training has no streams" if self.training else "it must be a number above 0, e.g. `2`"
         text = f"`load` multiplies the rates of all streams: {rule}."
         reader.problems.append(Problem(0, 0, text, "", str(change)))
@@ -147,11 +148,6 @@ def apply(reader: ScenarioReader, changes: Sequence[ChangedValue], on: WorkerMac
         except ValueError as error:
             reader.problems.append(Problem(0, 0, str(error), "", str(change)))
     return machine
-
-
-def is_factor(value: Any) -> TypeGuard[float]:
-    """True where rates can be multiplied by it."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
 
 
 def moved(machine: WorkerMachine, change: ChangedValue) -> WorkerMachine:

@@ -89,7 +89,14 @@ class Subject:
 def subject_of(scenario: TrainingScenario) -> Subject:
     """The model of a scenario; FactsError where its layers are not known."""
     if shape := scenario.model.transformer:
-        return _by_shape(scenario.name or "transformer", shape, casts=scenario.train.precision in CAST_BYTES)
+        params = shape.params or shape.shape_params
+        return Subject(
+            name=scenario.name or "transformer",
+            params=params,
+            active_params=shape.active_params or params,
+            shape=shape,
+            casts=scenario.train.precision in CAST_BYTES,
+        )
     name = scenario.model.zoo or scenario.model.factory or ""
     own = facts(name, scenario.model.input or None)
     is_usual = name in known() and scenario.model.input == own.input_shape
@@ -108,12 +115,6 @@ def subject_of(scenario: TrainingScenario) -> Subject:
         profile=scenario.model.profile or profile_name(name, () if is_usual else scenario.model.input),
         own=own,
     )
-
-
-def _by_shape(name: str, shape: Transformer, *, casts: bool) -> Subject:
-    params = shape.params or shape.shape_params
-    active = shape.active_params or params
-    return Subject(name=name, params=params, active_params=active, shape=shape, casts=casts)
 
 
 @dataclass(frozen=True, kw_only=True)

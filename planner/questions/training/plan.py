@@ -69,7 +69,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
 
     `today` tells which prices are stale; without it none is called so.
     """
-    scenario = with_catalog_names(loaded.scenario, catalog)
+    speeds = [replace(speed, gpu=gpu_named(speed.gpu, catalog.gpus)) for speed in loaded.scenario.speed]
+    scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog), speed=tuple(speeds))
     subject = known_subject(loaded, scenario, catalog)
     if problems := [*impossible_speeds(scenario, subject, catalog)]:
         raise refused(loaded, problems)
@@ -84,6 +85,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
     sure = keeping_up(scenario, subject, fitting)
     cheapest, fastest = cheapest_of(sure), fastest_of(sure)
     chosen = [one for one in (cheapest, fastest) if one]
+    may_fit = any(option.may_fit for option in options)
     shown = chosen or list(nearest_to(options, scenario.deadline, scenario.budget).values())
     return TrainingPlan(
         name=scenario.name or subject.name,
@@ -96,7 +98,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
         faster_if_fed=other_than(fastest, fastest_of(fitting)),
         cheapest_rival=cheapest and rival_of(cheapest, sure, attrgetter("paid_usd")),
         fastest_rival=fastest and rival_of(fastest, sure, attrgetter("time_s.mid")),
-        tried=tuple(tried_changes(scenario, subject, machines, predictor, rates) if unfitting(options) else ()),
+        tried=() if may_fit else tuple(tried_changes(scenario, subject, machines, predictor, rates)),
         unused=tuple(unused_speeds(scenario, machines, catalog)),
         assumptions=tuple(usual_length(scenario, subject)),
         feeding=tuple(fed(scenario, subject, chosen)),
@@ -119,15 +121,13 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library, today: dat
 # The scenario beside the catalog
 
 
-def with_catalog_names(scenario: TrainingScenario, catalog: Catalog) -> TrainingScenario:
-    """The scenario with its GPUs as the catalog spells them."""
-    speeds = [replace(speed, gpu=gpu_named(speed.gpu, catalog.gpus)) for speed in scenario.speed]
-    return replace(scenario, buy=spelt(scenario.buy, catalog), speed=tuple(speeds))
-
-
 def known_subject(loaded: LoadedTraining, scenario: TrainingScenario, catalog: Catalog) -> Subject:
     """The model that is trained; ScenarioError with every name and division that model and catalog lack, in place."""
-    problems: list[Wrong] = [*wrong_offers(catalog, scenario.buy), *unknown_gpus(scenario, catalog)]
+    problems: list[Wrong] = [*wrong_offers(catalog, scenario.buy)]
+    for i, speed in enumerate(scenario.speed):
+        if speed.gpu not in catalog.gpus:
+            hint = which_gpu(speed.gpu, catalog.gpus)
+            problems.append((("speed", i, "gpu"), f"`{speed.gpu}` is not in the catalog.{hint}"))
     pipeline = scenario.parallel.pipeline
     try:
         subject = subject_of(scenario)
@@ -141,14 +141,6 @@ def known_subject(loaded: LoadedTraining, scenario: TrainingScenario, catalog: C
     if problems:
         raise refused(loaded, problems)
     return subject
-
-
-def unknown_gpus(scenario: TrainingScenario, catalog: Catalog) -> Iterator[Wrong]:
-    """Kinds of GPU of stated speeds that the catalog lacks."""
-    for i, speed in enumerate(scenario.speed):
-        if speed.gpu not in catalog.gpus:
-            hint = which_gpu(speed.gpu, catalog.gpus)
-            yield ("speed", i, "gpu"), f"`{speed.gpu}` is not in the catalog.{hint}"
 
 
 ACHIEVED = "Write what one GPU reached, or the `precision` it was measured at."
@@ -264,11 +256,6 @@ def every_option(
             if speed := speeds[asked]:
                 chosen = None if layout is whole else layout.scenario.train.passes
                 yield replace(option_of(layout, speed, predictor), accumulation_chosen=chosen)
-
-
-def unfitting(options: Sequence[TrainingOption]) -> bool:
-    """Nothing fits, not even at the middle of its memory."""
-    return not any(option.may_fit for option in options)
 
 
 def tried_changes(

@@ -150,6 +150,7 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
     different, alike = Table(columns, missed).narrowed()
     binds = limits(best) if best.models else ""
     inputs = reasons.assumption_lines([one for one in assumed if one.code is Code.USUAL_TOKENS])
+    drawn_p99 = prose.not_exceeded(prose.draws_of_p99(best))
     notes = [
         COLUMNS_SAID if best.models else "",
         alike,
@@ -157,15 +158,9 @@ def models(best: Recommendation, assumed: Sequence[Statement] = ()) -> list[Bloc
         *tf32_off(assumed),
         *inputs,
         binds,
-        predicted_ones(best),
+        " ".join(filter(None, (f"{TILDE}." if best.predicted else "", drawn_p99))),
     ]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
-
-
-def predicted_ones(best: Recommendation) -> str:
-    """What stands beside figures that rest on predictions, and which p99 is shown; empty where none are drawn."""
-    p99 = prose.not_exceeded(prose.draws_of_p99(best))
-    return " ".join(filter(None, (f"{TILDE}." if best.predicted else "", p99)))
 
 
 def notes_of(models: Sequence[ModelAnswer]) -> tuple[str, ...]:

@@ -347,8 +347,10 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
         *dict.fromkeys(network_line(o, o.network_bytes_per_s) for o in detailed if o.network_bytes_per_s),
         *interruption_lines(detailed),
         *starved_lines(plan),
-        *huge_line(shown),
     ]
+    if needed := [o.gpus_needed for o in shown if o.gpus_needed and not o.may_fit and not o.largest_batch]:
+        least = counted(min(needed), "GPU")
+        lines.append(f"Where not even one sample surely fits, the states alone need {least} or more.")
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients arrive up to {counted(late, 'update')} late.")
     if plan.prices_as_of:
@@ -367,7 +369,10 @@ def doubts(plan: TrainingPlan) -> list[str]:
     """What weakens the figures most."""
     held = [o.bottleneck for o in (plan.cheapest, plan.fastest) if o]
     lines = [*plan.unused, *plan.assumptions, *(sentence(warning(one)[0]) for one in plan.stale_prices)]
-    lines += [*weak_lines(plan), *plan.feeding, *band_lines(plan), *starved_lines(plan, held), *plan.warnings]
+    lines += [*weak_lines(plan), *plan.feeding]
+    if any(o.time_s.low < o.time_s.high for o in plan.options):
+        lines.append("A band holds about 80 % of cases: a tenth lie below it, a tenth above.")
+    lines += [*starved_lines(plan, held), *plan.warnings]
     best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
     old = {one.what.subjects[-1] for one in plan.stale_prices}
     dated = [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of not in {"", *old}]
@@ -387,12 +392,6 @@ def weak_lines(plan: TrainingPlan) -> Iterator[str]:
             f"The speed of {names(kinds)} is what the scenario states. Its assumed error is {share(MEASURED_BAND)},"
             f" {share(PAST_BAND)} at other numbers of GPUs, or where it is a rate of operations."
         )
-
-
-def band_lines(plan: TrainingPlan) -> Iterator[str]:
-    """What a band means, where any option has one."""
-    if any(o.time_s.low < o.time_s.high for o in plan.options):
-        yield "A band holds about 80 % of cases: a tenth lie below it, a tenth above."
 
 
 def starved_lines(plan: TrainingPlan, by: Sequence[Limit] = (Limit.LOADER, Limit.STORAGE)) -> list[str]:
@@ -436,14 +435,6 @@ def interruption_line(o: TrainingOption, cause: RunInterruptions) -> str:
     if cause.checkpoint_s is None:
         return f"{every}; too short a run for checkpoints to be worth their time."
     return f"{every}; a checkpoint every {length(cause.checkpoint_s)} costs least."
-
-
-def huge_line(shown: Sequence[TrainingOption]) -> list[str]:
-    """How many GPUs the states alone need, where not one sample fits."""
-    needed = [o.gpus_needed for o in shown if o.gpus_needed and not o.may_fit and not o.largest_batch]
-    if not needed:
-        return []
-    return [f"Where not even one sample surely fits, the states alone need {counted(min(needed), 'GPU')} or more."]
 
 
 def memory_line(o: TrainingOption) -> str:

@@ -207,7 +207,8 @@ def without_precision(
 ) -> Iterator[str]:
     """GPUs that do not compute in the precision, by why."""
     answered = {option.gpu for option in options}
-    unable = {gpu.name: gpu for gpu in gpus_with_batch(scenario, machines) if gpu.name not in answered}
+    divide = [one for one in machines if any(batch_of(scenario, count) for count in counts(scenario, one))]
+    unable = {one.gpu.name: one.gpu for one in divide if one.gpu.name not in answered}
     reasons = {name: why_not(gpu, scenario.train.precision) for name, gpu in unable.items()}
     for reason in sorted(set(reasons.values())):
         yield f"Left out: {', '.join(sorted(name for name in reasons if reasons[name] == reason))} ({reason})."
@@ -234,12 +235,3 @@ def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iter
             f"The model is whole on each of {ranges(whole)} {kind}:"
             f" tensor {parallel.tensor} x pipeline {parallel.pipeline} do not divide that."
         )
-
-
-def gpus_with_batch(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> list[GPU]:
-    """Kinds of GPU of which some number divides the batch."""
-    return [
-        source.gpu
-        for source in machines
-        if any(batch_of(scenario, gpu_count) for gpu_count in counts(scenario, source))
-    ]
