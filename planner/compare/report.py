@@ -202,29 +202,24 @@ def document(diff: Diff) -> Document:
     sides = [(Sign.REMOVED, f"{diff.old.path}: {diff.old.answer}"), (Sign.ADDED, f"{diff.new.path}: {diff.new.answer}")]
     same = sum(not moved(figure) for figure in diff.figures)
     rest = "" if diff.nothing or not same else f"{counted(same, 'figure')} the same."
+    sections = []
+    for name, title in TITLES.items():
+        alike = grouped(((change.what, change.sign), change) for change in diff.section(name))
+        lines = [(sign, what + tail(sign, group)) for (what, sign), group in alike.items()]
+        sections.append(Section(title, [Changes(lines[:SHOWN], indent=2), more(lines)]))
+    noise = [f for f in diff.figures if f.verdict is FigureVerdict.NOISE]
+    differ = [f for f in diff.figures if moved(f) and f.verdict is not FigureVerdict.NOISE]
     return Document(
         name=f"{diff.old.path} and {diff.new.path}",
         headline="No difference." if diff.nothing else summary(diff),
         lead=[Changes(sides), *(Text(note(one.what, one.rejection)) for one in diff.notes)],
-        sections=[*change_sections(diff), *figure_sections(diff), Section("", [Text(rest)])],
+        sections=[
+            *sections,
+            Section(DIFFER, [figure_table(differ[:SHOWN], noise=False), more(differ)]),
+            Section(NOISE, [figure_table(noise[:SHOWN], noise=True), more(noise)]),
+            Section("", [Text(rest)]),
+        ],
     )
-
-
-def change_sections(diff: Diff) -> Iterator[Section]:
-    """What came, went and changed, by title."""
-    for name, title in TITLES.items():
-        changes = diff.section(name)
-        alike = grouped(((change.what, change.sign), change) for change in changes)
-        lines = [(sign, what + tail(sign, group)) for (what, sign), group in alike.items()]
-        yield Section(title, [Changes(lines[:SHOWN], indent=2), more(lines)])
-
-
-def figure_sections(diff: Diff) -> Iterator[Section]:
-    """What differs, and what may be chance."""
-    noise = [f for f in diff.figures if f.verdict is FigureVerdict.NOISE]
-    differ = [f for f in diff.figures if moved(f) and f.verdict is not FigureVerdict.NOISE]
-    yield Section(DIFFER, [figure_table(differ[:SHOWN], noise=False), more(differ)])
-    yield Section(NOISE, [figure_table(noise[:SHOWN], noise=True), more(noise)])
 
 
 def more(things: Sequence[object]) -> Block:

@@ -200,7 +200,9 @@ def _asking_for(case: LossCase, gpus: int) -> LossCase:
 
 def _mends(planned: AsPlanned, answer: WhatIf, search: FleetSearch, progress: Progress) -> Iterator[Mend]:
     """Changes after which every SLO is met, the cheapest first: spares alone, or another placement with them."""
-    if answer.lose and _stands(planned, progress):
+    # As other mends are judged: by the first look at draws of speeds.
+    stands = answer.lose and not planned.refusal
+    if stands and planned.replayed(counting(progress, "replaying the plan"), ranked=True).met:
         yield from _readied(planned, planned.fleet, MendKind.SPARES, answer, search)
         return
     program = planned.question.program(planned.offers)
@@ -209,13 +211,6 @@ def _mends(planned: AsPlanned, answer: WhatIf, search: FleetSearch, progress: Pr
         fleet = tuple(counts.get(offer, 0) for offer in planned.offers)
         kind = MendKind.ANEW if fleet == planned.fleet else MendKind.MACHINES
         yield from _readied(planned, fleet, kind, answer, search)
-
-
-def _stands(planned: AsPlanned, progress: Progress) -> bool:
-    """Whether SLOs are met with no machine away, as other mends are judged: by the first look at draws of speeds."""
-    if planned.refusal:
-        return False
-    return planned.replayed(counting(progress, "replaying the plan"), ranked=True).met
 
 
 def _readied(planned: AsPlanned, fleet: Fleet, kind: MendKind, answer: WhatIf, search: FleetSearch) -> Iterator[Mend]:

@@ -59,14 +59,6 @@ class Pace:
 AS_PROFILED = Pace()
 
 
-def in_processes(services: Sequence[Service], gpu: GPU, scenario: Scenario) -> tuple[list[Device], dict[str, Service]]:
-    """A device for each process that serves, and each service on its own."""
-    groups = dealt(tuple(services), scenario.validate.processes)
-    devices = [device(number, group, gpu, scenario) for number, group in enumerate(groups, start=1)]
-    processes = zip(devices, groups, strict=True)
-    return devices, {one.model: on(one, process.id) for process, group in processes for one in group}
-
-
 def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -> Case:
     """The scenario with all its models on one device of kind `gpu`, at rates and SLOs that suit its pace.
 
@@ -78,7 +70,10 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
     services = [
         service(spec, profile_of(spec, gpu, library, scenario.validate), scenario, pace) for spec in scenario.models
     ]
-    devices, placed = in_processes(services, gpu, scenario)
+    groups = dealt(tuple(services), scenario.validate.processes)
+    devices = [device(number, group, gpu, scenario) for number, group in enumerate(groups, start=1)]
+    processes = zip(devices, groups, strict=True)
+    placed = {one.model: on(one, process.id) for process, group in processes for one in group}
     scale = scenario.validate.slo_scale
     pipelines = [opened_pipeline(spec, scene, placed, pace, scale) for spec in scenario.pipelines if scene]
     for pipeline in pipelines:

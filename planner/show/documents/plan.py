@@ -93,10 +93,12 @@ def document(plan: Plan) -> Document:
     """A plan."""
     best = plan.recommendation
     measurements = [Items(reasons.measure_next(plan, plan.measure_next))]
+    found_none = "No fleet was found that meets every SLO: what was rejected, and why, is below."
+    nothing = "" if plan.interrupted_before else found_none
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),
-        lead=lead(plan) if best.models else [Text(nothing_feasible(plan), Tone.BAD, views=PAGE)],
+        lead=lead(plan) if best.models else [Text(nothing, Tone.BAD, views=PAGE)],
         sections=[
             replay.where(best),
             Section("What it costs", cost(plan), id="cost", link="Cost", views=PAGE),
@@ -132,22 +134,17 @@ def first_page(plan: Plan) -> list[Section]:
     ]
 
 
-def nothing_feasible(plan: Plan) -> str:
-    """What a page says in red where no fleet was replayed."""
-    return (
-        ""
-        if plan.interrupted_before
-        else "No fleet was found that meets every SLO: what was rejected, and why, is below."
-    )
-
-
 def lead(plan: Plan) -> list[Block]:
     """How the SLOs stand, the first figures, and how sure they are."""
     best = plan.recommendation
     hourly = money(best.cost_usd_per_hour, f"{AT}cost_usd_per_hour", "/h", prose.tilde(best))
     monthly = money(best.cost_usd_per_month, f"{AT}cost_usd_per_month")
     first = [Stat("cost", hourly, prose.dated(plan)), Stat("a month", monthly, f"{HOURS_PER_MONTH:g} hours")]
-    numbers = Stats([*first, *per_million(best), *replay.stats(best, AT)])
+    if (unit := best.unit_costs) and isfinite(unit.per_million_requests):
+        right = f"{dollars(unit.per_million_right)} where answered rightly" if isfinite(unit.per_million_right) else ""
+        requests = money(unit.per_million_requests, f"{AT}unit_costs.per_million_requests")
+        first.append(Stat("a million requests", requests, right))
+    numbers = Stats([*first, *replay.stats(best, AT)])
     none_needed = [Text(NO_GPU_NEEDED)] if without_gpu(plan) else []
     return [
         replay.verdict(best),
@@ -166,15 +163,6 @@ def without_gpu(plan: Plan) -> bool:
 def money(amount: float, key: str = "", unit: str = "", mark: str = "") -> Cell:
     """Dollars."""
     return Cell(f"{mark}{dollars(amount)}{unit}", amount, key)
-
-
-def per_million(best: Recommendation) -> Iterator[Stat]:
-    """Cost of a million requests, and of a million right answers."""
-    unit = best.unit_costs
-    if unit is not None and isfinite(unit.per_million_requests):
-        right = f"{dollars(unit.per_million_right)} where answered rightly" if isfinite(unit.per_million_right) else ""
-        cell = money(unit.per_million_requests, f"{AT}unit_costs.per_million_requests")
-        yield Stat("a million requests", cell, right)
 
 
 def cost(plan: Plan) -> list[Block]:

@@ -1,6 +1,6 @@
 """Training plans as documents: the answer first, then the options as a table and a picture."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from calibrate.io.process import ONE_THREAD
@@ -195,7 +195,12 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.figures("time", lambda o: prose.between(o.time_s), "time_s.mid"),
         rows.figures("cost", lambda o: prose.between(o.cost_usd, prose.usd), "cost_usd.mid"),
     ]
-    chosen_columns += _beside_cost(rows, shown)
+    if any(o.commitment_usd for o in shown):
+        chosen_columns.append(rows.figures("paid in any case", prose.committed, value=lambda o: o.commitment_usd))
+    energy = rows.figures("kWh", lambda o: f"{kilowatt_hours(o.energy_j):,.4g}", value=lambda o: o.energy_j)
+    chosen_columns.append(energy)
+    if shown[0].co2_kg is not None:
+        chosen_columns.append(rows.figures("kg CO2", lambda o: f"{o.co2_kg or 0:,.3g}", "co2_kg"))
     if plan.deadline_s:
         chosen_columns.append(rows.figures("in time", prose.chance_in_time, value=lambda o: o.deadline_probability))
     if not all(o.within_budget for o in shown):
@@ -205,15 +210,6 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.words("evidence", "evidence", once="{}"),
     ]
     return chosen_columns
-
-
-def _beside_cost(rows: Rows[TrainingOption], shown: Sequence[TrainingOption]) -> Iterator[Column]:
-    """What is owed in any case, and the energy."""
-    if any(o.commitment_usd for o in shown):
-        yield rows.figures("paid in any case", prose.committed, value=lambda o: o.commitment_usd)
-    yield rows.figures("kWh", lambda o: f"{kilowatt_hours(o.energy_j):,.4g}", value=lambda o: o.energy_j)
-    if shown[0].co2_kg is not None:
-        yield rows.figures("kg CO2", lambda o: f"{o.co2_kg or 0:,.3g}", "co2_kg")
 
 
 def check_text(check: Check, form: Format, screen: Screen) -> str:

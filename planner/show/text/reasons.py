@@ -338,7 +338,9 @@ def _band(best: Recommendation, cost: Estimate) -> str:
 def measure_next(plan: Plan, measurements: Sequence[Measurement]) -> list[str]:
     """Why to measure some of a plan, what it takes, what it saves or decides, and the command."""
     lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
-    gain = decided_by if measuring_decides(plan) else saved_by
+    remedies = {remedy.code for no in plan.rejections for remedy in no.remedies}
+    decides = not plan.recommendation.feasible and Code.MEASURING_DECIDES in remedies
+    gain = decided_by if decides else saved_by
     return [f"{line} {untried(m)}{bargain(m, gain(m))}{run_there(m)}: `{m.command}`." for line, m in lines]
 
 
@@ -356,12 +358,6 @@ def run_there(one: Measurement) -> str:
             "(docs/calibration.md), name it as the model's `factory`, without a `profile`, and run there"
         )
     return "Time it there with its own tool, then run" if one.by_own_tool else "Run there"
-
-
-def measuring_decides(plan: Plan) -> bool:
-    """Whether no fleet is feasible, and one was rejected for uncertain speeds that would do at their middle."""
-    remedies = (remedy for no in plan.rejections for remedy in no.remedies)
-    return not plan.recommendation.feasible and any(one.code is Code.MEASURING_DECIDES for one in remedies)
 
 
 def bargain(one: Measurement, gain: str) -> str:
