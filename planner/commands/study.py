@@ -86,7 +86,7 @@ def notes(ran: "Ran", directory: Path, written: list[str], resume: bool) -> Iter
     before = f", {ran.taken} taken from before" if ran.taken else ""
     yield f"\n{counted(ran.computed, 'point')} worked out{before}. Kept in {directory}: {', '.join(written)}."
     if resume and not ran.taken:
-        yield f"Nothing in {directory} was of this study as it is now, so --resume found nothing to go on with."
+        yield f"{directory} held no points, so --resume found nothing to go on with."
     if PARQUET not in written:
         yield f"No {PARQUET}, which takes duckdb: pip install 'gpu-capacity-planner[parquet]'."
     for reason in ran.lost:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from calibrate.io.files import parse_json
 from calibrate.io.lines import Writer, open_lines
 from planner.io.store import StoreError
 from planner.questions.studies.engine import Outcome
 from planner.questions.studies.figures import is_figure
+from planner.units.writing import counted
 from simulator.world.profile import Evidence
 
 FILE = "points.jsonl"
@@ -16,6 +17,7 @@ OLDER = {"speed_evidence": None, "uncertain": False}
 """Of points that were kept before they said so."""
 BEGIN = b'{"key":'
 """Start of each line."""
+ELSEWHERE = "Name another directory (`-o`, in Python `out`)"
 WRITER = Writer("study", "name another directory", StoreError)
 
 
@@ -42,6 +44,11 @@ class StudyJournal:
     def close(self) -> None:
         """Let another study have it."""
         self.lines.close()
+
+    def refuse_other(self) -> NoReturn:
+        """Raise StoreError: results would replace those of another study."""
+        held = counted(len(self.outcomes), "point")
+        WRITER.refuse(self.path, f"holds {held} of another study, or of this one before it changed", ELSEWHERE)
 
     def keep(self, key: str, outcome: Outcome) -> None:
         """Store a point for good."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planner.io.load import Loaded
+from planner.io.store import StoreError, read_json
 from planner.model.progress import silent
 from planner.model.scenario import Scenario
 from planner.questions.studies.base import ChangedValue, Unresolved, key_of
@@ -13,6 +14,7 @@ from planner.questions.studies.engine import Ask, Context, Engine, Inputs, Lost,
 from planner.questions.studies.figures import AskedFigure, Figure
 from planner.questions.studies.journal import StudyJournal
 from planner.questions.studies.results import (
+    JSON,
     AxisAnswer,
     OutputAnswer,
     PointAnswer,
@@ -90,6 +92,17 @@ class StudyRunner:
         self.lost: list[str] = []
         self.rows_done = 0
 
+    def has_points(self) -> bool:
+        """True where some point of this study, as it is now, is there already."""
+        return any(self.is_there(row, value) for row, value in self.ready)
+
+    def is_there(self, row: StudyRow, value: float | None) -> bool:
+        """True for a point that was there before."""
+        try:
+            return key_of(self.inputs(row, value), self.fingerprint) in self.found_before
+        except Unresolved:
+            return False
+
     def run(self) -> None:
         """Until every row is done."""
         while self.ready or self.waiting:
@@ -154,6 +167,7 @@ def run_study(
     """The answer to a study. Every point that ends is stored in `directory` at once; `resume` begins with those.
 
     The same study gives the same answer, whatever the engine, the order in which points end, and interruptions.
+    StoreError where the folder has another study, whose results would be replaced.
     """
     for at in study.around((0,) * len(study.axes)):
         try:
@@ -164,12 +178,25 @@ def run_study(
             with_known_names(resolved.loaded, context.catalog, context.library)
         if resolved.on:
             gpu_named(resolved.on.gpu, context.catalog)
-    with StudyJournal(directory, resume=resume) as journal, engine as running:
-        runner = StudyRunner(study, context, journal, running, tell)
-        runner.run()
+    with StudyJournal(directory, resume=resume) as journal:
+        runner = StudyRunner(study, context, journal, engine, tell)
+        if journal.outcomes and (other_study(study, directory) or not runner.has_points()):
+            journal.refuse_other()
+        with engine:
+            runner.run()
         journal.sort([key for row in runner.rows for _, (key, _) in sorted_outcomes(row)])
     answer = answer_of(study, runner.rows, context, runner.fingerprint)
     return Ran(answer, runner.computed, len(runner.taken), tuple(dict.fromkeys(runner.lost)))
+
+
+def other_study(study: Study, directory: Path) -> bool:
+    """True where the results in a folder are those of a study that asks something else, whatever points they share."""
+    try:
+        kept = read_json(directory / JSON)
+    except StoreError:  # no results
+        return False
+    own = {"name": study.name, "base": study.base_as_written, "ask": study.ask}
+    return isinstance(kept, dict) and any(kept.get(key) != value for key, value in own.items())
 
 
 def sorted_outcomes(row: StudyRow) -> list[tuple[float | None, tuple[str, Outcome]]]:

@@ -9,6 +9,7 @@ import os
 import pickle
 import random
 import re
+import shutil
 import signal
 import threading
 import time
@@ -870,12 +871,43 @@ def test_other_files_stay_alone(small: Path, tmp_path: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["notes.txt"]
 
 
-def test_resuming_what_is_another_study_is_said(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resuming_where_nothing_is_is_said(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planner.questions.studies.local_engine.LocalEngine", lambda *_: Here())
     words = ["study", str(small), "-o", str(tmp_path / "out"), "--resume"]
     assert "found nothing to go on with" in CliRunner().invoke(app, words).stderr
     assert "found nothing to go on with" not in CliRunner().invoke(app, words).stderr
-    assert "found nothing to go on with" in CliRunner().invoke(app, [*words, "--set", "warmup=0.5 s"]).stderr
+
+
+@pytest.mark.parametrize(
+    ("study", "base"),
+    [
+        ("name: other" + STUDY, BASE),
+        (STUDY.replace("base.yaml", "other.yaml"), BASE),
+        (SIMULATED, BASE),
+        (STUDY.replace("[1, 4, 40]", "[2, 3]"), BASE),
+        (STUDY, BASE.replace("replications: 2", "replications: 3")),
+    ],
+)
+def test_results_of_another_study_are_not_replaced(
+    study: str, base: str, small: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Of another name, base or question though they share points, or without a point in common."""
+    other = written(tmp_path, study, base)
+    (tmp_path / "other.yaml").write_text(base)
+    out = tmp_path / "out"
+    shutil.copytree(small.parent / "whole", out)
+    engine = Here()
+    with pytest.raises(StoreError, match=r"holds 6 points of another study.*\. Name another directory"):
+        run_study(load_study(other), CONTEXT, engine, out, resume=True)
+    assert not engine.asked
+    assert content(out) == whole
+
+
+def test_a_study_with_more_values_goes_on_where_it_was(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    shutil.copytree(small.parent / "whole", tmp_path / "out")
+    more = written(tmp_path, STUDY.replace("[1, 4, 40]", "[1, 2, 4, 40]"))
+    ran = run_study(load_study(more), CONTEXT, Here(), tmp_path / "out", resume=True)
+    assert (ran.taken, ran.computed) == (POINTS, 2)
 
 
 def test_the_command(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
