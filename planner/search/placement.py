@@ -32,7 +32,7 @@ from planner.search.rejections import (
     too_strained,
 )
 from simulator.clock.stability import drain
-from simulator.world.deployment import Deployment, SwapPolicy
+from simulator.world.deployment import Deployment, Eviction, Scheduling, SwapPolicy
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
@@ -47,7 +47,8 @@ FINER, FINER_STEP = 12, 1.05
 NEARLY = 0.9
 """Share of the requests in time that an SLO asks of each model, from which on a fleet nearly did."""
 HOPELESS = 4.0
-"""Strain above which a packing is not worth a replay: the worst case is rare; up to about 3 SLOs were kept."""
+"""Strain above which a packing served in rounds is not worth a replay: the worst case is rare; up to about 3 SLOs were
+kept."""
 NEAR = 0.3
 """A miss by more than that share of requests is not mended by other batches or a model moved."""
 MOVES_MAX = 24
@@ -720,9 +721,17 @@ class OnFleet:
                 candidate, packing, needs, scenario.headroom, cost, drains=self._drains(packing, LOAD_MAX)
             )
             return Miss(rejection, None, packing.held_back)
-        if packing.strain > HOPELESS and not repaired:
+        if packing.strain > HOPELESS and not repaired and self._turns_as_strain_counts(packing):
             return Miss(too_strained(candidate, packing, needs, scenario.headroom, cost), None, packing.held_back)
         return None
+
+    def _turns_as_strain_counts(self, packing: Packing) -> bool:
+        """Whether each GPU serves its models one batch each in turn, and loads each of those that are swapped every
+        time. Other rules let one wait for less than a round, or load fewer; only a replay tells what they do."""
+        scenario = self.question.scenario
+        in_turn = scenario.scheduling is Scheduling.ROUND_ROBIN
+        reloads = {policy.eviction for policy in scenario.swap.policies} == {Eviction.LRU}
+        return in_turn and (reloads or not any(p.swapped for p in packing.placed))
 
     def _miss(self) -> Miss:
         """Why nothing did: what came nearest, or the best of what was rejected before any replay."""
