@@ -10,7 +10,7 @@ from planner.model.choices import PriceKind
 from planner.model.parts.merging import Merging
 from planner.model.parts.rules import AccuracyRule
 from planner.model.scenario import MemoryPolicy, Objective
-from planner.model.statement import Code, Statement
+from planner.model.statement import Code, Statement, whole
 from planner.model.timeline import LatencyHistogram, Timeline
 from simulator.world.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
 from simulator.world.profile import Evidence
@@ -196,6 +196,10 @@ class Rejection:
     """What it would have cost; None where it has no price."""
     replayed: bool = False
     """Whether each of its remedies was replayed and then met what it names; else they are estimates."""
+
+    def __post_init__(self) -> None:
+        for name in ("observed", "limit"):
+            object.__setattr__(self, name, whole(getattr(self, name)))
 
 
 def less_sure(rejections: Iterable[Rejection], usd_per_hour: float) -> Rejection | None:

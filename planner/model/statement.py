@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 
 
 class Code(StrEnum):
@@ -184,6 +185,11 @@ class Code(StrEnum):
     HIDDEN_CHANGES = "hidden-changes"
 
 
+def whole(figure: float) -> float:
+    """A count, an `int` again where an answer that was kept has it as `1.0`: it is written as it was."""
+    return int(figure) if isfinite(figure) and figure == int(figure) else figure
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """One thing that an answer says."""
@@ -195,6 +201,9 @@ class Statement:
     """By name, with the unit in the name."""
     text: str = ""
     """Words that somebody else wrote, such as an assumption in a profile."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "figures", {name: whole(figure) for name, figure in self.figures.items()})
 
     def __hash__(self) -> int:
         return hash((self.code, self.subjects, tuple(sorted(self.figures.items())), self.text))

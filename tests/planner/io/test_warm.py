@@ -17,7 +17,8 @@ from planner.io import warm
 from planner.io.load import Loaded, load_scenario
 from planner.io.store import to_json
 from planner.io.warm import key_of, warm_plan
-from planner.model.plan import Plan
+from planner.model.plan import Plan, PlanWarning
+from planner.model.statement import Code, Statement
 
 SCENARIO = """
 models: [{name: resnet50, slo: {latency: 100 ms}}]
@@ -39,13 +40,15 @@ def scenario(tmp_path) -> Path:
     return path
 
 
-def asked(path: Path, folders: tuple[list[Path], list[Path]] = ([], []), created_at: str = NOW) -> tuple[Plan, bool]:
+def asked(
+    path: Path, folders: tuple[list[Path], list[Path]] = ([], []), created_at: str = NOW, plan: Plan = PLAN
+) -> tuple[Plan, bool]:
     """The plan, and whether it was worked out."""
     made = []
 
     def work() -> Plan:
         made.append(True)
-        return replace(PLAN, created_at=created_at)
+        return replace(plan, created_at=created_at)
 
     return warm_plan(load_scenario(path), folders, created_at, work), bool(made)
 
@@ -58,6 +61,16 @@ def test_the_second_answer_is_the_first_to_the_last_digit(scenario: Path) -> Non
     assert second.created_at == later
     assert repr(replace(second, created_at=first.created_at)) == repr(first)
     assert to_json(replace(second, created_at=first.created_at)) == to_json(first)
+
+
+def test_counts_are_written_as_they_were(scenario: Path) -> None:
+    more_gpus = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 2, "share": 0.5})
+    warned = replace(PLAN, warnings=(PlanWarning(what=more_gpus),))
+    first, _ = asked(scenario, plan=warned)
+    second, made_again = asked(scenario)
+    assert not made_again
+    assert to_json(second) == to_json(first)
+    assert '"gpu_count": 2,' in to_json(first)
 
 
 def test_a_change_is_worked_out(scenario: Path) -> None:
