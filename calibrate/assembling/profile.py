@@ -66,6 +66,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     through_points = latency == means and fitted.form in THROUGH_POINTS
     work = _work(m, weights)
     load, pageable, load_evidence, load_assumptions = load_times(m, weights)
+    powers_w = [o.values["power_w"] for o in times.values() if o.values.get("power_w")]  # full batches run when busy
     doubts = [
         *_falls(means, slower),
         *memory_doubts,
@@ -94,7 +95,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "load": load,
         **short_if_any("pageable_bytes_per_s", pageable),
         **short_if_any("disk_bytes_per_s", rate_of_disk(m, weights)),
-        **short_if_any("busy_w", _busy_w(times)),
+        **short_if_any("busy_w", powers_w[-1] if powers_w else None),
         **short_if_any("flops_per_sample", work.flops_per_sample),
         **short_if_any("output_bytes_per_sample", layer_value(m, "output_bytes_per_sample")),
         "latency_evidence": "measured" if through_points else "fitted",
@@ -204,11 +205,6 @@ def _doubted_or_fitted(
     return {"doubted": reasons} if reasons and m.provenance["gpu"] in CATALOGUED else {"latency_fit": fitted.to_json()}
 
 
-def _busy_w(times: Mapping[int, PointOutcome]) -> float | None:
-    """Power while the largest batch runs that it is known of: full batches are what a busy device runs."""
-    return next((o.values["power_w"] for o in reversed(list(times.values())) if o.values.get("power_w")), None)
-
-
 def _training_doubts(m: Measured, optimizer: str) -> list[str]:
     """The same about training steps as about latency: inference rests on none of them."""
     steps = m.by_batch(What.TRAINING, optimizer)
@@ -260,6 +256,13 @@ def _remedy(outcome: PointOutcome) -> str:
 def _measured(m: Measured, fitted: fit.SeriesFit, work: fit.FitWork) -> dict[str, Any]:
     """Everything that planning does not need: where it was measured, the raw points, and what follows from them."""
     by_host = held_by_host(m.by_batch(What.LATENCY))
+    steps = {
+        optimizer: {
+            str(batch): {name: short(median(taken), DIGITS) for name, taken in outcome.samples.items()}
+            for batch, outcome in m.by_batch(What.TRAINING, optimizer).items()
+        }
+        for optimizer in m.optimizers
+    }
     return {
         "provenance": {**m.provenance, **how_measured(m)},
         "model": profile_name(m.model, m.input_shape or ()),
@@ -268,7 +271,7 @@ def _measured(m: Measured, fitted: fit.SeriesFit, work: fit.FitWork) -> dict[str
         "knee": short(fitted.knee, 3) if fitted.knee else None,
         "limits": limits(m.outcomes.values()),
         "fits": _fits(m, fitted),
-        "training": {optimizer: _steps(m, optimizer) for optimizer in m.optimizers},
+        "training": steps,
         "training_doubts": {optimizer: _training_doubts(m, optimizer) for optimizer in m.optimizers},
         "layers": (layers.details.get("layers", []) if (layers := m.one(What.LAYERS)) else []),
         "points": points_json(m.outcomes.values()),
@@ -299,11 +302,3 @@ def _fits(m: Measured, fitted: fit.SeriesFit) -> dict[str, Any]:
 
 def _value_by_batch(outcomes: Mapping[int, PointOutcome], name: str) -> dict[int, float]:
     return {batch: o.values[name] for batch, o in outcomes.items() if o.values.get(name)}
-
-
-def _steps(m: Measured, optimizer: str) -> dict[str, dict[str, float]]:
-    """Median of a step and its parts, by batch."""
-    return {
-        str(batch): {name: short(median(taken), DIGITS) for name, taken in outcome.samples.items()}
-        for batch, outcome in m.by_batch(What.TRAINING, optimizer).items()
-    }

@@ -121,7 +121,20 @@ def disturbances(times: Mapping[int, PointOutcome]) -> list[str]:
 
 def slow_clocks(times: Mapping[int, PointOutcome]) -> list[str]:
     """Clocks that fell or were held down, and other processes, while batches or steps were timed."""
-    return [*_lowered(times), *_slowing(times), *_not_alone(times)]
+    found = []
+    slowing = {*OVERHEATED, POWER_CAP}
+    reasons = {batch: slowing.intersection(o.details.get("slow_reasons") or ()) for batch, o in times.items()}
+    if lowered := [batch for batch, each in reasons.items() if each]:
+        listed = ", ".join(sorted(set[str]().union(*reasons.values())))
+        remedy = "expect the same in use, or raise the power limit, cool the device, and measure again"
+        found.append(f"{fit.named_batches(lowered)}: clocks were held down under load ({listed}); {remedy}.")
+    falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
+    if fell := [batch for batch, share in falls.items() if share > CLOCK_FALL]:
+        worst = f"the clock fell by up to {max(falls.values()):.0%} during the runs"
+        found.append(f"{fit.named_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again.")
+    if shared := [batch for batch, outcome in times.items() if outcome.values.get("other_processes")]:
+        found.append(f"{fit.named_batches(shared)}: another process was on the device; end it and measure again.")
+    return found
 
 
 def _hiccups(times: Mapping[int, PointOutcome]) -> Iterator[str]:
@@ -134,30 +147,6 @@ def _hiccups(times: Mapping[int, PointOutcome]) -> Iterator[str]:
         result = why if often else "do not count"
         most = f"{max(held.values()):.0%}"
         yield f"{fit.named_batches(many)}: up to {most} of runs were held up and {result}; {remedy}."
-
-
-def _lowered(times: Mapping[int, PointOutcome]) -> Iterator[str]:
-    slowed = {batch: found for batch, outcome in times.items() if (found := _slowed(outcome))}
-    if slowed:
-        reasons = ", ".join(sorted(set[str]().union(*slowed.values())))
-        remedy = "expect the same in use, or raise the power limit, cool the device, and measure again"
-        yield f"{fit.named_batches([*slowed])}: clocks were held down under load ({reasons}); {remedy}."
-
-
-def _slowing(times: Mapping[int, PointOutcome]) -> Iterator[str]:
-    falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
-    if fell := [batch for batch, share in falls.items() if share > CLOCK_FALL]:
-        worst = f"the clock fell by up to {max(falls.values()):.0%} during the runs"
-        yield f"{fit.named_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again."
-
-
-def _not_alone(times: Mapping[int, PointOutcome]) -> Iterator[str]:
-    if shared := [batch for batch, outcome in times.items() if outcome.values.get("other_processes")]:
-        yield f"{fit.named_batches(shared)}: another process was on the device; end it and measure again."
-
-
-def _slowed(outcome: PointOutcome) -> set[str]:
-    return set(outcome.details.get("slow_reasons") or ()) & {*OVERHEATED, POWER_CAP}
 
 
 def host_bound(times: Mapping[int, PointOutcome]) -> list[str]:

@@ -109,7 +109,12 @@ def read_spec(raw: Any) -> JointSpec:
     if not isinstance(raw, Mapping):
         raise SpecError([((), "must be a mapping with `tasks`. See scenarios/merge/digits.yaml.")])
     problems = [*_wrong_values(JointSpec, raw, ()), *_wrong_tasks(raw)]
-    if problems := problems or list(_twice([task["name"] for task in raw["tasks"]])):
+    if not problems:
+        names = [task["name"] for task in raw["tasks"]]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                problems.append((("tasks", number, "name"), f"`{name}` is there twice. Names must differ."))
+    if problems:
         raise SpecError(problems)
     return JointSpec(**{**raw, "tasks": tuple(TaskSpec(**task) for task in raw["tasks"])})
 
@@ -121,15 +126,12 @@ def _wrong_tasks(raw: Mapping[str, Any]) -> Iterator[Wrong]:
         yield ("tasks",) if "tasks" in raw else (), text
     if isinstance(tasks, list):
         for number, task in enumerate(tasks):
-            yield from _wrong_task(task, ("tasks", number))
-
-
-def _wrong_task(task: Any, path: Path) -> Iterator[Wrong]:
-    if not isinstance(task, Mapping):
-        yield path, "must be a mapping with `name` and `factory`."
-        return
-    yield from ((path, f"`{key}` is missing. Add it.") for key in ("name", "factory") if key not in task)
-    yield from _wrong_values(TaskSpec, task, path)
+            path = ("tasks", number)
+            if not isinstance(task, Mapping):
+                yield path, "must be a mapping with `name` and `factory`."
+                continue
+            yield from ((path, f"`{key}` is missing. Add it.") for key in ("name", "factory") if key not in task)
+            yield from _wrong_values(TaskSpec, task, path)
 
 
 def _wrong_values(kind: type, raw: Mapping[str, Any], path: Path) -> Iterator[Wrong]:
@@ -140,9 +142,3 @@ def _wrong_values(kind: type, raw: Mapping[str, Any], path: Path) -> Iterator[Wr
             yield (*path, key), f"unknown key. Known: {', '.join(names)}."
         elif key in VALUES and not VALUES[key].allows(value):
             yield (*path, key), f"must be {VALUES[key].wanted}, got {value!r}."
-
-
-def _twice(names: list[str]) -> Iterator[Wrong]:
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            yield ("tasks", number, "name"), f"`{name}` is there twice. Names must differ."

@@ -171,7 +171,11 @@ class JointWork:
             return fresh
         if not isinstance(raw, dict) or not isinstance(raw.get("spec"), dict):
             WRITER.refuse_file(path, "is no state that a training left")
-        _demand_same(path, raw["spec"], fresh.spec)
+        before, now = raw["spec"], fresh.spec
+        for key in sorted(before.keys() | now.keys()):
+            if before.get(key) != now.get(key):
+                was, asked = quoted(before.get(key)), quoted(now.get(key))
+                _refuse_mixing(path, f"{printable(key)} was {was}, now it is {asked}")
         try:
             kept = state_of(raw, list(spec.targets))
         except ProfileError as error:
@@ -248,13 +252,6 @@ class JointWork:
         except Exception as error:  # torch raises whatever its reader met
             path = self.folder / name
             WRITER.refuse(path, f"cannot be read ({one_line(error, 200)})", "Begin anew with another --out")
-
-
-def _demand_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on with another spec."""
-    for key in sorted(before.keys() | now.keys()):
-        if before.get(key) != now.get(key):
-            _refuse_mixing(path, f"{printable(key)} was {quoted(before.get(key))}, now it is {quoted(now.get(key))}")
 
 
 def _refuse_mixing(path: Path, difference: str) -> NoReturn:

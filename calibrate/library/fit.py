@@ -257,10 +257,13 @@ def regime(fit: SeriesFit, batch: float, work: FitWork, by_host: bool | None = N
 
 def doubts(fit: SeriesFit, samples: Mapping[int, Sequence[float]], work: FitWork) -> list[str]:
     """Doubts about a latency fit and its samples (seconds by batch), each with a remedy."""
+    count = len(fit.curve.x)
+    few = f"Latency was measured at {count} batch size{'s' * (count != 1)}, too few to choose a form"
+    unsteady = f"Between batches that were measured, latency is known within {fit.band:.0%} only"
     found = [
         _few_samples(samples),
-        _few_points(fit),
-        _unsteady(fit),
+        f"{few} and to know its error; measure at least {CHOICE_POINTS_MIN}." if count < CHOICE_POINTS_MIN else "",
+        f"{unsteady}; measure more of them." if fit.band > BAND_MAX else "",
         _wide(samples),
         _no_knee(fit),
         _too_fast(fit, work),
@@ -381,22 +384,6 @@ def _few_samples(samples: Mapping[int, Sequence[float]]) -> str:
     runs = "one run shows" if least == 1 else f"{least} runs show"
     fewest = "" if len(few) == 1 else "at the fewest, "
     return f"{named_batches(few)}: {fewest}{runs} no spread, {SAMPLES_MIN} do; give each point more time."
-
-
-def _few_points(fit: SeriesFit) -> str:
-    count = len(fit.curve.x)
-    if count >= CHOICE_POINTS_MIN:
-        return ""
-    return (
-        f"Latency was measured at {count} batch size{'s' * (count != 1)}, too few to choose a form and to know its"
-        f" error; measure at least {CHOICE_POINTS_MIN}."
-    )
-
-
-def _unsteady(fit: SeriesFit) -> str:
-    if fit.band <= BAND_MAX:
-        return ""
-    return f"Between batches that were measured, latency is known within {fit.band:.0%} only; measure more of them."
 
 
 def _wide(samples: Mapping[int, Sequence[float]]) -> str:

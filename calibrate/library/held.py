@@ -65,7 +65,10 @@ def held_evidence(architecture: str) -> Evidence:
 def _by_input(architecture: str) -> Mapping[str, float]:
     """By its own layers, else as traced at each input; empty where neither is there."""
     layers = own_layers(architecture)
-    return _of_layers(layers) if layers else _traced().get(architecture, {})
+    if layers is None:
+        return _traced().get(architecture, {})
+    own = counted(layers, layers.model)
+    return {own.input: own.held or 0.0}
 
 
 def own_layers(architecture: str) -> Facts | None:
@@ -82,11 +85,6 @@ def own_layers(architecture: str) -> Facts | None:
 def _of_packages() -> Mapping[str, str]:
     """Models of packages whose layers are shipped, by the architecture that published tables mean."""
     return {names.architecture(full): full for full in reversed(named())}
-
-
-def _of_layers(layers: Facts) -> dict[str, float]:
-    own = counted(layers, layers.model)
-    return {own.input: own.held or 0.0}
 
 
 def counted(layers: Facts, name: str) -> names.Architecture:

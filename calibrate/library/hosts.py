@@ -14,15 +14,19 @@ def beside_host(profile: Profile, speed: float) -> Profile:
     if speed == 1:
         return profile
     if profile.host_s is None or profile.busy_s is None:
-        return replace(profile, doubts=(*profile.doubts, _unknown(speed)))
+        same = f"it is taken as if a host of {speed:g} times the speed changed nothing"
+        remedy = "measure it there, or on a GPU with `planner calibrate`"
+        unknown = f"What of a batch is the host's is not known: {same}; {remedy}"
+        return replace(profile, doubts=(*profile.doubts, unknown))
     batches = profile.latency.x
     times_s = tuple(_batch_s(batch, profile, profile.host_s, profile.busy_s, speed) for batch in batches)
+    carried = f"Times are carried over to a host of {speed:g} times the speed, of which nothing was measured"
     return replace(
         profile,
         latency=Interpolated(batches, times_s),
         latency_fit=None,
         latency_evidence=weakest(profile.latency_evidence, Evidence.TRANSFERRED),
-        doubts=(*profile.doubts, _carried(speed)),
+        doubts=(*profile.doubts, f"{carried}; measure it there"),
     )
 
 
@@ -35,13 +39,3 @@ def _batch_s(batch: float, profile: Profile, host_s: Curve, busy_s: Curve, speed
     queued_s, kernels_s = min(host_s(batch), whole_s), min(busy_s(batch), whole_s)  # measured apart: either may be off
     beyond_s = whole_s - max(queued_s, kernels_s)
     return max(queued_s / speed, kernels_s) + beyond_s / speed
-
-
-def _carried(speed: float) -> str:
-    carried = f"Times are carried over to a host of {speed:g} times the speed, of which nothing was measured"
-    return f"{carried}; measure it there"
-
-
-def _unknown(speed: float) -> str:
-    same = f"it is taken as if a host of {speed:g} times the speed changed nothing"
-    return f"What of a batch is the host's is not known: {same}; measure it there, or on a GPU with `planner calibrate`"

@@ -120,8 +120,8 @@ class Library:
         known; with one, only what ran in it.
         """
         wanted = self._unasked(model, gpu, runtime) if precision is None else (precision,)
-        asked = [(one, way) for one in wanted for way in _ways(runtime, precision)]
-        found = [sources[0] for one, way in asked if (sources := self.sources(model, gpu, one, way))]
+        ways = (runtime,) if runtime else dict.fromkeys((USUAL_RUNTIME, usual(precision)))
+        found = [sources[0] for one, way in product(wanted, ways) if (sources := self.sources(model, gpu, one, way))]
         best = min(found, key=lambda profile: not is_measured(profile), default=None)
         return best or (self._in_another(model, gpu, wanted) if runtime is None else None)
 
@@ -142,7 +142,10 @@ class Library:
         alike = [
             profile for profile in published if not own or same_work(profile.flops_per_sample, own[0].flops_per_sample)
         ]
-        distinct = _distinct(sorted([*own, *alike], key=_merit))
+        distinct: list[Profile] = []
+        for profile in sorted([*own, *alike], key=_merit):
+            if not any(_is_copy(profile, other) for other in distinct):
+                distinct.append(profile)
         if not distinct:
             return ()
         best, *others = (_named_as(model, profile) for profile in distinct)
@@ -159,7 +162,11 @@ class Library:
             return found
         predictable = bool(own) or USUAL_RUNTIME in published or architecture(model) in models_with_layers()
         other = None if predictable and gpu not in processors() else self._first(model, gpu, wanted, published)
-        return other and replace(other, doubts=(*other.doubts, _only_in(other)))
+        if other is None:
+            return None
+        only = f"These are figures of {other.runtime}; of {USUAL_RUNTIME} nothing is known"
+        remedy = f"name `runtime: {other.runtime}` if it runs so, or measure it"
+        return replace(other, doubts=(*other.doubts, f"{only}; {remedy}"))
 
     def _first(self, model: str, gpu: str, wanted: Sequence[str], runtimes: Sequence[str]) -> Profile | None:
         found = (self.sources(model, gpu, precision, runtime) for precision, runtime in product(wanted, runtimes))
@@ -198,11 +205,6 @@ class Library:
         return _of_architecture(self, of_profile(name))
 
 
-def _ways(runtime: str | None, precision: str | None) -> Sequence[str]:
-    """The runtime, or those that are meant where none is named."""
-    return (runtime,) if runtime else tuple(dict.fromkeys((USUAL_RUNTIME, usual(precision))))
-
-
 @lru_cache(maxsize=1024)
 def _of_architecture(library: Library, wanted: str) -> tuple[Profile, ...]:
     """Its profiles of an architecture: a search asks for them at every GPU, precision and runtime."""
@@ -238,25 +240,11 @@ def _named_as(model: str, profile: Profile) -> Profile:
     return replace(profile, model=model, layers=layers)
 
 
-def _distinct(profiles: Iterable[Profile]) -> list[Profile]:
-    """The same without copies of what came before."""
-    distinct: list[Profile] = []
-    for profile in profiles:
-        if not any(_is_copy(profile, other) for other in distinct):
-            distinct.append(profile)
-    return distinct
-
-
-def _widest_spread(best: Profile, others: Sequence[Profile]) -> float | None:
-    """How far the best source lies from another at most; None where nothing can be compared."""
-    spreads = [best.source_spread, *(source_spread(_series(best), _series(other)) for other in others)]
-    return max((one for one in spreads if one is not None), default=None)
-
-
 def _compared(best: Profile, others: Sequence[Profile]) -> Profile:
     """The best source, with how far others are from it; not one that assumes its GPU."""
     compared = [other for other in others if other.latency_evidence is not Evidence.ASSUMED]
-    spread = _widest_spread(best, compared)
+    spreads = [best.source_spread, *(source_spread(_series(best), _series(other)) for other in compared)]
+    spread = max((one for one in spreads if one is not None), default=None)
     if compared:
         names = ", ".join(one.source for one in (best, *others))
         best = replace(best, doubts=(*best.doubts, f"Sources differ by up to {spread or 0:.0%}: {names}"))
@@ -270,11 +258,6 @@ def _series(profile: Profile) -> dict[float, float]:
 def _likeness(runtime: str) -> tuple[int, str]:
     """Runtimes that behave most like the usual one first."""
     return (ALIKE.index(runtime) if runtime in ALIKE else len(ALIKE), runtime)
-
-
-def _only_in(profile: Profile) -> str:
-    only = f"These are figures of {profile.runtime}; of {USUAL_RUNTIME} nothing is known"
-    return f"{only}; name `runtime: {profile.runtime}` if it runs so, or measure it"
 
 
 def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Library:
@@ -300,7 +283,9 @@ def find_kinds(directories: Sequence[Path]) -> dict[str, GPU]:
     """Measured devices as kinds of GPUs by name, in `directories`, then among the shipped; the first one wins."""
     found: dict[str, GPU] = {}
     for directory in (*directories, SHIPPED):
-        found = _read_kinds(directory) | found
+        paths = _files(directory, DEVICE_FILE)
+        each = _read_each(paths, read_kind, lambda gpu: gpu.name, lambda gpu: f"name: {gpu.name}")
+        found = {name: gpu for name, (_, gpu) in each.items()} | found
     return found
 
 
@@ -318,19 +303,17 @@ def device_files(directories: Sequence[Path], kind: str | None = None) -> list[M
     own = [path for directory in directories for path in _files(directory, DEVICE_FILE)]
     shipped = _files(SHIPPED, DEVICE_FILE)
     paths = [*own, *shipped] if kind else own or shipped
-    of_name = {str(raw.get("gpu", {}).get("name")): raw for path in reversed(paths) if (raw := _checked(path))}
+    of_name: dict[str, Mapping[str, Any]] = {}
+    for path in reversed(paths):
+        with _named(path):
+            raw = parsed_json(path, DEVICE_SCHEMA)
+            device_from(raw)
+        of_name[str(raw.get("gpu", {}).get("name"))] = raw
     found: list[Mapping[str, Any]] = [raw for name, raw in sorted(of_name.items()) if kind in (None, name)]
     if not found:
         known = ", ".join(sorted(of_name))
         raise ProfileError(f"no device `{kind}` was measured. Known are {known}. Measure one: planner calibrate.")
     return found
-
-
-def _checked(path: Path) -> dict[str, Any]:
-    with _named(path):
-        raw = parsed_json(path, DEVICE_SCHEMA)
-        device_from(raw)
-        return raw
 
 
 def read_probes(path: Path) -> Probes:
@@ -365,12 +348,6 @@ def _files(directory: Path, pattern: str) -> list[Path]:
     if not directory.is_dir():
         raise ProfileError(f"{directory}: is not a directory. Name one that holds profiles as .json files")
     return sorted(directory.rglob(pattern))
-
-
-def _read_kinds(directory: Path) -> dict[str, GPU]:
-    paths = _files(directory, DEVICE_FILE)
-    found = _read_each(paths, read_kind, lambda gpu: gpu.name, lambda gpu: f"name: {gpu.name}")
-    return {name: gpu for name, (_, gpu) in found.items()}
 
 
 @lru_cache(maxsize=8)

@@ -41,7 +41,10 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     latency, doubts = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
     tensors = read.series("workspace_bytes")
     slack = read.maybe("slack_bytes", read.series)
-    workspace = _with(tensors, slack)
+    workspace = tensors
+    if slack is not None:  # the allocator's, on top of what tensors take
+        reserved = (size + slack(batch) for batch, size in zip(tensors.x, tensors.y, strict=True))
+        workspace = Interpolated(tensors.x, tuple(reserved))
     model = read.name("model")
     load = read.mapping("load")
     curve, quality, misses = _fitted(read, published)
@@ -91,13 +94,6 @@ def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     load.nothing_else()
     read.nothing_else()
     return profile
-
-
-def _with(tensors: Interpolated, slack: Interpolated | None) -> Interpolated:
-    """Workspace: tensors, and the allocator's slack on top."""
-    if slack is None:
-        return tensors
-    return Interpolated(tensors.x, tuple(y + slack(x) for x, y in zip(tensors.x, tensors.y, strict=True)))
 
 
 def _factors(read: Reader) -> tuple[tuple[int, tuple[float, ...]], ...]:

@@ -5,28 +5,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
-
-
-class Curve(Protocol):
-    """A cost by batch size, and the points it was measured at."""
-
-    @property
-    def x(self) -> tuple[float, ...]:
-        """Where it was measured, increasing."""
-
-    @property
-    def y(self) -> tuple[float, ...]:
-        """What was measured there; the curve itself may pass beside it."""
-
-    def __hash__(self) -> int:
-        """Of its values."""
-
-    def __call__(self, x: float) -> float:
-        """Value at `x`. Below the first point that of the first point; past the last one a guess."""
-
-    def covers(self, x: float) -> bool:
-        """Whether `x` lies in the measured range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +104,9 @@ class Joined(SmoothMaximum):
 class Erring:
     """A curve that errs: times e^(deviations x sd)."""
 
-    base: Curve
+    base: "Curve"
     deviations: float
-    sd: Curve
+    sd: "Curve"
     """Standard deviation of the error of its logarithm."""
 
     @property
@@ -148,6 +126,10 @@ class Erring:
     def covers(self, x: float) -> bool:
         """As the curve does."""
         return self.base.covers(x)
+
+
+Curve = Interpolated | StraightLine | SmoothMaximum | Erring
+"""A cost by batch size. Below the first point it is that of the first point; past the last one a guess."""
 
 
 @lru_cache(maxsize=8192)

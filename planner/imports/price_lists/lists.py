@@ -73,18 +73,6 @@ class PriceDoubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceRange:
-    """Several prices of one machine and region, such as of its zones."""
-
-    provider: str
-    region: str
-    instance: str
-    price_kind: PriceKind
-    low_usd_per_hour: float
-    high_usd_per_hour: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PriceImport:
     """What lists say beside what was known."""
 
@@ -97,7 +85,7 @@ class PriceImport:
     doubtful: tuple[PriceDoubt, ...] = ()
     free: int = 0
     """How many prices of 0 were left out."""
-    ranges: tuple[PriceRange, ...] = ()
+    ranges: tuple[ListedPrice, ...] = ()
     """Prices of one thing of which the dearest counts."""
 
 
@@ -178,7 +166,9 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         free += len(file.free)
         _put(found, _sourced(prices, source, file))
     if not found:
-        raise _nothing_found(sources[0], list(unknown))
+        listed = f" that the catalog has; unknown: {', '.join([*unknown][:6])}" if unknown else ""
+        remedy = "Add kinds with `planner gpus add`, and name their folder with `--catalog`, or name another list"
+        raise InputError(f"{sources[0].name}: no price of a GPU{listed}. {remedy}.")
     changes = _changes(found, kept, catalog)
     rows = kept | {key: price.as_row() for key, price in found.items()}
     text = csv_text(COLUMNS, sorted(rows.values()))
@@ -191,14 +181,8 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         unknown=tuple(unknown),
         doubtful=doubtful,
         free=free,
-        ranges=tuple(_ranges(found)),
+        ranges=tuple(price for _, price in sorted(found.items()) if price.cheapest),
     )
-
-
-def _nothing_found(source: SourceFile, unknown: Sequence[str]) -> InputError:
-    listed = f" that the catalog has; unknown: {', '.join(unknown[:6])}" if unknown else ""
-    remedy = "Add kinds with `planner gpus add`, and name their folder with `--catalog`, or name another list"
-    return InputError(f"{source.name}: no price of a GPU{listed}. {remedy}.")
 
 
 def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
@@ -309,19 +293,6 @@ def _changes(
         for key, price in sorted(found.items())
         if key not in known or abs(known[key] / price.high - 1) > UNCHANGED
     )
-
-
-def _ranges(found: Mapping[Key, ListedPrice]) -> Iterator[PriceRange]:
-    for _, price in sorted(found.items()):
-        if price.cheapest:
-            yield PriceRange(
-                provider=price.provider,
-                region=price.region,
-                instance=price.instance,
-                price_kind=price.price_kind,
-                low_usd_per_hour=price.cheapest,
-                high_usd_per_hour=price.high,
-            )
 
 
 def _doubtful(found: Mapping[Key, ListedPrice], catalog: Catalog) -> Iterator[PriceDoubt]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from planner.imports.price_lists.lists import PriceDifference, PriceImport, PriceRange
+from planner.imports.price_lists.lists import PriceDifference, PriceImport
+from planner.imports.price_lists.rows import ListedPrice
 from planner.show.document import Changes, Document, Items, Section
 from planner.show.terminal import terminal
 from planner.units.writing import Screen, counted, names
@@ -42,12 +43,12 @@ def doubt_line(made: PriceImport) -> str:
     return f"Doubt: {far}; taken as it is. Is it of another unit, currency or number of GPUs?"
 
 
-def _dearest(ranges: Sequence[PriceRange]) -> str:
+def _dearest(ranges: Sequence[ListedPrice]) -> str:
     """That of several prices the dearest counts, with the first as an example."""
     first, more = ranges[0], len(ranges) - 1
     what = f"{first.instance}, {first.provider} {first.region}, {first.price_kind}"
     rest = f", and {counted(more, 'more price')}" if more else ""
-    both = f"${first.low_usd_per_hour:.4g} to ${first.high_usd_per_hour:.4g}/h"
+    both = f"${first.cheapest:.4g} to ${first.high:.4g}/h"
     return f"Rows of one machine and region differ, such as by zone, and the dearest counts: {what}: {both}{rest}."
 
 

@@ -51,17 +51,6 @@ MODEL_KEYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class SourceGroup:
-    """Cameras of one kind."""
-
-    count: int
-    rate_fps: float | None
-    """Frames a second; None where the source decides."""
-    kept: int = 1
-    """One in so many frames reaches the models, by `drop-frame-interval`."""
-
-
-@dataclass(frozen=True, slots=True)
 class Inference:
     """One model of the application: its group, and the properties in its own configuration."""
 
@@ -141,7 +130,7 @@ def read(documents: Sequence[Part]) -> Found:
         models=tuple(_model(name, model, wait_s) for name, model in named.items()),
         streams=tuple(_streams(named, on)),
         left_out=tuple(_left_out(groups, on)),
-        warnings=tuple(_warnings(named)),
+        warnings=(OF_OBJECTS, BESIDE) if any(SECONDARY.fullmatch(model.key) for model in models) else (BESIDE,),
     )
 
 
@@ -242,24 +231,25 @@ def _source(model: Inference) -> str:
 
 
 def _streams(named: Mapping[str, Inference], on: Mapping[str, Part]) -> Iterator[FoundStream]:
-    sources = list(_sources(on))
+    sources = _sources(on)
     for name, model in named.items():
         if PRIMARY.fullmatch(model.key):
-            yield from (_of_cameras(name, model, one) for one in sources or [SourceGroup(1, None)])
+            yield from (_of_cameras(name, model, *kind, count) for kind, count in sources.items())
         else:
             yield _of_objects(name, model, named)
 
 
-def _of_cameras(name: str, model: Inference, sources: SourceGroup) -> FoundStream:
-    each = model.each * sources.kept
-    left_out = {"interval": model.each - 1, "drop-frame-interval": sources.kept if sources.kept > 1 else 0}
+def _of_cameras(name: str, model: Inference, rate_fps: float | None, kept: int, count: int) -> FoundStream:
+    """So many sources of one rate, None where they decide; of each only one in `kept` frames reaches the models."""
+    each = model.each * kept
+    left_out = {"interval": model.each - 1, "drop-frame-interval": kept if kept > 1 else 0}
     why = ", ".join(f"{key} {value}" for key, value in left_out.items() if value)
     seen = f", one frame in {each} of each ({why})" if each > 1 else ""
-    rate = f"{sources.rate_fps / each:g} fps" if sources.rate_fps else TODO
+    rate = f"{rate_fps / each:g} fps" if rate_fps else TODO
     return FoundStream(
         model=name,
-        notes=(f"{counted(sources.count, 'source')}{seen}",),
-        count=sources.count,
+        notes=(f"{counted(count, 'source')}{seen}",),
+        count=count,
         kind="rate",
         rate=rate,
     )
@@ -281,8 +271,8 @@ def _of_objects(name: str, model: Inference, named: Mapping[str, Inference]) -> 
     return FoundStream(model=name, notes=notes)
 
 
-def _sources(on: Mapping[str, Part]) -> Iterator[SourceGroup]:
-    """Sources of the same rate together."""
+def _sources(on: Mapping[str, Part]) -> Mapping[tuple[float | None, int], int]:
+    """How many sources there are, by their frames a second and by how many frames of them one is kept."""
     counts: Counter[tuple[float | None, int]] = Counter()
     of_all = _kept(on["source-attr-all"]) if "source-attr-all" in on else 1
     for name, group in on.items():
@@ -293,7 +283,7 @@ def _sources(on: Mapping[str, Part]) -> Iterator[SourceGroup]:
             counts.update(_of_table(table))
         elif re.fullmatch(r"source\d+", name):
             counts[_rate_fps(group), _kept(group)] += group.at("num-sources").whole(1) or 1
-    yield from (SourceGroup(count, rate, kept) for (rate, kept), count in counts.items())
+    return counts or {(None, 1): 1}
 
 
 def _kept(group: Part) -> int:
@@ -328,6 +318,10 @@ def _of_table(path: Path) -> Mapping[tuple[float | None, int], int]:
 # What stays out
 
 
+OF_OBJECTS = "models that look at what another found have streams and SLOs of their own, not one with its"
+BESIDE = "decoding, scaling and drawing share the GPU with the models, and are not planned: `headroom` leaves room"
+
+
 def _left_out(groups: Mapping[str, Part], on: Mapping[str, Part]) -> Iterator[str]:
     for name, group in groups.items():
         looks = LOOKS.fullmatch(name) is not None
@@ -348,10 +342,3 @@ def _missing_file(name: str, group: Part) -> str:
     if file and not (group.path.parent / file).is_file():
         return f"{name}: its models stand in {file}, which is not here"
     return ""
-
-
-def _warnings(named: Mapping[str, Inference]) -> Iterator[str]:
-    secondary: Sequence[str] = [name for name, model in named.items() if SECONDARY.fullmatch(model.key)]
-    if secondary:
-        yield "models that look at what another found have streams and SLOs of their own, not one with its"
-    yield "decoding, scaling and drawing share the GPU with the models, and are not planned: `headroom` leaves room"

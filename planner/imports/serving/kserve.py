@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from planner.imports.serving.found import (
     TENSORRT,
@@ -47,7 +46,10 @@ def read(documents: Sequence[Part]) -> Found:
     served = [one for one in services if _serves(one)]
     path = documents[0].path
     if not served:
-        raise _none_served(path, services)
+        found = f"no {SERVICE} with a `spec.predictor`" if services else f"no {SERVICE}"
+        if any(map(_predicts, services)):
+            found = "only models that are no networks, or that generate tokens"
+        raise InputError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
     names = distinct_names([one.at("metadata", "name").word("model") for one in served])
     return Found(
         path=path,
@@ -58,13 +60,6 @@ def read(documents: Sequence[Part]) -> Found:
         left_out=tuple(_left_out(documents)),
         warnings=tuple(filter(None, map(_unread, served))),
     )
-
-
-def _none_served(path: Path, services: Sequence[Part]) -> InputError:
-    found = f"no {SERVICE} with a `spec.predictor`" if services else f"no {SERVICE}"
-    if any(map(_predicts, services)):
-        found = "only models that are no networks, or that generate tokens"
-    return InputError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
 
 
 def _left_out(documents: Sequence[Part]) -> Iterator[str]:

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from calibrate.layers.facts import known
 from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingSettings, distinct_names, source_of
@@ -25,12 +24,6 @@ def looks_like(document: Part) -> bool:
     return isinstance(document.at("applications").value, list) or document.at("kind").value == SERVICE
 
 
-def _none_served(path: Path, left_out: Sequence[str]) -> InputError:
-    """The error of a config without a deployment on a GPU."""
-    why = " ".join(f"{line}." for line in left_out[:3]) or "it has no applications."
-    return InputError(f"{path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
-
-
 def read(documents: Sequence[Part]) -> Found:
     """Deployments that get GPUs."""
     config = _config(next(one for one in documents if looks_like(one)))
@@ -38,7 +31,8 @@ def read(documents: Sequence[Part]) -> Found:
     served = _served(applications)
     left_out = tuple(_left_out(applications))
     if not served:
-        raise _none_served(config.path, left_out)
+        why = " ".join(f"{line}." for line in left_out[:3]) or "it has no applications."
+        raise InputError(f"{config.path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
     names = distinct_names([_called(app, one) for app, one in served])
     return Found(
         path=config.path,
@@ -115,11 +109,10 @@ def _settings(application: Part, deployment: Part) -> ServingSettings:
 
 def _texts(part: Part) -> dict[str, str]:
     values = part.value if isinstance(part.value, dict) else {}
-    return {str(key): _written(value) for key, value in values.items()}
-
-
-def _written(value: object) -> str:
-    return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
+    return {
+        str(key): value.strip() if isinstance(value, str) else json.dumps(value, default=str)
+        for key, value in values.items()
+    }
 
 
 def _unread(application: Part, deployment: Part) -> str:
