@@ -184,7 +184,10 @@ def enough(samples_s: Sequence[float], elapsed_s: float, rule: StopRule) -> bool
     count = len(samples_s)
     if count >= rule.at_most or elapsed_s >= rule.seconds:
         return True
-    return count >= rule.at_least and _is_look(count, rule.at_least) and _is_narrow(samples_s, rule.width)
+    if count < rule.at_least or not _is_look(count, rule.at_least) or not (interval := median_interval(samples_s)):
+        return False
+    middle = median(samples_s)
+    return max(middle - interval[0], interval[1] - middle) <= rule.width * middle
 
 
 def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
@@ -199,14 +202,6 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float] | None:
         return None
     ordered = np.sort(np.asarray(samples, dtype=float))
     return float(ordered[k - 1]), float(ordered[count - k])
-
-
-def _is_narrow(samples_s: Sequence[float], width: float) -> bool:
-    interval = median_interval(samples_s)
-    if interval is None:
-        return False
-    middle = median(samples_s)
-    return middle - interval[0] <= width * middle and interval[1] - middle <= width * middle
 
 
 def _is_look(count: int, first: int) -> bool:

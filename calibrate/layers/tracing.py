@@ -76,7 +76,8 @@ def look(model: str, shape: tuple[int, ...] | None) -> Facts:
 
 def grown(facts: Facts) -> Facts:
     """The same with its layers at twice the input, where that is named with the model or the model is made for it."""
-    if facts.twice or not _is_line_or_square(facts.input_shape):
+    shape = facts.input_shape
+    if facts.twice or not (len(shape) == 1 or (len(shape) == 3 and shape[-2] == shape[-1])):
         return facts
     by_side = partial(_made_larger, facts)
     own = facts.input_shape[-1]
@@ -93,11 +94,6 @@ def grown(facts: Facts) -> Facts:
         peaks=tuple(sorted({1.0: facts.peak_activation_bytes_per_sample, **known}.items())),
         pixels_min=_smallest(own, lambda side: by_side(side) is not None) if is_any_picture else facts.pixels_min,
     )
-
-
-def _is_line_or_square(shape: tuple[int, ...]) -> bool:
-    """Whether an input is so many tokens, or a picture as high as it is wide."""
-    return len(shape) == 1 or (len(shape) == 3 and shape[-2] == shape[-1])
 
 
 def _made_larger(facts: Facts, side: int) -> Facts | None:

@@ -446,23 +446,20 @@ def from_document(document: Mapping[str, Any]) -> Facts:
     signatures = list(map(read_signature, document["signatures"]))
     rows = [dict(zip(COLUMNS, row, strict=False)) for row in document["layers"]]
     totals = {key: document[key] for key in TOTALS}
+    twice = tuple(dict(zip(SCALED, row.get("twice", ()), strict="twice" in row)) for row in rows)
     fixed = document["fixed"]
     return Facts(
         model=document["model"],
         input_shape=tuple(document["input_shape"]),
         fixed=fixed,
         layers=tuple(_layer(row, signatures[row["signature"]]) for row in rows),
-        twice=() if fixed and not any("twice" in row for row in rows) else tuple(map(_twice, rows)),
+        twice=() if fixed and not any(twice) else twice,
         peaks=tuple((times, peak) for times, peak in document.get("peaks", ())),
         pixels_min=document.get("pixels_min", 1),
         tokens_max=document.get("tokens_max", 0),
         made_with=document.get("made_with", {}),
         **totals,
     )
-
-
-def _twice(row: Mapping[str, Any]) -> dict[str, int]:
-    return dict(zip(SCALED, row["twice"], strict=True)) if "twice" in row else {}
 
 
 def _layer(row: Mapping[str, Any], signature: Signature) -> LayerWork:

@@ -102,7 +102,8 @@ class Library:
             key = (own.model, own.gpu, own.precision)
             same = key[1:] == (profile.gpu, profile.precision) and own.source == profile.source
             if same and (path := self.paths.get(key)):
-                return read_measured(path)
+                with _named(path):
+                    return Reader(parsed_json(path)).part("measured")
         return {}
 
     def probes(self, gpu: str) -> Probes:
@@ -327,12 +328,6 @@ def read_evidence(path: Path) -> Evidence:
     """How the results of a device's probes are known."""
     with _named(path):
         return probes_evidence(Reader(parsed_json(path, DEVICE_SCHEMA)))
-
-
-def read_measured(path: Path) -> Mapping[str, Any]:
-    """The mapping `measured` of a profile's file, as it stands there; empty where there is none."""
-    with _named(path):
-        return Reader(parsed_json(path)).part("measured")
 
 
 @contextmanager

@@ -306,8 +306,12 @@ def _finish(sweep: Sweep) -> int:
         return 128 + sweep.stop_signal
     if sweep.stopped:
         return 0
-    missing = (group for group in groups(sweep.request) if not any(map(_has_figures, sweep.outcomes(group))))
-    return 2 if without_profile or any(missing) else 0
+    wanted = (What.LATENCY, What.TRAINING, What.PROBE)
+    seen = (
+        any(one.status is Status.OK and one.point.what in wanted for one in sweep.outcomes(group))
+        for group in groups(sweep.request)
+    )
+    return 2 if without_profile or not all(seen) else 0
 
 
 def _nothing_measured(sweep: Sweep) -> int:
@@ -360,10 +364,6 @@ def _summary(sweep: Sweep) -> list[str]:
     if why := sweep.unusable.get(sweep.request.device):
         lines.append(f"{sweep.request.device}: {why}. The same command with --resume continues.")
     return lines
-
-
-def _has_figures(outcome: PointOutcome) -> bool:
-    return outcome.status is Status.OK and outcome.point.what in (What.LATENCY, What.TRAINING, What.PROBE)
 
 
 def check_writable(out: Path) -> None:

@@ -230,24 +230,14 @@ def _hf(model: str, name: str, shape: Shape) -> Entry:
         want = "x".join(map(str, own))
         raise ZooError(f"{model}: reads {kind}, one sample of e.g. {want}, got {'x'.join(map(str, sample))}. Write so.")
     settings = _settings(transformers, config)
-    longest = _tokens_max(settings) if kind == "input_ids" else 0
+    longest = 0
+    if kind == "input_ids":
+        positions = int(getattr(settings, "max_position_embeddings", 0) or 0)
+        longest = max(0, positions - POSITIONS_LEFT.get(settings.model_type, 0))
     if longest and sample[0] > longest:
         raise ZooError(f"{model} {too_long(longest, sample[0])}.")
     hooks = Hooks(make_input=partial(_inputs, kind, sample, settings))
     return Entry(make, sample, ZooTask.OTHER, INPUT_NAMED, hooks, tokens_max=longest)
-
-
-def _tokens_max(settings: Any) -> int:
-    """The most tokens that it has positions for; 0 where it says of none."""
-    positions = int(getattr(settings, "max_position_embeddings", 0) or 0)
-    return max(0, positions - POSITIONS_LEFT.get(settings.model_type, 0))
-
-
-def _class_of(transformers: Any, config: Mapping[str, Any]) -> Any:
-    """The class that the configuration names, but the bare model where that one only adds what training needs."""
-    named = next(iter(config.get("architectures") or ()), "")
-    found = None if named.endswith(BARE) else getattr(transformers, named, None)
-    return found or transformers.AutoModel
 
 
 def _settings(transformers: Any, config: Mapping[str, Any]) -> Any:
@@ -257,7 +247,11 @@ def _settings(transformers: Any, config: Mapping[str, Any]) -> Any:
 
 def _of_transformers(transformers: Any, config: Mapping[str, Any]) -> "nn.Module":
     settings = _settings(transformers, config)
-    kind = _class_of(transformers, config)
+    named = next(iter(config.get("architectures") or ()), "")
+    # A class that only adds what training needs is not wanted.
+    kind = None if named.endswith(BARE) else getattr(transformers, named, None)
+    if kind is None:
+        kind = transformers.AutoModel
     module: nn.Module = kind.from_config(settings) if kind is transformers.AutoModel else kind(settings)
     return module
 

@@ -78,7 +78,8 @@ def _read_catalog(places: Sequence[Path]) -> Catalog:
     errors: list[str] = []
     gpu_files = read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
     price_files = read_all([place / "prices.yaml" for place in places], PriceFile, errors)
-    empty = [place for place in places if not holds_catalog(place)]
+    names = ("gpus.yaml", *PRICE_FILES)
+    empty = [place for place in places if not any((place / name).exists() for name in names)]
     errors += [f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does." for place in empty]
     demand_none(errors)
     gpus = _first_wins([_gpus(file) for file in gpu_files])
@@ -110,18 +111,12 @@ def _layer(place: Path, files: Sequence[CatalogFile], gpus: Collection[str], err
     table = place / "prices.csv"
     listed = read_table(table, gpus, errors) if table.exists() else {}
     named = _first_wins(known)
-    errors += [
-        f"{table}: {wrong}" for key in named.keys() & listed.keys() if (wrong := _other(named[key], listed[key]))
-    ]
+    for key in named.keys() & listed.keys():
+        one, other = named[key], listed[key]
+        if _machine(one) != _machine(other):
+            has = f"has {other.gpu_count} x {other.gpu}, in prices.yaml {one.gpu_count} x {one.gpu}"
+            errors.append(f"{table}: {one.name} of {one.provider} {one.region} {has}. Keep one.")
     return _as_asked_since(_with_newer(named, listed))
-
-
-def _other(named: Instance, listed: Instance) -> str:
-    """What is wrong where a prices.yaml and a prices.csv mean other machines by one name; empty where they do not."""
-    if _machine(named) == _machine(listed):
-        return ""
-    gpus = [f"{one.gpu_count} x {one.gpu}" for one in (listed, named)]
-    return f"{named.name} of {named.provider} {named.region} has {gpus[0]}, in prices.yaml {gpus[1]}. Keep one."
 
 
 def _machine(one: Instance) -> tuple[str, str, str, int]:
@@ -199,16 +194,15 @@ def _with_newer(known: dict[Key, Instance], table: Mapping[Key, Instance]) -> di
     return merged
 
 
-def holds_catalog(place: Path) -> bool:
-    """True where a directory has GPUs or prices."""
-    return any((place / name).exists() for name in ("gpus.yaml", *PRICE_FILES))
-
-
 def load_prices(path: Path) -> tuple[Instance, ...]:
     """Instances of a file of prices, or of those in a directory; their kinds of GPU need not be known."""
     files_there = [path / name for name in PRICE_FILES] if path.is_dir() else [path]
     found = [file for file in files_there if file.exists()]
-    errors = [] if found else [f"{path}: {_no_prices(path)}"]
+    errors: list[str] = []
+    if not found and path.is_dir():
+        errors.append(f"{path}: holds neither prices.yaml nor prices.csv. Name a directory that does.")
+    elif not found:
+        errors.append(f"{path}: no such file. Name a file like the shipped prices.yaml.")
     tables = [file for file in found if file.suffix.lower() == ".csv"]
     files = read_all([file for file in found if file not in tables], PriceFile, errors)
     _expect_days(files)
@@ -216,13 +210,6 @@ def load_prices(path: Path) -> tuple[Instance, ...]:
     listed = [read_table(table, None, errors) for table in tables]
     demand_none(errors)
     return tuple(_with_newer(_first_wins(known), _first_wins(listed)).values())
-
-
-def _no_prices(path: Path) -> str:
-    """What is wrong with a place of prices that has none, and the remedy."""
-    if path.is_dir():
-        return "holds neither prices.yaml nor prices.csv. Name a directory that does."
-    return "no such file. Name a file like the shipped prices.yaml."
 
 
 def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:

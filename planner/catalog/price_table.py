@@ -48,7 +48,7 @@ def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> d
         key, kind = (row["provider"], row["region"], row["instance"]), PriceKind(row["price_kind"])
         first = lines.setdefault(key, (number, row))
         prices = found.setdefault(key, {})
-        if wrong := _contradiction(row, *first) or _twice(row, prices.get(kind)):
+        if wrong := _contradiction(row, *first, prices.get(kind)):
             errors.append(f"{path}:{number}: {wrong}")
         elif kind not in prices or row["as_of"] > prices[kind]["as_of"]:
             prices[kind] = row
@@ -57,24 +57,15 @@ def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> d
     return {key: _instance(prices, memory.get(key)) for key, prices in found.items()}
 
 
-def _contradiction(row: Row, line: int, first: Row) -> str:
-    """What a row says of its machine and the first of its rows does not; empty where they agree."""
+def _contradiction(row: Row, line: int, first: Row, same_kind: Row | None) -> str:
+    """What a row says of its machine and the first of its rows does not, or that it is a second one of one day."""
+    machine = f"{row['instance']} of {row['provider']} {row['region']}"
     for column in ("gpu", "gpu_count"):
         if row[column] != first[column]:
-            values = f"`{row[column]}`, in line {line} `{first[column]}`"
-            return f"{column}: {row['instance']} of {_place(row)} has {values}. Keep one."
+            return f"{column}: {machine} has `{row[column]}`, in line {line} `{first[column]}`. Keep one."
+    if same_kind and row["as_of"] == same_kind["as_of"]:
+        return f"{machine} is listed twice, {row['price_kind']} on {row['as_of']}. Keep one."
     return ""
-
-
-def _twice(row: Row, known: Row | None) -> str:
-    """What is wrong with a second row of one day; empty of any other."""
-    if known is None or row["as_of"] != known["as_of"]:
-        return ""
-    return f"{row['instance']} of {_place(row)} is listed twice, {row['price_kind']} on {row['as_of']}. Keep one."
-
-
-def _place(row: Row) -> str:
-    return f"{row['provider']} {row['region']}"
 
 
 def _rows(path: Path, errors: list[str]) -> Iterator[tuple[int, Row]]:

@@ -88,21 +88,15 @@ def processors(plan: Plan) -> dict[str, int]:
 def machines(best: Recommendation, cores: Mapping[str, int] | None = None) -> list[Machine]:
     """The machines that serve something, in the order of their GPUs; `cores` as `processors` gives them."""
     types = {gpu.host: best.instances[gpu.machines] for gpu in best.gpus}
-    found = [
-        Machine(name=host, instances=one, served=served_on(best, host), cores=(cores or {}).get(one.gpu))
-        for host, one in types.items()
-    ]
+    found = []
+    for host, one in types.items():
+        devices = [gpu.id for gpu in best.gpus if gpu.host == host]
+        served_here = filter(None, (served_by(model, devices) for model in best.models))
+        found.append(Machine(name=host, instances=one, served=tuple(served_here), cores=(cores or {}).get(one.gpu)))
     served = {one.model.name for machine in found for one in machine.served}
     if lost := [model.name for model in best.models if model.name not in served]:
         raise ExportError(f"models: {lost[0]} is on no GPU of `gpus`. Plan again.")
     return [machine for machine in found if machine.served]
-
-
-def served_on(best: Recommendation, host: str) -> tuple[ServedModel, ...]:
-    """Models that a host serves."""
-    devices = [gpu.id for gpu in best.gpus if gpu.host == host]
-    served = [served_by(model, devices) for model in best.models]
-    return tuple(one for one in served if one is not None)
 
 
 def served_by(model: ModelAnswer, devices: Sequence[str]) -> ServedModel | None:

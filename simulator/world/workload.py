@@ -1,6 +1,6 @@
 """Demand: streams of requests, drawn before the clock starts as sorted arrays of arrival times."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -227,7 +227,12 @@ class SteadyCameras:
     @classmethod
     def of(cls, workload: Workload) -> "SteadyCameras":
         """Those of a workload, the same for every seed."""
-        alike = {model: mine for model, mine in _by_model(workload).items() if _alike(mine)}
+        alike: dict[str, list[_Placed]] = {}
+        for model, mine in _by_model(workload).items():
+            first = mine[0].stream.arrivals
+            is_steady = isinstance(first, FixedRate) and first.phase_s is None and first.jitter_s == 0.0
+            if is_steady and all(one.stream.arrivals == first for one in mine):
+                alike[model] = mine
         streams = tuple(one for mine in alike.values() for one in mine)
         return cls(streams, {model: _without_phases(mine) for model, mine in alike.items()})
 
@@ -243,14 +248,6 @@ class SteadyCameras:
             model: cameras._replace(phase_s=part * (1 / cameras.rate_rps))
             for (model, cameras), part in zip(self.by_model.items(), parts, strict=False)
         }
-
-
-def _alike(streams: Sequence[_Placed]) -> bool:
-    """Whether all are steady cameras of one rate whose phases are drawn."""
-    match streams[0].stream.arrivals:
-        case FixedRate(phase_s=None, jitter_s=0.0) as first:
-            return all(one.stream.arrivals == first for one in streams)
-    return False
 
 
 def _uniform(streams: Sequence[_Placed], seeds: Sequence[int]) -> Floats:
@@ -317,16 +314,12 @@ def _sorted_frames(cameras: Cameras, begins_s: Floats, duration_s: float) -> Dem
 
 def _drawn(streams: Sequence[_Placed], duration_s: float, seed: int) -> Demand:
     """All requests of these streams, one stream drawn after another."""
-    parts = []
+    each_times, each_source = [], []
     for one in streams:
         times, source = _sources(one.stream, duration_s, one.rng(seed))
-        parts.append((times, source + np.int32(one.first_source)))
-    return _merge(parts)
-
-
-def _merge(drawn: list[tuple[Floats, Sources]]) -> Demand:
-    times = np.concatenate([t for t, _ in drawn])
-    source = np.concatenate([s for _, s in drawn])
+        each_times.append(times)
+        each_source.append(source + np.int32(one.first_source))
+    times, source = np.concatenate(each_times), np.concatenate(each_source)
     if np.all(times[1:] >= times[:-1]):
         return Demand(times, source)
     order = np.argsort(times, kind="stable")
@@ -343,16 +336,9 @@ def _sources(stream: Stream, duration_s: float, rng: np.random.Generator) -> tup
         case Gamma(rate, cv):
             each = [_renewals(rng, cv**-2, cv**2 / rate, duration_s) for _ in range(stream.count)]
         case Trace() as trace:
-            shifts_s = _shifts_s(trace, stream.count, duration_s, rng)
-            each = [_repeated(trace, shift_s, duration_s) for shift_s in shifts_s]
+            each = list(_repeated(trace, stream.count, duration_s, rng))
     counts = [len(times) for times in each]
     return np.concatenate(each), np.repeat(np.arange(stream.count, dtype=np.int32), counts)
-
-
-def _shifts_s(trace: Trace, count: int, duration_s: float, rng: np.random.Generator) -> list[float]:
-    """Where in a recording each source begins: at random, but the first at its start where all of it is replayed."""
-    whole = duration_s >= trace.period_s
-    return [0.0 if whole and not i else rng.uniform(0, trace.period_s) for i in range(count)]
 
 
 def _cameras(
@@ -384,8 +370,12 @@ def _renewals(rng: np.random.Generator, shape: float, scale: float, duration_s: 
     return times[: np.searchsorted(times, duration_s)]
 
 
-def _repeated(trace: Trace, shift_s: float, duration_s: float) -> Floats:
-    turned = np.sort((trace.times_s + shift_s) % trace.period_s) if shift_s else trace.times_s
-    rounds = int(np.ceil(duration_s / trace.period_s))
-    times = (np.arange(rounds)[:, None] * trace.period_s + turned).ravel()
-    return times[times < duration_s]
+def _repeated(trace: Trace, count: int, duration_s: float, rng: np.random.Generator) -> Iterator[Floats]:
+    """By source: a recording from a random place, but by the first from its start where all of it is replayed."""
+    begins_s = np.arange(int(np.ceil(duration_s / trace.period_s)))[:, None] * trace.period_s
+    for source in range(count):
+        is_whole = source == 0 and duration_s >= trace.period_s
+        shift_s = 0.0 if is_whole else rng.uniform(0, trace.period_s)
+        turned = np.sort((trace.times_s + shift_s) % trace.period_s) if shift_s else trace.times_s
+        times = (begins_s + turned).ravel()
+        yield times[times < duration_s]

@@ -9,7 +9,6 @@ from planner.imports.measurements import documents, printed, tables, trtexec
 from planner.imports.measurements.record import Measurements
 from planner.imports.texts import TextFile, decoded
 from planner.model.choices import MeasurementFormat
-from simulator.errors import InputError
 
 LARGEST_BYTES = 64_000_000
 """A day of runs in trtexec's JSON takes a tenth of it."""
@@ -91,9 +90,14 @@ def _read(file: TextFile, name: MeasurementFormat | None) -> Measurements:
 
 
 def _read_text(file: TextFile, name: MeasurementFormat | None) -> Measurements:
-    found = name or _by_columns(file) or _by_mark(file)
+    columns = set(file.columns)
+    by_columns = (one for one, form in FORMATS.items() if form.columns and columns.issuperset(form.columns))
+    found = name or next(by_columns, None) or _by_mark(file)
     if found is None:
-        raise _unknown_table(file)
+        if table := next((one for one in OTHER_TABLES if one[0] <= columns), None):
+            raise file.refuse(table[1], table[2])
+        file.demand_commas()
+        raise file.refuse(UNKNOWN, KNOWN)
     form = FORMATS[found]
     if form.json:
         raise file.refuse(f"is no JSON, and {found} is", KNOWN)
@@ -105,14 +109,6 @@ def _read_text(file: TextFile, name: MeasurementFormat | None) -> Measurements:
     if not read.points:
         raise file.refuse("holds no row", "Measure at least one batch")
     return read
-
-
-def _unknown_table(file: TextFile) -> InputError:
-    columns = set(file.columns)
-    if table := next((one for one in OTHER_TABLES if one[0] <= columns), None):
-        return file.refuse(table[1], table[2])
-    file.demand_commas()
-    return file.refuse(UNKNOWN, KNOWN)
 
 
 UNKNOWN = "is of no format that is known by its content"
@@ -127,11 +123,6 @@ def is_text(file: TextFile, name: MeasurementFormat | None) -> bool:
 def _by_mark(file: TextFile) -> MeasurementFormat | None:
     head = file.text[:MARK_WITHIN] + file.text[-MARK_WITHIN:]
     return next((name for name, form in FORMATS.items() if any(mark in head for mark in form.marks)), None)
-
-
-def _by_columns(file: TextFile) -> MeasurementFormat | None:
-    columns = file.columns
-    return next((name for name, form in FORMATS.items() if form.columns and {*form.columns} <= {*columns}), None)
 
 
 def _read_json(file: TextFile, data: Any, name: MeasurementFormat | None) -> Measurements:

@@ -43,7 +43,10 @@ def profile_json(file: TextFile) -> dict[str, Any]:
     rows = list(file.rows())
     shared = _shared(file, rows)
     raw = _nested(file, {column: text for column, text in shared.items() if text})
-    weights = _said_weights(file, raw)
+    try:
+        weights = _weights(raw)
+    except (ArithmeticError, LookupError, TypeError):
+        raise file.refuse("weight_bytes or layers hold no number of bytes", "Leave them as exported", 2) from None
     for key, column in SERIES.items():
         found = {
             str(whole(file, row["batch"], "batch", line)): _value(file, key, row[column], weights, line)
@@ -75,13 +78,6 @@ def _weights(raw: Mapping[str, Any]) -> Decimal:
     layers = raw.get("layers")
     whole_bytes = sum(layer["weight_bytes"] for layer in layers) if layers else raw.get("weight_bytes", 0)
     return Decimal(repr(whole_bytes))
-
-
-def _said_weights(file: TextFile, raw: Mapping[str, Any]) -> Decimal:
-    try:
-        return _weights(raw)
-    except (ArithmeticError, LookupError, TypeError):
-        raise file.refuse("weight_bytes or layers hold no number of bytes", "Leave them as exported", 2) from None
 
 
 def _cell(key: str, value: Any, weights: Decimal) -> str:

@@ -82,15 +82,12 @@ def _sized_kind(file: ListFile, row: Mapping[str, str], gpus: int) -> str | None
     """The kind of GPU of a row; None where the catalog has none of that name and memory."""
     info = (row.get("GpuInfo") or "").replace('"', "'")
     called = [*GPU_NAME.findall(info)[:1], row["AcceleratorName"]]
-    kinds = (file.kind(name, size_gb) for name in called for size_gb in _sizes_gb(info, gpus))
-    return next(filter(None, kinds), None)
-
-
-def _sizes_gb(info: str, gpus: int) -> list[float] | list[None]:
-    """What one GPU's memory may be, of what is said of it or of all; one None where nothing is."""
     sizes = [int(size) for size in GPU_MIB.findall(info)]
     sizes_gb = [size / (1024 if size > SMALLEST_MIB else 1) for size in reversed(sizes) if size]
-    return [size_gb / among for size_gb in sizes_gb for among in (gpus, 1)] or [None]
+    # What is said is of one GPU's memory, or of all.
+    of_one_gb: list[float | None] = [size_gb / among for size_gb in sizes_gb for among in (gpus, 1)]
+    kinds = (file.kind(name, size_gb) for name in called for size_gb in of_one_gb or [None])
+    return next(filter(None, kinds), None)
 
 
 def gpuhunt(file: ListFile) -> Iterator[ListedPrice | str]:
@@ -125,20 +122,17 @@ def newest(file: ListFile, rows: Iterable[tuple[int, ListedPrice | str]]) -> lis
             unknown.append(row)
             continue
         dated = replace(row, as_of=row.as_of or file.seen_on, line=line)
-        _demand_same_gpus(file, dated, fleets.setdefault(row.key[:3], dated))
+        like = fleets.setdefault(row.key[:3], dated)
+        if (row.gpu, row.gpu_count) != (like.gpu, like.gpu_count):
+            first, second = (f"{one.gpu_count} x {one.gpu}" for one in (like, row))
+            wrong = f"{row.instance} of {row.provider} {row.region} has {first} in another row, and {second} here"
+            raise file.refuse(wrong, "Leave one of them out, or name them apart", line)
         other = found.setdefault(row.key, dated)
         if other.as_of == dated.as_of and (other.low, other.high) != (row.low, row.high):
             raise refused_price(file, dated, other)
         if dated.as_of > other.as_of:
             found[row.key] = dated
     return [*found.values(), *unknown]
-
-
-def _demand_same_gpus(file: ListFile, row: ListedPrice, other: ListedPrice) -> None:
-    if (row.gpu, row.gpu_count) != (other.gpu, other.gpu_count):
-        first, second = (f"{one.gpu_count} x {one.gpu}" for one in (other, row))
-        wrong = f"{row.instance} of {row.provider} {row.region} has {first} in another row, and {second} here"
-        raise file.refuse(wrong, "Leave one of them out, or name them apart", row.line)
 
 
 def plain(file: ListFile) -> Iterator[tuple[int, ListedPrice | str]]:

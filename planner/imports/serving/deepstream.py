@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.imports.serving.found import (
+    BESIDE,
+    OF_OBJECTS,
     TENSORRT,
     TODO,
     Found,
@@ -316,10 +318,6 @@ def _of_table(path: Path) -> Mapping[tuple[float | None, int], int]:
 
 
 # What stays out
-
-
-OF_OBJECTS = "models that look at what another found have streams and SLOs of their own, not one with its"
-BESIDE = "decoding, scaling and drawing share the GPU with the models, and are not planned: `headroom` leaves room"
 
 
 def _left_out(groups: Mapping[str, Part], on: Mapping[str, Part]) -> Iterator[str]:

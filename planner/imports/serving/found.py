@@ -87,6 +87,9 @@ MODEL_KEYS = (
 CALLED = "model_name"
 """What callers name it, and at times what it is."""
 PRECISION_KEYS = ("dtype", "torch_dtype", "precision")
+OF_OBJECTS = "models that look at what another found have streams and SLOs of their own, not one with its"
+BESIDE = "decoding, scaling and drawing share the GPU with the models, and are not planned: `headroom` leaves room"
+"""Of pipelines of video."""
 TENSORRT = "tensorrt"
 """The runtime whose engines are made for one precision, whatever their model's files say."""
 HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

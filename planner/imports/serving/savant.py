@@ -10,6 +10,8 @@ from typing import Any
 
 from calibrate.published.names import precision as named
 from planner.imports.serving.found import (
+    BESIDE,
+    OF_OBJECTS,
     TENSORRT,
     Found,
     FoundModel,
@@ -55,10 +57,7 @@ def read(documents: Sequence[Part]) -> Found:
         models=tuple(_model(name, element) for name, element in zip(names, models, strict=True)),
         streams=tuple(_stream(name, element) for name, element in zip(names, models, strict=True)),
         left_out=tuple(_left_out(element) for element in elements if element not in models),
-        warnings=(
-            "models that look at what another found have streams and SLOs of their own, not one with its",
-            "decoding, scaling and drawing share the GPU with the models, and are not planned: `headroom` leaves room",
-        ),
+        warnings=(OF_OBJECTS, BESIDE),
     )
 
 
