@@ -119,10 +119,18 @@ class MemoryLog:
                 self._stop.set()
 
 
+LEAVE = "Leave --memory-log out"
+
+
 def reader(device: str) -> Callable[[], int | None]:
     """A function that reads the memory held on `device`: `cpu`, or a GPU such as `cuda:0` through NVML."""
     if device == "cpu":
-        return _own_reader()
+        try:
+            tree_rss_bytes(os.getpid())
+        except (OSError, subprocess.CalledProcessError) as error:
+            why = f"neither /proc nor ps tells it: {error}"
+            raise MemoryLogError(f"--memory-log: {device}: its memory cannot be read ({why}). {LEAVE}") from None
+        return lambda: tree_rss_bytes(os.getpid())
     # CUDA and NVML number GPUs differently. Read in a process that ends at once, so that this one holds no context.
     done = subprocess.run([sys.executable, "-c", WHICH, device], capture_output=True, text=True, check=False)
     nvml = find(*done.stdout.split("\n")[:2])
@@ -130,17 +138,8 @@ def reader(device: str) -> Callable[[], int | None]:
         why = f"{nvml.why_not}. {nvml.remedy}"
         if done.returncode:
             why = (done.stderr.strip().splitlines() or ["torch does not start"])[-1]
-        raise MemoryLogError(f"--memory-log: {device}: its memory cannot be read ({why}). Leave --memory-log out")
+        raise MemoryLogError(f"--memory-log: {device}: its memory cannot be read ({why}). {LEAVE}")
     return nvml.memory_used_bytes
-
-
-def _own_reader() -> Callable[[], int]:
-    try:
-        tree_rss_bytes(os.getpid())
-    except (OSError, subprocess.CalledProcessError) as error:
-        why = f"neither /proc nor ps tells it: {error}"
-        raise MemoryLogError(f"--memory-log: cpu: its memory cannot be read ({why}). Leave --memory-log out") from None
-    return lambda: tree_rss_bytes(os.getpid())
 
 
 def read_log(path: Path) -> list[Row]:

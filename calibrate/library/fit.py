@@ -181,7 +181,10 @@ def choose(x: Values, y: Values, forms: Sequence[str]) -> str:
         return "interpolation"
     if len(x) < CHOICE_POINTS_MIN or len(forms) == 1:
         return forms[0]
-    tried = _spread_evenly(range(1, len(x) - 1))
+    tried: Sequence[int] = range(1, len(x) - 1)
+    if len(tried) > HELD_OUT_MAX:
+        step = (len(tried) - 1) / (HELD_OUT_MAX - 1)
+        tried = [tried[round(k * step)] for k in range(HELD_OUT_MAX)]
     errors = {form: [_held_out(x, y, i, form) for i in tried] for form in forms}
     fitting = [form for form in forms if form in THROUGH_POINTS or _is_near(form, x, y, band_log(errors[form]))]
     return min(fitting or forms, key=lambda form: statistics.fmean(map(abs, errors[form])))
@@ -354,13 +357,6 @@ def _held_out(x: Values, y: Values, i: int, form: str) -> float:
     others_x, others_y = _without(x, i), _without(y, i)
     predicted = curve_of(form, others_x, others_y, _parameters(form, others_x, others_y))(x[i])
     return math.log(predicted / y[i])
-
-
-def _spread_evenly(indices: range) -> Sequence[int]:
-    if len(indices) <= HELD_OUT_MAX:
-        return indices
-    step = (len(indices) - 1) / (HELD_OUT_MAX - 1)
-    return [indices[round(k * step)] for k in range(HELD_OUT_MAX)]
 
 
 def _worst(curve: Curve, held_out: Mapping[float, float]) -> tuple[float | None, float | None]:

@@ -102,6 +102,7 @@ def identity(written: str, size: str = "") -> tuple[str, str]:
     `size` is the input that the source gives beside the name; empty: the one in the name, else that of the benchmark
     whose name it is (`squad` of `bert-99`), else the usual one.
     """
+    given = canonical_input(size)
     candidates = [(candidate, "") for candidate in _candidates(written)]
     for candidate, _ in tuple(candidates):
         if sized := SIZE.search(candidate):
@@ -110,14 +111,11 @@ def identity(written: str, size: str = "") -> tuple[str, str]:
         for candidate, named in candidates:
             if name := known.get(_key(candidate)):
                 benchmark = _spellings("input").get(_key(written), "")
-                return name, _input_of(name, size) or named or benchmark or usual_input(name)
-    return written, canonical_input(size)
-
-
-def _input_of(name: str, size: str) -> str:
-    """The input in the form that the architecture's has: `seq384` for the `384` of a network that reads tokens."""
-    given = canonical_input(size)
-    return f"seq{given}" if given.isdigit() and tokens(usual_input(name)) else given
+                usual = usual_input(name)
+                if given.isdigit() and tokens(usual):
+                    given = f"seq{given}"
+                return name, given or named or benchmark or usual
+    return written, given
 
 
 def gpu(written: str) -> str:

@@ -188,17 +188,14 @@ def _spread(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
             "Ray sends a request to the less busy of two replicas that it draws; the plan's rule is "
             f"`{plan.policies.routing}`."
         )
+    if plan.policies.routing is Routing.LEAST_OUTSTANDING:
+        remedy = "The plan was replayed with requests going to the least busy of all: `check_slo.py` measures the rest."
+    else:
+        remedy = "Plan again with `--set routing=least-outstanding`, which replays nearly that."
     for model in several:
         here = by_machine(fleet, model.name)
         if unequal(here, by_replica=True):
-            yield f"{shares_sentence(model.name, here)}. Ray knows no shares, so its SLO may be missed. {_remedy(plan)}"
-
-
-def _remedy(plan: Plan) -> str:
-    """What keeps SLOs where shares are not kept to."""
-    if plan.policies.routing is Routing.LEAST_OUTSTANDING:
-        return "The plan was replayed with requests going to the least busy of all: `check_slo.py` measures the rest."
-    return "Plan again with `--set routing=least-outstanding`, which replays nearly that."
+            yield f"{shares_sentence(model.name, here)}. Ray knows no shares, so its SLO may be missed. {remedy}"
 
 
 def _larger_batches(fleet: Sequence[Machine]) -> Iterator[str]:

@@ -31,7 +31,10 @@ def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, tuple[str, list[str
     rented = [machine for machine in fleet if machine.instances.provider != OWN]
     if not rented:
         raise ExportError("all machines of the plan are your own: there is nothing to rent. Export to triton.")
-    check_clouds(rented)
+    if lacking := {machine.instances.provider for machine in rented} - CLOUDS.keys():
+        wrong = f"SkyPilot has no cloud {' and no '.join(map(printable, sorted(lacking)))}"
+        known = f"those that it has, `buy.providers: [{', '.join(CLOUDS)}]`"
+        raise ExportError(f"{wrong}. Plan again with {known}, or export to triton or kubernetes.")
     names = dns_names(label(machine.instances) for machine in rented)
     folders = file_names(machine.name for machine in fleet)
     scenario = scenario_of(plan)
@@ -59,15 +62,6 @@ def launches(instances: Instances, name: str, folders: Sequence[str]) -> list[st
 def spare(name: str, number: int) -> str:
     """The cluster of a spare machine."""
     return f"spare-{number}-{name}"
-
-
-def check_clouds(rented: Sequence[Machine]) -> None:
-    """ExportError where SkyPilot does not start machines of some provider."""
-    lacking = {machine.instances.provider for machine in rented} - CLOUDS.keys()
-    if lacking:
-        wrong = f"SkyPilot has no cloud {' and no '.join(map(printable, sorted(lacking)))}"
-        known = f"those that it has, `buy.providers: [{', '.join(CLOUDS)}]`"
-        raise ExportError(f"{wrong}. Plan again with {known}, or export to triton or kubernetes.")
 
 
 def label(instances: Instances) -> str:

@@ -34,7 +34,10 @@ def warm_plan(loaded: Loaded, folders: Sequence[Sequence[Path]], created_at: str
 
     `folders`: catalogs and profiles of one's own.
     """
-    if runs_code(loaded) or not all(place.is_dir() for places in folders for place in places):
+    models = loaded.scenario.with_stages.models
+    # Layers of a package, a file or one's own code are looked at, of which no digest knows.
+    runs_code = any(":" in name for one in models for name in (one.known_as, one.made_by, one.layers or ""))
+    if runs_code or not all(place.is_dir() for places in folders for place in places):
         return work()
     path = cache_folder("plans") / f"{key_of(loaded, folders, created_at[:10])}.json"
     with suppress(ValueError, OSError):  # not there, or damaged
@@ -43,12 +46,6 @@ def warm_plan(loaded: Loaded, folders: Sequence[Sequence[Path]], created_at: str
     with suppress(OSError):  # what cannot be kept is worked out again
         keep(plan, path)
     return plan
-
-
-def runs_code(loaded: Loaded) -> bool:
-    """Whether layers of a package, a file or one's own code are looked at, of which no digest knows."""
-    models = loaded.scenario.with_stages.models
-    return any(":" in name for model in models for name in (model.known_as, model.made_by, model.layers or ""))
 
 
 def key_of(loaded: Loaded, folders: Sequence[Sequence[Path]], day: str) -> str:

@@ -46,9 +46,11 @@ def profile_of(
     times_s = {batch: point.latency_s for batch, point in points.items()}
     doubts = doubts_of(facts, known, gpu, times_s, _named(read))
     spread = max((point.spread for point in points.values() if point.spread is not None), default=None)
+    usual, size = names.usual_input(names.architecture(facts["model"])), facts["input"]
+    is_other = usual and size != usual and size.isdigit()
     profile = {
         "schema": SCHEMA,
-        "model": _name(facts),
+        "model": profile_name(facts["model"], suffix=f".{size}px" if is_other else ""),
         "gpu": gpu.name,
         "precision": facts["precision"],
         "runtime": None if facts["runtime"] == USUAL_RUNTIME else facts["runtime"],
@@ -136,13 +138,6 @@ def _demand_processor(read: Sequence[MeasuredFile], gpu: GPU) -> None:
         what = f"was measured on a processor, and {gpu.name} is a GPU"
         remedy = "Name a processor with --gpu, or measure on the GPU"
         raise InputError(f"{of_processor.path}: {what}. {remedy}.")
-
-
-def _name(facts: Mapping[str, str]) -> str:
-    """The model, with its input where a known network does not run at its usual one: `resnet50.448px`."""
-    usual, size = names.usual_input(names.architecture(facts["model"])), facts["input"]
-    other = usual and size != usual and size.isdigit()
-    return profile_name(facts["model"], suffix=f".{size}px" if other else "")
 
 
 def _demand_all(

@@ -77,12 +77,8 @@ def _size(written: str) -> str:
     return names.canonical_input(plain)
 
 
-def _model(written: str) -> str:
-    return profile_name(written.strip())
-
-
 CANONICAL = {
-    "model": _model,
+    "model": lambda written: profile_name(written.strip()),
     "gpu": names.gpu,
     "precision": names.precision,
     "runtime": names.runtime,

@@ -74,13 +74,19 @@ def _runs(file: TextFile) -> Iterator[tuple[int, TextFile]]:
 
 def _point(file: TextFile, line: int) -> ToolMeasurement:
     """One run."""
-    _demand_passed(file, line)
+    ended = ENDED.search(file.text)
+    whole_log = STARTED.match(file.text) is not None
+    if (ended and ended[1] != "PASSED") or (whole_log and not ended):
+        raise file.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
     computed = _computed(file, line)
     if int(_first(STREAMS, file) or 1) > 1:
         wrong = "is of several streams at once, whose batches disturb each other"
         raise file.refuse(wrong, "Run it with --streams=1", line)
     time_ms = number(file, computed, "GPU Compute Time", line)
-    _same_average(file, time_ms)
+    groups = [(int(count), number(file, ms, "GPU latency")) for count, ms in AVERAGES.findall(file.text)]
+    if groups:  # averages of tens of runs each, which are the same runs
+        runs = sum(count for count, _ in groups)
+        agree(file, time_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
     command = COMMAND.search(file.text)
     words = command[2] if command else ""
     dimensions = (_first(BINDING, file) or _first(SHAPES, file) or "").split("x")
@@ -94,13 +100,6 @@ def _point(file: TextFile, line: int) -> ToolMeasurement:
     )
 
 
-def _demand_passed(file: TextFile, line: int) -> None:
-    ended = ENDED.search(file.text)
-    whole_log = STARTED.match(file.text) is not None
-    if (ended and ended[1] != "PASSED") or (whole_log and not ended):
-        raise file.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED, line)
-
-
 def _computed(file: TextFile, line: int) -> str:
     """The one mean GPU compute time of a run."""
     computed: list[str] = [one or other for one, other in COMPUTE.findall(file.text)]
@@ -109,14 +108,6 @@ def _computed(file: TextFile, line: int) -> str:
     if len(computed) > 1:
         raise file.refuse("has several summaries below each other", "Keep one, or whole logs with their commands", line)
     return computed[0]
-
-
-def _same_average(file: TextFile, mean_ms: float) -> None:
-    """The averages of tens of runs and the average of all are of the same runs."""
-    groups = [(int(count), number(file, ms, "GPU latency")) for count, ms in AVERAGES.findall(file.text)]
-    if groups:
-        runs = sum(count for count, _ in groups)
-        agree(file, mean_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
 
 
 def _batch(file: TextFile, dimensions: Sequence[str]) -> int | None:

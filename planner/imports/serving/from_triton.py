@@ -298,20 +298,15 @@ def by_model(repository: Repository, option: str, read: Quantity, texts: Sequenc
     return found
 
 
-def short_waits(repository: Repository, wished: ImportWishes) -> None:
-    """InputError where a batch may wait for longer than its SLO."""
-    for model in repository.models:
-        latency = wished.latencies.get(model.name)
-        if latency and model.config.max_queue_delay_s >= duration(latency):
-            limit = f"{wait(model.config.max_queue_delay_s)}, which a batch may wait by its {CONFIG}"
-            raise InputError(f"--slo {model.name}={latency}: must be above {limit}. Allow more.")
-
-
 def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Library) -> Import:
     """A repository after the options `--rate` and `--slo`; InputError where they do not fit each other."""
     repository = read_repository(path)
     wished = wishes(repository, rates, latencies)
-    short_waits(repository, wished)
+    for model in repository.models:
+        latency, wait_s = wished.latencies.get(model.name), model.config.max_queue_delay_s
+        if latency and wait_s >= duration(latency):
+            limit = f"{wait(wait_s)}, which a batch may wait by its {CONFIG}"
+            raise InputError(f"--slo {model.name}={latency}: must be above {limit}. Allow more.")
     found = Found(
         command="from-triton",
         path=path,

@@ -138,17 +138,11 @@ def _notes(document: Part, batch: int | None) -> Iterator[str]:
     of_file = f" of {where}" if where else ""
     batches = f", batches up to {batch}" if batch else ""
     yield f"{_format(document)}{of_file}{batches}"
+    limits = server.at("resources", "limits").parts()
+    asked = [f"asks for {part.whole()} {key}" for key, part in limits.items() if key.startswith(GPU_RESOURCES)]
     replicas = {key: predictor.at(f"{key}Replicas").whole() for key in ("min", "max")}
     bounds = [f"{key}Replicas {count}" for key, count in replicas.items() if count is not None]
-    yield ", ".join([_gpus(server), *bounds])
-
-
-def _gpus(server: Part) -> str:
-    limits = server.at("resources", "limits").parts()
-    asked = [(key, part.whole()) for key, part in limits.items() if key.startswith(GPU_RESOURCES)]
-    if not asked:
-        return "asks for no GPU"
-    return " and ".join(f"asks for {count} {key}" for key, count in asked)
+    yield ", ".join([" and ".join(asked) or "asks for no GPU", *bounds])
 
 
 def _address(document: Part) -> str:

@@ -84,9 +84,13 @@ def _model(name: str, element: Part) -> FoundModel:
     file = model.at(next((key for key in MODEL_KEYS if model.at(key).value is not None), MODEL_KEYS[0])).word(name)
     shape = tuple(side.whole(1) or 1 for side in model.at("input", "shape").items())
     of_shape = f", input {'x'.join(map(str, shape))}" if shape else ""
+    batches = f", batches up to {batch}" if batch else ""
+    notes = [f"{element.at('element').word()}: {file}, TensorRT{batches}{of_shape}"]
+    if config := model.at("config_file").word():
+        notes.append(f"What its configuration says is not read: {config.rpartition('/')[2]}")
     return FoundModel(
         name=name,
-        notes=tuple(_notes(element, file, batch, of_shape)),
+        notes=tuple(notes),
         source=_file(element) or name,
         batch_size=batch,
         runtime=TENSORRT,
@@ -94,13 +98,6 @@ def _model(name: str, element: Part) -> FoundModel:
         precision=engine_precision(model.at("engine_file").word())
         or named(model.at("precision").word("" if configured else PRECISION)),
     )
-
-
-def _notes(element: Part, file: str, batch: int | None, of_shape: str) -> Iterator[str]:
-    batches = f", batches up to {batch}" if batch else ""
-    yield f"{element.at('element').word()}: {file}, TensorRT{batches}{of_shape}"
-    if config := element.at("model", "config_file").word():
-        yield f"What its configuration says is not read: {config.rpartition('/')[2]}"
 
 
 def _stream(name: str, element: Part) -> FoundStream:

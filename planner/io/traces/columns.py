@@ -128,8 +128,11 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
             f"{path}: has {len(with_unit)} columns of time stamps: {', '.join(map(quoted, with_unit))}. "
             "Name one with `column`, on the command line with --column."
         )
+    # A first line that is no header may be of a private file, and is not shown.
+    is_header = len(header) > 1 and all(COLUMN.fullmatch(name) for name in header)
+    known = f"none of {', '.join(header)[:200]}" if is_header else "nothing in its first line"
     raise TraceError(
-        f"{path}: has no column of time stamps: {columns_shown(header)} is called {', '.join(TIME_COLUMNS)}. "
+        f"{path}: has no column of time stamps: {known} is called {', '.join(TIME_COLUMNS)}. "
         "Name it with `column`, on the command line with --column."
     )
 
@@ -158,12 +161,6 @@ def column_named(header: list[str], column: str, path: Path) -> int:
     hint = did_you_mean(column, header)
     known = f" Known: {', '.join(header)[:200]}." if all(map(COLUMN.fullmatch, header)) else ""
     raise TraceError(f"{path}: has no column {quoted(column)}.{hint}{known}")
-
-
-def columns_shown(header: list[str]) -> str:
-    """`none of a, b`; nothing of a first line that is no header, for it may be of a private file."""
-    is_header = len(header) > 1 and all(COLUMN.fullmatch(name) for name in header)
-    return f"none of {', '.join(header)[:200]}" if is_header else "nothing in its first line"
 
 
 def demand_header(header: list[str], column: str | None, path: Path, example: str) -> None:
@@ -204,7 +201,10 @@ def dates(body: Body, path: Path, index: int) -> Floats:
         zoned = zoned if zoned is not None else has_zone(some[0])
         if any(has_zone(cell) is not zoned for cell in some):
             refuse_first_bad(body, path, index, has_zone if zoned else has_no_zone)
-    return since_first(np.concatenate(parts))
+    moments = np.concatenate(parts)
+    missing = np.isnat(moments)
+    since = (moments - moments[~missing].min()).astype(np.float64) / 1e6
+    return np.where(missing, np.nan, since)
 
 
 def from_dates(texts: NDArray[np.generic]) -> NDArray[np.datetime64]:
@@ -212,13 +212,6 @@ def from_dates(texts: NDArray[np.generic]) -> NDArray[np.datetime64]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # NumPy warns that it turns zones into UTC, which is what we want
         return texts.astype("datetime64[us]")
-
-
-def since_first(moments: NDArray[np.datetime64]) -> Floats:
-    """Seconds since the earliest; NaN where there is none."""
-    missing = np.isnat(moments)
-    since = (moments - moments[~missing].min()).astype(np.float64) / 1e6
-    return np.where(missing, np.nan, since)
 
 
 def numeric(text: str) -> bool:
