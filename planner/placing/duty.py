@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -19,7 +19,8 @@ GROWN_MAX, CLEARLY, EXACTLY = 64.0, 10, 4
 
 
 class Shortage(NamedTuple):
-    """What gives way first as load grows, and at how many times the load; infinite where nothing was found."""
+    """What gives way first as load grows, and at how many times the load; infinite where nothing was found, NaN where
+    the worst case of a round says nothing of it."""
 
     bottleneck: Bottleneck
     demand_factor: float
@@ -266,13 +267,16 @@ def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Shortage
 
     Grown until the duty cycle breaks: compute, where even the cheapest batches then fill nine tenths of its time;
     loading, where that is longer than running; memory, where it holds batches below what the SLOs allow; else latency.
-    A GPU that cannot do even the work of the load as it is lacks compute or loading, however early an SLO broke.
+    A GPU that cannot do even the work of the load as it is lacks compute or loading, however early an SLO broke. Where
+    the duty cycle breaks at a sixteenth of the load already, it is far from what happens.
     """
     work, _ = least_work(portions)
     if work > 1 - rules.headroom:
         return Shortage(_scarce(portions, kind, rules), (1 - rules.headroom) / work)
     low, high = _break(portions, kind, rules, (0.0, GROWN_MAX), CLEARLY)
     scarce = _scarce(_grown(portions, high), kind, rules)
+    if low == 0:
+        return Shortage(scarce, nan)
     return Shortage(scarce, _break(portions, kind, rules, (low, high), EXACTLY)[1] if high < GROWN_MAX else inf)
 
 

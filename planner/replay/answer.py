@@ -250,7 +250,7 @@ def _gives_way(trial: Trial, need: Need, placed: Sequence[Placed]) -> Shortage:
         return short
     is_short_of_time = short.bottleneck is Bottleneck.LATENCY
     bottleneck = _scarce_beside_slo(trial, need.model, slowest) if is_short_of_time else short.bottleneck
-    return Shortage(bottleneck, bears if short.demand_factor > trial.limit else short.demand_factor)
+    return Shortage(bottleneck, short.demand_factor if short.demand_factor <= trial.limit else bears)  # NaN: bears
 
 
 def _grows_first(trial: Trial, model: str) -> bool:

@@ -62,14 +62,14 @@ def as_far_as_replayed(question: Question, shown: Trial, models: Sequence[ModelA
 
     def limited(model: ModelAnswer) -> ModelAnswer:
         estimate, queues = model.demand_factor_max, shown.limit * shown.demand_factor_max
-        factor = max(estimate, queues)
+        factor = max(queues, estimate)  # the first of them where the other is NaN
         most = int(log(factor) / log(GROWTH)) if isfinite(factor) and factor > GROWTH else 0
         if not most:
             return model
         if not misses(model.name, most):
-            is_busy = estimate < GROWTH**most and model.bottleneck is Bottleneck.LATENCY
+            is_busy = not estimate >= GROWTH**most and model.bottleneck is Bottleneck.LATENCY
             bottleneck = Bottleneck.COMPUTE if is_busy else model.bottleneck
-            return replace(model, demand_factor_max=max(estimate, GROWTH**most), bottleneck=bottleneck)
+            return replace(model, demand_factor_max=max(GROWTH**most, estimate), bottleneck=bottleneck)
         met = bisect_left(range(1, most), True, key=partial(misses, model.name))
         keeps_up = grown(met + 1).verdicts[model.name] is Verdict.STABLE
         bottleneck = Bottleneck.LATENCY if keeps_up else model.bottleneck

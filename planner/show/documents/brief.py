@@ -224,11 +224,12 @@ def of_what(those: Sequence[ModelAnswer]) -> str:
 
 
 def at_factor(those: Sequence[ModelAnswer], feasible: bool) -> str:
-    """`, from 3.40`, or that it is reached, which is no fault of a feasible plan; empty where it is not known."""
+    """`, from 3.40`, or that it is reached, which is no fault of a feasible plan; empty where it is not known, and no
+    SLO is missed."""
     if is_beyond(those):
         return f", from {factor(those):.2f}"
     if not isfinite(factor(those)):
-        return ""
+        return "" if feasible or all(m.slo_met for m in those) else ", already at this load"
     worst = " in the worst case" if those[0].bottleneck is Bottleneck.LATENCY else ""
     return f", {'with no room left' if feasible else 'already at this load'}{worst}"
 

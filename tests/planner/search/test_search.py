@@ -19,6 +19,7 @@ from support import planning
 from support.planning import T4, V100, Shelf, model, offer, profile, question, scenario, shelf
 
 from planner.catalog.offers import Offer
+from planner.io.store import plain
 from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
@@ -45,6 +46,7 @@ from planner.search.fleets.tried import ALTERNATIVE, PROOF, Effort
 from planner.search.placement import LARGE_GPUS, Miss, OnFleet
 from planner.search.question import NothingToPlanError, Question, undominated
 from planner.search.rejections import missed_slo, too_many
+from planner.show.documents.brief import limits as limits_of
 from planner.show.text.explained.plan import binding
 from planner.show.text.reasons import kinds_left_out, rejected_price, rejection_text
 from planner.units import reading as units
@@ -307,6 +309,22 @@ def test_load_is_limited_from_where_replays_end_and_not_before(rate: str, attain
 
     assert is_met(0.97 * one.demand_factor_max)
     assert not is_met(1.2 * one.demand_factor_max)
+
+
+@pytest.mark.parametrize(("slo_s", "limits"), [(0.06, "latency SLO ("), (0.05, "latency SLO, already at this load (")])
+def test_a_worst_case_that_breaks_at_hardly_any_load_says_nothing_of_more(slo_s, limits, monkeypatch) -> None:
+    """Three batches of 20 ms, and a fourth that waits for them, never fit; seldom do all three come at once."""
+    names = "abc"
+    monkeypatch.setattr("planner.search.remedies.GROWN_REQUESTS_MAX", 0.0)  # estimates alone
+    known = shelf(*(profile(name, T4, 0.02, 0.0001) for name in names))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, count=1),))
+    visitors = tuple(StreamSpec(model=name, poisson="5 rps") for name in names)
+    asked = scenario([model(name, slo_s) for name in names], {}, buy=box, streams=visitors, horizon=60.0)
+    best = planned(asked, known).recommendation
+    assert best.feasible == (slo_s > 0.05)
+    assert {one.bottleneck for one in best.models} == {Bottleneck.LATENCY}
+    assert [plain(one.demand_factor_max) for one in best.models] == [None] * 3
+    assert limits in limits_of(best)
 
 
 def test_longer_slos_of_all_models_that_need_them_are_asked_together_and_would_do() -> None:
