@@ -321,7 +321,7 @@ def reprice_notes(repriced: Repriced) -> Iterator[str]:
         yield f"Cheaper now, and meets every SLO too: {fleet_cost(repriced, repriced.cheaper)}."
     if repriced.cheaper_ranked:
         cost = fleet_cost(repriced, repriced.cheaper_ranked)
-        yield f"Cheaper, but from few replications, so that it may miss an SLO: {cost}."
+        yield f"Cheaper, but less sure than what is recommended, so that it may miss an SLO: {cost}."
     if repriced.feasible and repriced.rivals and not (repriced.cheaper or repriced.cheaper_ranked):
         yield f"None of the {repriced.rivals} other fleets that were replayed is cheaper at these prices."
     if repriced.unpriced:

@@ -29,6 +29,7 @@ from planner.model.plan import (
     Searched,
     UnitCosts,
     WayOfServing,
+    is_as_sure,
 )
 from planner.model.statement import Code, Statement
 from planner.replay.kinds import at_each_price
@@ -62,7 +63,7 @@ class FleetChange:
 
     label: str
     role: str
-    """`recommended`, `alternative`, `alternative, only ranked` (by the first draws), `same GPUs elsewhere` or
+    """`recommended`, `alternative`, `alternative, only ranked` (less sure), `same GPUs elsewhere` or
     `rejected`."""
     old_usd_per_hour: float
     new_usd_per_hour: float
@@ -89,10 +90,10 @@ class Repriced:
     fleets: tuple[FleetChange, ...]
     """Recommended first, then alternatives, then rejected ones whose machines all have a price."""
     cheaper: str | None
-    """Label of the cheapest alternative that was confirmed to meet every SLO, where it costs less now than what is
+    """Label of the cheapest alternative that is as sure to meet every SLO, where it costs less now than what is
     recommended."""
     cheaper_ranked: str | None
-    """The same of those that were only ranked, where it costs less than that too."""
+    """The same of those that are less sure, where it costs less than that too."""
     rivals: int
     """Alternatives that have a price here."""
     unpriced: tuple[str, ...]
@@ -209,19 +210,23 @@ class Repricing:
 
     @cached_property
     def cheaper(self) -> Recommendation | None:
-        """The cheapest fleet that was confirmed and costs less now than what is recommended; None where none does."""
-        return self.cheapest_below(self.best, Searched.CONFIRMED)
+        """The cheapest fleet that is as sure and costs less now than what is recommended; None where none does."""
+        return self.cheapest_below(self.best, is_sure=True)
 
     @cached_property
     def cheaper_ranked(self) -> Recommendation | None:
-        """The cheapest that was only ranked, so that it may miss; None where it costs no less than all that surely
-        meet every SLO."""
-        return self.cheapest_below(self.cheaper or self.best, Searched.RANKED)
+        """The cheapest that was ranked and is less sure, so that it may miss; None where it costs no less than all that
+        surely meet every SLO."""
+        return self.cheapest_below(self.cheaper or self.best, is_sure=False)
 
-    def cheapest_below(self, best: Recommendation, searched: Searched) -> Recommendation | None:
+    def is_only_ranked(self, answer: Recommendation) -> bool:
+        """Whether a fleet is less sure than what is recommended."""
+        return not is_as_sure(answer, self.best)
+
+    def cheapest_below(self, best: Recommendation, *, is_sure: bool) -> Recommendation | None:
         """The cheapest of those looked at so far that costs less than another, by more than rounding."""
         less = (1 - 1e-9) * best.cost_usd_per_hour
-        fleets = [a for a in (*self.alternatives, *self.moved) if a.feasible and a.searched is searched]
+        fleets = [a for a in (*self.alternatives, *self.moved) if a.feasible and self.is_only_ranked(a) != is_sure]
         known = [a for a in fleets if a.cost_usd_per_hour < less and not self.is_refused(a)]
         return min(known, key=USD_PER_HOUR, default=None)
 
@@ -434,7 +439,7 @@ class Repricing:
         yield self.fleet_change(best, "recommended", was.cost_usd_per_hour)
         for before, now in self.others:
             if now:
-                only = ", only ranked" if now.searched is Searched.RANKED else ""
+                only = ", only ranked" if self.is_only_ranked(now) else ""
                 yield self.fleet_change(now, f"alternative{only}", before.cost_usd_per_hour)
         for fleet in self.moved:
             yield self.fleet_change(fleet, "same GPUs elsewhere", nan)

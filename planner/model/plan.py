@@ -664,6 +664,20 @@ class KindLeftOut:
     """That its models would run at; empty where they cannot, and in plans that do not say."""
 
 
+def is_as_sure(found: Recommendation | OfOneKind, best: Recommendation) -> bool:
+    """Whether a fleet is as sure to meet every SLO as the answer: confirmed, or ranked by as many draws, of which as
+    many keep every SLO."""
+    is_ranked = found.searched is Searched.RANKED
+    as_many = found.replications >= best.replications and share_kept(found) >= share_kept(best)
+    return found.searched is Searched.CONFIRMED or (is_ranked and as_many)
+
+
+def share_kept(found: Recommendation | OfOneKind) -> float:
+    """Share of its draws that keep every SLO; 1 where nothing is drawn."""
+    kept = found.slo_held if isinstance(found, OfOneKind) else found.replayed and found.replayed.draws_kept
+    return kept.mean if kept else 1.0
+
+
 NOTHING_TRIED = Recommendation(
     feasible=False,
     instances=(),

@@ -262,7 +262,7 @@ def on_demand_instead(plan: Plan) -> Iterator[str]:
     if not paid or not priced:
         return
     usd, one = min(priced, key=lambda pair: pair[0])
-    about = "about " if one.searched is not Searched.CONFIRMED else ""
+    about = "about " if prose.or_more(one, plan.recommendation) else ""
     less = ", which is less than this plan" if usd < plan.recommendation.cost_usd_per_hour else ""
     name = f"{candidate_name(one.candidate)}{reasons.and_spares(plan, one.candidate)}"
     yield f"On demand: {name} costs {about}{dollars(usd)}/h{less}."
@@ -277,8 +277,8 @@ def rented_instead(plan: Plan) -> list[str]:
     if not found:
         return []
     best = min(found, key=lambda one: one.cost_usd_per_hour)
-    is_glanced = isinstance(best, OfOneKind) and best.searched is not Searched.CONFIRMED
-    price = f"{'about ' if is_glanced else ''}{dollars(best.cost_usd_per_hour)}/h"
+    about = "about " if prose.or_more(best, plan.recommendation) else ""
+    price = f"{about}{dollars(best.cost_usd_per_hour)}/h"
     name = f"{candidate_name(best.candidate)}{reasons.and_spares(plan, best.candidate)}"
     return [f"Without your own machines: {name}, {price}."]
 

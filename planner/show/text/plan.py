@@ -20,6 +20,7 @@ from planner.model.plan import (
     Rejection,
     Replayed,
     Searched,
+    is_as_sure,
 )
 from planner.model.replications import RISK_SHARE, least_share
 from planner.model.scenario import Objective
@@ -494,19 +495,8 @@ def tilde(figures: ModelAnswer | GpuAnswer | Recommendation | OfOneKind) -> str:
 
 
 def or_more(found: Recommendation | OfOneKind, best: Recommendation) -> str:
-    """`+` after figures of a fleet that was not confirmed: to be as sure as the answer may take more.
-
-    None where it was ranked by as many draws, and as many keep every SLO.
-    """
-    as_sure = found.replications >= best.replications and share_kept(found) >= share_kept(best)
-    is_ranked = found.searched is Searched.RANKED
-    return "" if found.searched is Searched.CONFIRMED or (is_ranked and as_sure) else "+"
-
-
-def share_kept(found: Recommendation | OfOneKind) -> float:
-    """Share of its draws that keep every SLO; 1 where nothing is drawn."""
-    kept = found.slo_held if isinstance(found, OfOneKind) else found.replayed and found.replayed.draws_kept
-    return kept.mean if kept else 1.0
+    """`+` after figures of a fleet that is less sure than the answer: to be as sure may take more."""
+    return "" if is_as_sure(found, best) else "+"
 
 
 def simulation_headline(run: Simulation) -> str:

@@ -30,6 +30,7 @@ from planner.model.plan import (
 )
 from planner.model.statement import Code, Statement
 from planner.show.kept import render
+from planner.show.text.plan import or_more
 from planner.show.text.reasons import stale_prices
 from planner.units.writing import Format, Screen
 from planner.words.candidates import candidate_name
@@ -261,8 +262,9 @@ def test_an_unclear_price_is_offered_only_to_those_who_name_the_instance(tmp_pat
         reprice(RENTED, "plan.json", prices(tmp_path, status="unclear"), NOW)
 
 
-def test_what_was_only_ranked_is_never_said_to_meet_every_slo(tmp_path):
-    ranked = replace(RENTED, alternatives=(THREE, replace(RIVAL, searched=Searched.RANKED)))
+def test_what_is_less_sure_is_never_said_to_meet_every_slo(tmp_path):
+    fewer = replace(RIVAL, searched=Searched.RANKED, replications=BEST.replications - 1)
+    ranked = replace(RENTED, alternatives=(THREE, fewer))
     new, found = reprice(ranked, "plan.json", prices(tmp_path, aws=1.0, as_of="2025-11-27"), NOW)
     assert (found.cheaper, found.cheaper_ranked) == (None, candidate_name(RIVAL.candidate))
     assert Code.CHEAPER_NOW not in codes(new)
@@ -273,6 +275,16 @@ def test_what_was_only_ranked_is_never_said_to_meet_every_slo(tmp_path):
     refused = replace(ONE_GPU, subject=replace(RIVAL.candidate, machines=(replace(AWS.machines, provider="gcp"),)))
     _, without = reprice(replace(ranked, rejections=(refused,)), "plan.json", prices(tmp_path, aws=1.0), NOW)
     assert without.cheaper_ranked is None
+
+
+def test_what_is_ranked_as_surely_as_the_answer_counts_as_in_its_tables(tmp_path):
+    as_sure = replace(RIVAL, searched=Searched.RANKED)
+    assert not or_more(as_sure, RENTED.recommendation)
+    ranked = replace(RENTED, alternatives=(THREE, as_sure))
+    new, found = reprice(ranked, "plan.json", prices(tmp_path, aws=1.0), NOW)
+    assert (found.cheaper, found.cheaper_ranked) == (candidate_name(RIVAL.candidate), None)
+    assert Code.CHEAPER_NOW in codes(new)
+    assert [fleet.role for fleet in found.fleets][:3] == ["recommended", "alternative", "alternative"]
 
 
 def test_machines_that_move_to_one_type_are_counted_together(tmp_path):
