@@ -91,7 +91,7 @@ class PointAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swing:
-    """The effect of one axis on one output, the others as in the base."""
+    """The effect of one axis on one output, the others at their `reference`."""
 
     output: str
     axis: str
@@ -102,7 +102,7 @@ class Swing:
     """Value of the axis with the greatest."""
     high_figure: float
     reference_figure: float | None
-    """At the base; None where that point has none."""
+    """At the axis' reference; None where that point has none."""
     left_out: tuple[Label, ...]
     """Values whose points are not feasible or failed."""
 

@@ -85,7 +85,8 @@ class StudySpec:
     """Values that are varied: by path, a list or a range `{from, to, steps, log}`; by any name, `cases` of
     `{label: {path: value}}`. A path is that of `--set`; `[*]` means every item of a list; `load` scales all rates."""
     design: Design = Design.GRID
-    """`grid`: every value with every other; `one-at-a-time`: each axis alone, the others as in the base."""
+    """`grid`: every value with every other; `one-at-a-time`: each axis alone, the others at the base's value, else at
+    the one in the middle."""
     search: SearchSpec | None = None
     """A threshold to look for at every point."""
     outputs: tuple[str, ...] = ()
@@ -181,7 +182,7 @@ class Study:
 
     @property
     def reference(self) -> tuple[int, ...]:
-        """The point that is the base, or nearest to it."""
+        """The point that each axis is varied from."""
         return tuple(axis.reference for axis in self.axes)
 
     def changes_at(self, at: Sequence[int]) -> tuple[ChangedValue, ...]:

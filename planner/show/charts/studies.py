@@ -75,7 +75,7 @@ class Charts:
         self.values: Sequence[Label] = [""] if self.by is None else answer.axes[self.by].values
 
     def point(self, changes: Mapping[int, Label]) -> PointAnswer | None:
-        """The point with the base's values but for some axes, by their numbers."""
+        """The point with the reference values but for some axes, by their numbers."""
         return self.points.get(tuple(changes.get(i, value) for i, value in enumerate(self.base)))
 
     def of(self, output: OutputAnswer) -> list[Chart]:
@@ -95,7 +95,7 @@ class Charts:
         moved.sort(key=lambda s: s.low_figure - s.high_figure)
         x = axis_for(output, [figure for s in moved for figure in (s.low_figure, s.high_figure)], 3)
         bars = [swing_bar(s, output) for s in moved]
-        return [Bars(f"What moves {title(self.answer, output.name)}", bars, x, "The red line is the base.")]
+        return [Bars(f"What moves {title(self.answer, output.name)}", bars, x, "The red line is the reference point.")]
 
     def lines(self) -> Iterator[Block]:
         """A chart for each figure along one axis, a line for each value of another."""
@@ -145,7 +145,7 @@ class Charts:
             yield Dot(x, y, colour(i) if point.feasible else "off", title=title)
 
     def heats(self) -> Iterator[Heats]:
-        """For each figure a table of two axes crossed, the others as in the base."""
+        """For each figure a table of two axes crossed, the others at their reference."""
         yield Heats([heat for output in self.outputs for heat in self.heat(output)])
 
     def heat(self, output: OutputAnswer) -> list[Heat]:
@@ -183,7 +183,7 @@ class Charts:
 
 
 def swing_bar(s: Swing, output: OutputAnswer) -> Bar:
-    """One axis: from the least figure to the greatest, and a line at the base."""
+    """One axis: from the least figure to the greatest, and a line at the reference."""
     marks: list[Mark] = [Box(s.low_figure, s.high_figure, *WIDE, "fill")]
     if s.reference_figure is not None and isfinite(s.reference_figure):
         marks.append(upright(s.reference_figure))

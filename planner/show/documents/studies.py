@@ -47,10 +47,9 @@ PAGE_ROWS = 2000
 def document(answer: StudyAnswer) -> Document:
     """A study."""
     charts = Charts(answer)
-    alone = Text("Each axis is varied alone, the others as in the base.", Tone.NOTE, views=PAGE)
+    alone = Text(prose.reference(answer), Tone.NOTE, views=PAGE)
     shades = Text("The stronger the colour, the larger. In brackets: not feasible.", Tone.NOTE, views=PAGE)
-    others = "the others as in the base" if len(answer.axes) > 1 else "alone"
-    swings_title = f"What matters most (each axis varied, {others})"
+    swings_title = prose.swings_title(answer)
     return Document(
         name=answer.name,
         headline=prose.headline(answer),
@@ -60,7 +59,7 @@ def document(answer: StudyAnswer) -> Document:
             Section("All points", [*point_blocks(answer)], id="points", titled=PAGE),
             Section("Not feasible", [Items(prose.refusals(answer), bullets=False)], id="refused"),
             Section(swings_title, [*swing_blocks(answer)], views=TEXT),
-            Section("What matters most", [alone, DrawnCharts(charts.tornado)], id="depends", views=PAGE),
+            Section(swings_title, [alone, DrawnCharts(charts.tornado)], id="depends", views=PAGE),
             Section("Lines", [DrawnCharts(charts.lines)], id="lines"),
             Section("Heat maps", [shades, DrawnCharts(charts.heats)], id="heat"),
             Section("Unbeaten points", [DrawnCharts(charts.pareto)], id="pareto", link="Unbeaten"),
@@ -164,6 +163,8 @@ def swing_blocks(answer: StudyAnswer) -> Iterator[Block]:
     moved = [swing for swing in answer.sensitivity if swing.low_figure != swing.high_figure]
     if answer.sensitivity and not moved:
         yield Text("No axis changes any figure.", indent=2)
+    if moved:
+        yield Text(prose.reference(answer), Tone.NOTE, indent=2)
     outputs = {output.name: output for output in prose.outputs_of(answer)}
     rows: Rows[Swing] = Rows(moved)
     yield Table(

@@ -96,6 +96,17 @@ def name_of(point: PointAnswer) -> str:
     return ", ".join(f"{axis}={value}" for axis, value in point.axes.items())
 
 
+def swings_title(answer: StudyAnswer) -> str:
+    """What the effects of the axes are called."""
+    return f"What changes with {answer.axes[0].name}" if len(answer.axes) == 1 else "What matters most"
+
+
+def reference(answer: StudyAnswer) -> str:
+    """At which point an axis is varied; empty where no other axis is held."""
+    at = ", ".join(f"{axis.name}={axis.values[axis.reference]}" for axis in answer.axes)
+    return f"Each axis varied alone, the others at the reference point: {at}." if len(answer.axes) > 1 else ""
+
+
 def state(point: PointAnswer) -> str:
     """`yes`, `no` or `failed`: whether it is feasible."""
     if point.failed:
@@ -214,11 +225,14 @@ def findings(answer: StudyAnswer) -> Iterator[str]:
 
 
 def most_moved(answer: StudyAnswer, output: OutputAnswer) -> Iterator[str]:
-    """The axis that matters most."""
+    """The axis that matters most; of an only one where it moves the figure."""
     moved = (s for s in answer.sensitivity if s.output == output.name and s.low_figure != s.high_figure)
     if s := next(moved, None):
         low, high = number(s.low_figure, output), number(s.high_figure, output)
-        yield f"{s.axis} matters most, from {low} at {s.low} to {high} at {s.high}"
+        if len(answer.axes) > 1:
+            yield f"{s.axis} matters most, from {low} at {s.low} to {high} at {s.high}"
+        else:
+            yield f"from {low} at {s.axis}={s.low} to {high} at {s.axis}={s.high}"
 
 
 def best_of_all(answer: StudyAnswer, output: OutputAnswer) -> Iterator[str]:

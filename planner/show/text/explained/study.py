@@ -15,7 +15,9 @@ from planner.show.text.studies import (
     name_of,
     number,
     numeric,
+    reference,
     refusals,
+    swings_title,
     title,
 )
 from planner.units.writing import counted
@@ -25,7 +27,7 @@ from simulator.grouping import grouped
 def document(answer: StudyAnswer) -> Document:
     """The explanation, from what matters to what the figures rest on."""
     parts = {
-        "What matters most, and where it is best": list(findings(answer)),
+        f"{swings_title(answer)}, and where it is best": list(findings(answer)),
         "How far each axis moves it": list(moves(answer)),
         "What decides which points are feasible": list(deciding(answer)),
         "What changes nothing": list(idle_axes(answer)),
@@ -37,13 +39,15 @@ def document(answer: StudyAnswer) -> Document:
 
 
 def moves(answer: StudyAnswer) -> Iterator[str]:
-    """Each figure by each axis that moves it: from where to where, the others as in the base."""
+    """Each figure by each axis that moves it: from where to where, the others at their reference."""
     outputs = {output.name: output for output in numeric(answer)}
-    for swing in answer.sensitivity:
-        if swing.output in outputs and swing.low_figure != swing.high_figure:
-            output = outputs[swing.output]
-            low, high = number(swing.low_figure, output), number(swing.high_figure, output)
-            yield f"{title(answer, output.name)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
+    moved = [s for s in answer.sensitivity if s.output in outputs and s.low_figure != s.high_figure]
+    if moved and (at := reference(answer)):
+        yield at
+    for swing in moved:
+        output = outputs[swing.output]
+        low, high = number(swing.low_figure, output), number(swing.high_figure, output)
+        yield f"{title(answer, output.name)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
 
 
 def deciding(answer: StudyAnswer) -> Iterator[str]:

@@ -57,9 +57,10 @@ from planner.questions.training.plan import train
 from planner.questions.training.reading import load_training
 from planner.questions.training.scenario import byte_rate
 from planner.search.plan import plan
-from planner.show.kept import render
+from planner.show.kept import document_of, render
+from planner.show.page.render import page
 from planner.show.text.explained import study as explained
-from planner.show.text.studies import feasible_by, not_measured
+from planner.show.text.studies import feasible_by, findings, not_measured
 from planner.units.reading import ratio_of
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
@@ -943,6 +944,28 @@ def test_a_mean_of_replications_is_called_one(answer: StudyAnswer) -> None:
     """A plan's p99 is another where speeds or phases are drawn."""
     assert "p99_s" in answer.points[0].values
     assert " mean p99 " in render(answer, Format.TABLE, Screen(200))
+
+
+def test_what_matters_most_names_the_point_that_axes_are_varied_from(small: Path, tmp_path: Path) -> None:
+    """The base's latency, 100 ms, is not among those of the axis, so that the others run at the one in the middle."""
+    axes = STUDY.replace("axes:", "axes:\n  'models[*].slo.latency': [80 ms, 90 ms, 200 ms]") + "outputs: [gpu_count]\n"
+    path = written(tmp_path, axes + "design: one-at-a-time\n")
+    found = run_study(load_study(path), CONTEXT, Here(), tmp_path / "out").answer
+    said = "the others at the reference point: models[*].slo.latency=90 ms, load=1, buy.max_gpus=4."
+    texts = render(found, Format.TABLE, Screen(200)), page(document_of(found)), str(explained.document(found))
+    for text in texts:
+        assert said in text.replace("\N{NO-BREAK SPACE}", " ")
+        assert "as in the base" not in text
+
+
+def test_an_only_axis_is_not_said_to_matter_most(tmp_path: Path) -> None:
+    path = written(tmp_path, SIMULATED.replace("200", "2") + "outputs: [goodput_rps]\n")
+    found = run_study(load_study(path), CONTEXT, Here(), tmp_path / "out").answer
+    for text in (render(found, Format.TABLE, Screen(200)), page(document_of(found)), str(explained.document(found))):
+        assert "matters most" not in text
+        assert "What matters most" not in text
+        assert "What changes with load" in text
+    assert next(findings(found)).startswith("goodput: from 39.")
 
 
 def test_narrow_screens_split_the_table(answer: StudyAnswer) -> None:
