@@ -61,6 +61,8 @@ such errors. Of all figures 77 %, which `benchmarks learnt` prints. It holds of 
 `benchmarks predictions` prints it."""
 OTHER_SD = 0.08
 """Of effects whose group has no learnt spread."""
+UNKNOWN_GPU = ""
+"""Name of a GPU of which nothing was published."""
 
 
 class Nearness(StrEnum):
@@ -327,10 +329,17 @@ class Learnt:
         sd = told.sd * self.wider(case, gpu, told.regime)
         if self.software(case) is Software.HERE:
             sd = hypot(sd, self.own_software_sd)
+        sd = min(sd, self._sd_of_unknown(case, gpu))
         reached = _reached(case, gpu, series)
         at_peak_s = least_s(case, gpu)
         usual = raised(around(exp(told.mean), sd), at_peak_s / max(MOST_REACHED, reached))
         return at_least(usual, at_peak_s / max(1.0, reached))
+
+    def _sd_of_unknown(self, case: PredictedCase, gpu: GPU) -> float:
+        """Of a GPU like it of which nothing was published: no band is wider for what is known."""
+        asked = replace(case, gpu=UNKNOWN_GPU), replace(gpu, name=UNKNOWN_GPU, chip=UNKNOWN_GPU)
+        told = self.log_time(*asked)
+        return told.sd * self.wider(*asked, told.regime)
 
     def least_s(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> float:
         """Seconds at the GPU's peak, or as far below as published batches of the series are."""
@@ -344,11 +353,21 @@ class Learnt:
         """
         asked = case.architecture, case.input, case.gpu, case.precision, case.runtime, _size(case), regime
         if asked not in self._widths:
-            wider = {trait: self.widening.get(trait, 0.0) for trait in self.traits(case, gpu, regime)}
-            if not self._is_style_seen(case) or (self.software(case) is Software.HERE and not self.is_seen(case, gpu)):
-                wider = {trait: max(0.0, more) for trait, more in wider.items()}
-            self._widths[asked] = exp(sum(wider.values()))
+            unseen = not self._is_style_seen(case)
+            unseen |= self.software(case) is Software.HERE and not self.is_seen(case, gpu)
+            widest = max(self._raised(case, near, regime, unseen) for near in self._nearnesses(case, gpu))
+            self._widths[asked] = exp(widest)
         return self._widths[asked]
+
+    def _nearnesses(self, case: PredictedCase, gpu: GPU) -> tuple[Nearness, ...]:
+        """How near something was measured: on a GPU that is new, of a model that is at other precisions alone, both."""
+        near = self.nearness(case, gpu)
+        return (near, Nearness.OTHERWISE) if near is Nearness.NEW_GPU and not self._is_alike(case) else (near,)
+
+    def _raised(self, case: PredictedCase, nearness: Nearness, regime: Regime, unseen: bool) -> float:
+        """Logarithm of what the spread is multiplied by; of what was never seen, no trait narrows it."""
+        more = (self.widening.get(trait, 0.0) for trait in traits(case, nearness, self.software(case), regime))
+        return sum(max(0.0, one) if unseen else one for one in more)
 
     @cached_property
     def _widths(self) -> dict[tuple[str, str, str, str, str, str, Regime], float]:
@@ -386,8 +405,11 @@ class Learnt:
             return Nearness.NEW_MODEL
         if not self.knows("work chip", chip(gpu)):
             return Nearness.NEW_GPU
-        alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
-        return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE
+        return Nearness.ELSEWHERE if self._is_alike(case) else Nearness.OTHERWISE
+
+    def _is_alike(self, case: PredictedCase) -> bool:
+        """Whether the model was measured at that precision and runtime, on whichever GPU."""
+        return self.knows("work model runtime precision", f"{network(case)} {case.runtime} {case.precision}")
 
     def precision(self, gpu: GPU, asked: str, architecture: str = "", of_layers: float | None = None) -> str:
         """That of published points which `asked` is on the GPU: `torch` stays only for what does both by far.
