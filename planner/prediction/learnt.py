@@ -326,10 +326,9 @@ class Learnt:
     def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
         """Seconds of a batch with their 80 % band: not below the GPU's peak, or only as far as published ones are."""
         told = self.beside(case, gpu, series)
-        sd = told.sd * self.wider(case, gpu, told.regime)
+        sd = min(told.sd * self.wider(case, gpu, told.regime), self._sd_of_unknown(case, gpu))
         if self.software(case) is Software.HERE:
             sd = hypot(sd, self.own_software_sd)
-        sd = min(sd, self._sd_of_unknown(case, gpu))
         reached = _reached(case, gpu, series)
         at_peak_s = least_s(case, gpu)
         usual = raised(around(exp(told.mean), sd), at_peak_s / max(MOST_REACHED, reached))
