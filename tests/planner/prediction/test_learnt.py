@@ -42,12 +42,15 @@ from planner.prediction.learnt import (
     Seen,
     Software,
     learnt,
+    seen,
+    series_of,
     traits,
 )
 from planner.prediction.queries import answers
 from planner.prediction.rules.bands import SPREAD_80
 from planner.show.spreadsheet import answers_csv, answers_json
 from simulator.errors import InputError
+from simulator.world.hardware import GPU
 
 STATIONARY = ("series", "work model gpu", "work model input")
 """Groups of little spread, so that digits that the file leaves out matter little."""
@@ -322,6 +325,42 @@ def test_large_batches_narrow_no_band_of_what_launching_takes(batch: float, is_s
     told = learnt().log_time(case, CATALOG.gpus["RTX3090"])
     assert told.regime is (Regime.WORK if is_seen else Regime.OVERHEAD)
     assert (learnt().wider(case, CATALOG.gpus["RTX3090"], told.regime) < 1) is is_seen
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp", "fp16"])
+@pytest.mark.parametrize("batch", [1.0, 8.0, 64.0])
+@pytest.mark.parametrize("architecture", ["resnet50", "yolov8s", "bert_base", "vit_b_16"])
+def test_no_band_is_wider_for_what_is_known_of_a_gpu(architecture: str, batch: float, precision: str) -> None:
+    """Beside a GPU like it of which nothing was published; the software of whoever asks aside."""
+    known = replace(learnt(), own_software_sd=0.0)
+    case = PredictedCase(
+        gpu="", architecture=architecture, input="224", precision=precision, runtime="pytorch", batch=batch
+    )
+
+    def spread(here: PredictedCase, gpu: GPU) -> float:
+        """Upwards from the middle, which the GPU's peak may have raised."""
+        series = seen(series_of(here)) if here.gpu else []
+        estimate = known.predict(here, gpu, series)
+        return log(estimate.high) - max(known.beside(here, gpu, series).mean, log(estimate.value))
+
+    for name in ("T4", "V100", "A100-80GB", "H100", "H200", "RTX3090", "RTX4090", "L4"):
+        gpu = CATALOG.gpus[name]
+        assert spread(replace(case, gpu=name), gpu) <= spread(case, replace(gpu, name="", chip="")) + 1e-9
+
+
+def test_of_a_model_known_at_other_precisions_alone_no_band_is_narrower_on_a_new_gpu() -> None:
+    """Nobody published YOLOv8s at fp16 in PyTorch, on any GPU, and ResNet-50 is."""
+
+    def width(architecture: str, nearness: Nearness) -> float:
+        known = replace(learnt(), widening={f"{nearness} large": 1.0})
+        case = PredictedCase(
+            gpu="", architecture=architecture, input="224", precision="fp16", runtime="pytorch", batch=8.0
+        )
+        return known.wider(case, replace(CATALOG.gpus["T4"], name="", chip=""), Regime.WORK)
+
+    assert width("resnet50", Nearness.NEW_GPU) == pytest.approx(exp(1.0))
+    assert width("resnet50", Nearness.OTHERWISE) == 1.0
+    assert width("yolov8s", Nearness.NEW_GPU) == width("yolov8s", Nearness.OTHERWISE) == pytest.approx(exp(1.0))
 
 
 def test_a_band_holds_software_that_nobody_published() -> None:

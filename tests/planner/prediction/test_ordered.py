@@ -279,7 +279,7 @@ def test_a_row_of_a_table_keeps_in_proportion_to_one_sample() -> None:
     single, eight = (KNOWN.case({**row, "batch": batch}) for batch in ("1", "8"))
     assert isinstance(single, PredictedCase)
     assert isinstance(eight, PredictedCase)
-    assert KNOWN.ordered.predict(eight).high == pytest.approx(8 * KNOWN.ordered.predict(single).high)
+    assert KNOWN.ordered.predict(eight).high <= 8 * KNOWN.ordered.predict(single).high * (1 + 1e-9)
 
 
 def test_the_input_of_a_network_is_that_of_its_operations() -> None:
