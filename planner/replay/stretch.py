@@ -10,8 +10,8 @@ from planner.model.replications import REQUESTS_MAX, judged_s, lasting_s, looks_
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Need, judged
 from simulator.clock.run import stages
-from simulator.clock.stability import longest_round_s
-from simulator.world.deployment import Deployment, Replica, Service
+from simulator.clock.stability import longest_round_s, swapping
+from simulator.world.deployment import Deployment
 from simulator.world.pipelines import RECORDS
 from simulator.world.workload import FixedRate, Poisson, Workload
 
@@ -89,7 +89,7 @@ def clear_stretch(
     """
     asked = judged(needs).values()
     missed_rps = min(need.rate_rps * (1 - need.slo.attainment) for need in asked)
-    if not missed_rps or deployment.failures or _swapping(deployment) or not _is_even(workload, deployment):
+    if not missed_rps or deployment.failures or swapping(deployment) or not _is_even(workload, deployment):
         return None
     slo_s = max(need.slo.latency_s for need in asked)
     rounds_s = _common_s({s.arrivals.rate_rps for s in workload.streams if isinstance(s.arrivals, FixedRate)})
@@ -155,32 +155,15 @@ def settling_s(deployment: Deployment, needs: Mapping[str, Need], load: float = 
     """
     variance: dict[str, float] = dict.fromkeys((d.id for d in deployment.devices), 0.0)
     works: dict[str, float] = dict.fromkeys(variance, 0.0)
-    swapping = _swapping(deployment)
+    turns = swapping(deployment)
     for service in deployment.services:
         need, total = needs[service.model], sum(r.share for r in service.replicas)
         for replica in service.replicas:
             rate_rps, most = need.rate_rps * replica.share / total, replica.batching.max_batch_size
             for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
-                loading_s = stage.load_s(stage.weight_bytes) if name in swapping else 0.0
+                loading_s = stage.load_s(stage.weight_bytes) if name in turns else 0.0
                 work_s = (stage.service_s[-1] + loading_s) / most
                 variance[name] += rate_rps * need.dispersion * work_s**2
                 works[name] += rate_rps * work_s
     spare = {name: max(SPARE_MIN, 1 - max(load, work)) for name, work in works.items()}
     return max(variance[name] / spare[name] ** 2 for name in spare)
-
-
-def _swapping(deployment: Deployment) -> set[str]:
-    """GPUs whose models do not all fit together."""
-    held: dict[str, dict[str, int]] = {device.id: {} for device in deployment.devices}
-    most = dict.fromkeys(held, 0)
-    for service, replica in _replicas(deployment):
-        for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
-            held[name] |= {layer.key: layer.weight_bytes for layer in stage.layers}
-            most[name] = max(most[name], stage.workspace_bytes)
-    return {
-        d.id for d in deployment.devices if d.context_bytes + sum(held[d.id].values()) + most[d.id] > d.memory_bytes
-    }
-
-
-def _replicas(deployment: Deployment) -> list[tuple[Service, Replica]]:
-    return [(service, replica) for service in deployment.services for replica in service.replicas]

@@ -2,7 +2,8 @@
 
 A queueing network is stable if its fluid limit drains from every start (Dai, Annals of Applied Probability 5, 1995).
 Here the start is several full batches of every model, requests then come evenly spaced, and the simulator itself runs
-the batches, loads of weights, pipeline stages and shared links. A queue that is busy all the time because it may run
+the batches, loads of weights, pipeline stages and shared links. Where the order of requests decides how often weights
+are loaded, they come in the order of the traffic. A queue that is busy all the time because it may run
 small batches drains all the same; one that grows by a little a minute does not, however short the replay.
 """
 
@@ -12,11 +13,11 @@ from functools import lru_cache
 
 from simulator.clock.metrics import SHRINKS, outstanding
 from simulator.clock.records import Requests
-from simulator.clock.replays.backlog import BACKLOG, Backlog, backlogs, watched_s
+from simulator.clock.replays.backlog import BACKLOG, Backlog, backlogs, in_order, watched_s
 from simulator.clock.replays.places import plain_gpus
 from simulator.clock.run import TURNS, Compiled, World, stages
 from simulator.flow.rates import held_up, service_rates_rps, station_loads
-from simulator.world.deployment import Deployment, Drop, Service
+from simulator.world.deployment import Deployment, Drop, Scheduling, Service
 from simulator.world.workload import Workload
 
 LOAD_MAX = 64.0
@@ -44,12 +45,12 @@ def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workl
     Nothing is dropped, fails or varies: only means count here. One model at 90 rps in batches of 1 that take 10 ms is
     offered 0.9 erlangs and drains; at 100 rps it does not. Pipelines are another matter: their first stage forms the
     batches of all, so what comes evenly fills the later ones with small batches, and what comes in bursts does not.
-    There requests come as in `traffic`, brought to the same rates. Stages of `deployment.pipelines` count as models of
-    their own, each asked as often as its items come; those at stations grow where these are offered all they can do.
+    There requests come as in `traffic`, brought to the same rates; where `order_decides`, in its order. Stages of
+    `deployment.pipelines` count as models of their own, each asked as often as its items come; those at stations grow
+    where these are offered all they can do.
     """
-    if traffic is not None and any(
-        len(replica.devices) > 1 for service in deployment.services for replica in service.replicas
-    ):
+    is_cut = any(len(replica.devices) > 1 for service in deployment.services for replica in service.replicas)
+    if traffic is not None and (is_cut or order_decides(deployment)):
         return _watched(deployment, rates_rps, traffic)
     return _known(deployment, tuple(rates_rps.items()))
 
@@ -70,7 +71,7 @@ def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Wo
     if compiled and (backlog := _backlog(deployment, tuple(rates_rps), TURNS.pays)):
         growing, duration_s = backlog.growing(rates_rps, traffic=traffic)
     else:
-        growing = _growing_on_the_clock(deployment, rates_rps, traffic, duration_s)
+        growing, duration_s = _growing_on_the_clock(deployment, rates_rps, traffic, duration_s)
     return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
 
 
@@ -79,19 +80,24 @@ def _backlog(deployment: Deployment, models: Sequence[str], _turns_pay: bool) ->
     """Looks into it by machine code, where that pays and is the same; asked anew once it pays for models that take
     turns."""
     gpus = plain_gpus(calmed(deployment), 1.0)
-    return Backlog(gpus, models) if gpus else None
+    return Backlog(gpus, models, order_decides=order_decides(deployment)) if gpus else None
 
 
 def _growing_on_the_clock(
     deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None, duration_s: float
-) -> tuple[str, ...]:
-    """Models whose backlog grows."""
+) -> tuple[tuple[str, ...], float]:
+    """Models whose backlog grows, and the time that was watched."""
     calm = calmed(deployment)
-    waiting = {s.model: BACKLOG * sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
-    demand = backlogs(traffic, rates_rps, duration_s, waiting)
+    caps = {s.model: sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
+    if order_decides(deployment):
+        demand, waiting, duration_s = in_order(traffic, rates_rps, longest_round_s(deployment), caps)
+    else:
+        waiting = {model: BACKLOG * cap for model, cap in caps.items()}
+        demand = backlogs(traffic, rates_rps, duration_s, waiting)
     world = World(calm, demand, duration_s, seed=0)
     world.run()
-    return tuple(model for model in demand if _grows(world.requests(model), waiting[model], duration_s))
+    growing = tuple(model for model in demand if _grows(world.requests(model), waiting[model], duration_s))
+    return growing, duration_s
 
 
 def calmed(deployment: Deployment) -> Deployment:
@@ -105,6 +111,27 @@ def calmed(deployment: Deployment) -> Deployment:
 
     services = tuple(map(service, deployment.services))
     return replace(deployment, services=services, failures=None, pipelines=(), stations=())
+
+
+def order_decides(deployment: Deployment) -> bool:
+    """Whether the order in which requests come decides how often weights are loaded: on some GPU models do not fit
+    together, and do not run in turn. Of requests that come evenly each may ask for another model; of as many at random
+    every second does."""
+    return deployment.scheduling is not Scheduling.ROUND_ROBIN and bool(swapping(deployment))
+
+
+def swapping(deployment: Deployment) -> set[str]:
+    """GPUs whose models do not all fit together."""
+    held: dict[str, dict[str, int]] = {device.id: {} for device in deployment.devices}
+    most = dict.fromkeys(held, 0)
+    for service in deployment.services:
+        for replica in service.replicas:
+            for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
+                held[name] |= {layer.key: layer.weight_bytes for layer in stage.layers}
+                most[name] = max(most[name], stage.workspace_bytes)
+    return {
+        d.id for d in deployment.devices if d.context_bytes + sum(held[d.id].values()) + most[d.id] > d.memory_bytes
+    }
 
 
 def longest_round_s(deployment: Deployment) -> float:

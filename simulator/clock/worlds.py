@@ -17,7 +17,7 @@ from simulator.clock.replays.arrivals import ARRIVALS
 from simulator.clock.replays.backlog import Backlog
 from simulator.clock.replays.places import Place, Places, PlainGpus, plain_gpus
 from simulator.clock.run import ITEMS, TURNS, Compiled, no_search_for_cycles, nobody_fails, replicate
-from simulator.clock.stability import compute_load, drain
+from simulator.clock.stability import compute_load, drain, order_decides
 from simulator.machine_code import cores
 from simulator.rules.latencies import Counts, counts_of
 from simulator.rules.noise import NoiseOfWorlds
@@ -318,7 +318,7 @@ class PlainWorlds:
         load = self._load(service_s)
         if load < 1 and not loads and not self.plain.cut:
             return load, ()
-        traffic = self.worlds.workload if self.plain.cut else None
+        traffic = self.worlds.workload if self.plain.cut or self._backlog.order_decides else None
         return load, self._backlog.growing(self.worlds.rates_rps, service_s, traffic)[0]
 
     @cached_property
@@ -446,7 +446,8 @@ class PlainWorlds:
 
     @cached_property
     def _backlog(self) -> Backlog:
-        return Backlog(self.plain, tuple(self.worlds.rates_rps))
+        models, deployment = tuple(self.worlds.rates_rps), self.worlds.deployment
+        return Backlog(self.plain, models, order_decides=order_decides(deployment))
 
     @cached_property
     def _batches_per_s(self) -> Floats:

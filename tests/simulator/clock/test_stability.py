@@ -1,6 +1,6 @@
 """Stability: what drains and what grows, against the capacity that queueing theory gives in closed form."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from simulator.clock import run, stability
 from simulator.clock.stability import compute_load, drain, longest_round_s, offered_load
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Routing, Scheduling, SwapPolicy
 from simulator.world.model import Layer
-from simulator.world.workload import Workload
+from simulator.world.workload import Arrivals, FixedRate, Poisson, Stream, Workload
 
 Kind = Callable[[int], tuple[Deployment, Workload]]
 SERIES = (0.020, 0.026, 0.032, 0.038)
@@ -55,6 +55,54 @@ def test_loads_of_weights_count_where_models_take_turns() -> None:
     assert longest_round_s(given) == pytest.approx(0.196)
     assert offered_load(given, {"m0": 0.7 * most_rps, "m1": 0.7 * most_rps}) == pytest.approx(0.7, rel=0.02)
     assert drain(given, {"m0": 1.03 * most_rps, "m1": 1.03 * most_rps}).growing == ("m0", "m1")
+
+
+def one_by_one(scheduling: Scheduling, shares: Sequence[float]) -> Deployment:
+    """Models of which one is loaded in 100 ms and then runs a request in 10 ms."""
+    services = (
+        worlds.service(worlds.profile(f"m{i}", 0.010, layers=(Layer(f"m{i}", 1_000_000_000),)), slo_s=3.0)
+        for i in range(len(shares))
+    )
+    return worlds.deployment(
+        *services, memory_bytes=1_300_000_000, swap=SwapPolicy(prefetch=False), scheduling=scheduling
+    )
+
+
+def asking(shares: Sequence[float], total_rps: float, arrivals: Callable[[float], Arrivals] = Poisson) -> Workload:
+    """Streams that ask so large a share of all requests each."""
+    return Workload(tuple(Stream(f"m{i}", arrivals(share * total_rps)) for i, share in enumerate(shares)))
+
+
+@pytest.mark.parametrize("scheduling", [Scheduling.FCFS, Scheduling.EDF])
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.75, 0.25), (0.2, 0.3, 0.5)])
+def test_requests_at_random_served_as_they_come_load_for_those_that_follow_another_models(
+    scheduling: Scheduling, shares: Sequence[float]
+) -> None:
+    """Of Poisson requests served one by one, 1 less the sum of the squares of shares ask for another model than the one
+    before: of two models asked alike every second one, so that it takes 60 ms on average."""
+    given = one_by_one(scheduling, shares)
+    most_rps = 1 / (0.010 + 0.100 * (1 - sum(share**2 for share in shares)))
+    for load in (0.6, 0.95, 1.05):
+        asked = asking(shares, load * most_rps)
+        assert bool(drain(given, asked.rates_rps(), asked).growing) is (load > 1)
+    asked = asking(shares, 0.6 * most_rps)
+    assert offered_load(given, asked.rates_rps(), asked) == pytest.approx(0.6, rel=0.03)
+
+
+def test_cameras_that_alternate_load_for_each_request() -> None:
+    given = one_by_one(Scheduling.FCFS, (0.5, 0.5))
+    for load in (0.95, 1.05):
+        asked = asking((0.5, 0.5), load / 0.110, FixedRate)
+        assert bool(drain(given, asked.rates_rps(), asked).growing) is (load > 1)
+
+
+def test_a_gpu_that_finishes_what_is_loaded_bears_nearly_its_work_alone() -> None:
+    """Where the GPU goes on until none of a model wait, loads are the rarer the more wait (Takagi, 1988). An SLO of 3 s
+    leaves time for that; a much shorter one has what is not loaded go first ever again."""
+    given = one_by_one(Scheduling.SWAP_AWARE, (0.5, 0.5))
+    for load in (0.8, 0.9, 1.05):
+        asked = asking((0.5, 0.5), load / 0.010)
+        assert bool(drain(given, asked.rates_rps(), asked).growing) is (load > 1)
 
 
 def test_prefetch_hides_batches_behind_loads() -> None:
