@@ -267,9 +267,9 @@ def accumulation_enough(layout: TrainingLayout, predictor: Predictor) -> int | N
 def in_room(layout: TrainingLayout, predictor: Predictor) -> TrainingLayout:
     """The layout with as many passes a step as memory needs, where the scenario leaves them open.
 
-    Only of a transformer, whose result they do not change: batch norms see the samples of one pass.
+    Only of a network whose result they do not change: without batch norms, which see the samples of one pass.
     """
-    if layout.scenario.train.accumulation is not None or layout.subject.shape is None:
+    if layout.scenario.train.accumulation is not None or not layout.subject.is_same_in_passes:
         return layout
     if _surely_fits(layout, 1, predictor):
         return layout

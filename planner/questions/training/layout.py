@@ -46,6 +46,15 @@ class Subject:
     """The layers as the profile measured them: before pixels and channels were changed."""
 
     @property
+    def is_same_in_passes(self) -> bool:
+        """Several passes of a step come to what one does: no batch norm sees the samples of one pass alone. A file in
+        ONNX may hide some, folded into convolutions."""
+        if self.facts is None:
+            return self.shape is not None
+        has_batch_norm = any("batchnorm" in layer.type.casefold() for layer in self.facts.layers)
+        return not (has_batch_norm or self.name.startswith("onnx:"))
+
+    @property
     def depthwise(self) -> bool:
         """Its steps take longer over inference than those of other networks."""
         return self.facts is not None and kind_of(self.facts) == DEPTHWISE

@@ -232,8 +232,8 @@ class TrainSpec:
     micro_batch: Count | None = None
     """Instead: samples of one pass on one GPU (or one pipeline of them)."""
     accumulation: Count | None = None
-    """Passes before each step; with a pipeline, the micro-batches that fill it. Where not given: one, and of a
-    `transformer` as few more of `global_batch` as fit in memory."""
+    """Passes before each step; with a pipeline, the micro-batches that fill it. Where not given: one, and of a network
+    without batch norm as few more of `global_batch` as fit in memory."""
     precision: Precision = "fp32"
     """`fp32`, `tf32`, `torch` (as PyTorch comes), `amp`, `amp-bf16`, `bf16` or `fp16`."""
     optimizer: Annotated[str, Field(json_schema_extra={"enum": list(OPTIMIZERS)})] = "momentum"

@@ -23,6 +23,7 @@ from scipy.stats import binom, lognorm, norm
 from support import commands
 from support.paths import ROOT, SCENARIOS
 
+from calibrate.layers.facts import facts
 from calibrate.library.lookup import SHIPPED, Library, find_profiles
 from planner import cli
 from planner.catalog.catalog import load_catalog
@@ -38,7 +39,7 @@ from planner.questions.studies.reading import load_study
 from planner.questions.training.answer.choosing import Nearest, fastest_of, is_allowed, rival_of, unbeaten
 from planner.questions.training.answer.option import TrainingOption, TrainingPlan
 from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
-from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, subject_of
+from planner.questions.training.layout import ISSUE_S, KERNELS_OF_BLOCK, Subject, subject_of
 from planner.questions.training.memory import ALLOCATOR, states
 from planner.questions.training.plan import facts_of, train, worker_rate
 from planner.questions.training.reading import load_training
@@ -1189,7 +1190,7 @@ def test_where_an_answer_may_run_out_of_memory_the_passes_that_fit_are_told(tmp_
     path.write_text("""\
 model: {zoo: vit_b_16}
 data: {samples: 50000}
-train: {epochs: 10, global_batch: 512, precision: fp32, optimizer: adamw}
+train: {epochs: 10, global_batch: 512, accumulation: 1, precision: fp32, optimizer: adamw}
 buy: {providers: [aws], gpus: [A10G], max_gpus: 4}
 counts: [4]
 prices: [on-demand]
@@ -1359,10 +1360,10 @@ def test_a_transformer_by_its_shape_and_by_its_name_puts_gpus_in_one_order() -> 
 @cache
 @cache
 def vit(*overrides: str) -> TrainingPlan:
-    """ViT-B/16 on a large batch, of which one GPU may just hold a pass."""
+    """ViT-B/16 on a large batch in one pass, which one GPU may just hold."""
     given = ("model={zoo: vit_b_16}", "data={samples: 3000000}", "train={epochs: 8, global_batch: 384, precision: amp}",
-             "buy={providers: [aws, azure, gcp], max_gpus: 8}", "prices=[on-demand, spot]", "deadline=36 h",
-             "budget=$400")  # fmt: skip
+             "train.accumulation=1", "buy={providers: [aws, azure, gcp], max_gpus: 8}", "prices=[on-demand, spot]",
+             "deadline=36 h", "budget=$400")  # fmt: skip
     return answer("resnet50", *given, *overrides)
 
 
@@ -1395,7 +1396,7 @@ def test_what_is_cheaper_and_may_not_fit_is_shown_with_what_settles_it() -> None
 
 
 def test_passes_left_open_are_as_few_as_fit_and_stated_ones_stay() -> None:
-    """A step of a transformer is the same in several; that of a network with batch norms is not."""
+    """A step of a network without batch norms is the same in several; that of one with some is not."""
     given = ("speed=[]", "train={global_batch: 1024, precision: bf16, optimizer: adamw, recompute: selective}",
              "parallel={zero: 3}", "data={tokens: 20e9}", "counts=[8]", "buy={gpus: [H100], max_gpus: 8}",
              "prices=[spot]", "model={transformer: {layers: 32, hidden: 4096, heads: 32, sequence: 2048, params: 7e9}}",
@@ -1411,6 +1412,26 @@ def test_passes_left_open_are_as_few_as_fit_and_stated_ones_stay() -> None:
     fewer = answer("gpt3", *given, f"train.accumulation={plan.cheapest.accumulation_chosen // 2}")
     assert not any(o.fits for o in fewer.options)
     assert {o.accumulation_chosen for o in vit().options} == {None}
+    left_open = vit("train.accumulation=null")
+    assert {o.fits for o in left_open.options if o.accumulation_chosen} == {True}
+    assert left_open.cheapest
+    assert left_open.cheapest.accumulation_chosen
+    assert left_open.cheapest.paid_usd < vit().cheapest.paid_usd
+    with_batch_norms = vit("train.accumulation=null", "model={zoo: resnet50}", "train.global_batch=6144").options
+    assert {(o.fits, o.accumulation_chosen) for o in with_batch_norms} == {(True, None), (False, None)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "is_same"),
+    [("LayerNorm", "a", True), ("BatchNorm1d", "a", False), ("BatchNormalization", "a", False),
+     ("Conv", "onnx:a.onnx", False)],
+)  # fmt: skip
+def test_a_step_is_the_same_in_several_passes_without_batch_norm(kind: str, name: str, is_same: bool) -> None:
+    """A file in ONNX may have its batch norms folded into convolutions."""
+    known = facts("lenet")
+    layers = (*known.layers, replace(known.layers[0], type=kind))
+    subject = Subject(name=name, params=1.0, active_params=1.0, facts=replace(known, layers=layers))
+    assert subject.is_same_in_passes == is_same
 
 
 OF_ONE_PROVIDER = "buy={providers: [nebius], gpus: [H100], max_gpus: 64}"
