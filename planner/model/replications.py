@@ -98,13 +98,15 @@ def confidence_of(looks: int) -> float:
     return 1 - (1 - CONFIDENCE) / looks
 
 
-def requests_needed(attainment: float, confidence: float) -> int:
-    """Requests, all in time, after which Wilson's interval lies above `attainment`: z^2 a / (1 - a).
+def requests_needed(attainment: float, confidence: float, in_time: float = 1.0) -> int:
+    """Requests, so large a share of them in time, after which Wilson's interval lies above `attainment`:
+    z^2 a (1 - a) / (in time - a)^2, which is z^2 a / (1 - a) where all are.
 
-    99 % at 95 % confidence: 1.96^2 x 99 = 381. an SLO of 100 % can never be proven: 0.
+    99 % at 95 % confidence: 1.96^2 x 99 = 381. What can never be proven, such as an SLO of 100 %: 0.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return ceil(z * z * attainment / (1 - attainment)) if attainment < 1 else 0
+    spare = in_time - attainment
+    return ceil(z * z * attainment * (1 - attainment) / spare**2) if spare > 0 else 0
 
 
 def longest_slo_s(scenario: Scenario) -> float:

@@ -24,6 +24,14 @@ def broken_by_outages(
     return None
 
 
+def in_time_on_any(failures: Failures | None, routing: Routing, needs: Mapping[str, Need]) -> dict[str, float]:
+    """By model the share that can be in time on however many machines, where outages leave not all: each machine's
+    requests wait for it."""
+    if failures is None or routing is not Routing.ROUND_ROBIN:
+        return {}
+    return {model: attainment_max(failures, need.judged.slo.latency_s, hosts=1) for model, need in needs.items()}
+
+
 def asks_all(need: Need) -> bool:
     """Whether an SLO of 100 % is asked: some requests are late on however many machines that fail."""
     return need.judged.slo.attainment >= 1

@@ -481,6 +481,10 @@ class Replay:
     @property
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
+        return self.too_few_with({})
+
+    def too_few_with(self, in_time_max: Mapping[str, float]) -> bool:
+        """The same, were as many in time as can be: all, or so large a share, by model."""
         if self.rare:
             return True
         if self.draws and not self.draws.surely:
@@ -490,7 +494,8 @@ class Replay:
             return self.draws.mixed == 1 and most < self.draws.share
         more = self.looks[-1] / len(self.summaries)
         return any(
-            more * sum(x.judged for x in self.of(m)) < requests_needed(need.slo.attainment, 1 - self.risk)
+            more * sum(x.judged for x in self.of(m))
+            < requests_needed(need.slo.attainment, 1 - self.risk, in_time_max.get(m, 1.0))
             for m, need in self.needs.items()
         )
 

@@ -10,7 +10,7 @@ from planner.model.candidate import Candidate, Memory
 from planner.model.plan import Searched
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
-from planner.placing.outages import asks_all, broken_by_outages
+from planner.placing.outages import asks_all, broken_by_outages, in_time_on_any
 from planner.placing.packing.packed import Packing, Placed
 from planner.placing.sizing import Kind, Need
 from planner.replay.replay import Replay
@@ -67,6 +67,13 @@ class Trial:
         if self.broken is None:
             return False
         return asks_all(self.broken[0]) or self.deployment.services[0].routing is Routing.ROUND_ROBIN
+
+    @property
+    def too_few(self) -> bool:
+        """Whether some SLO could not be proven even were all its requests in time that failing machines leave, on
+        however many."""
+        routing = self.deployment.services[0].routing
+        return self.replay.too_few_with(in_time_on_any(self.deployment.failures, routing, self.replay.needs))
 
     @cached_property
     def demand_factor_max(self) -> float:

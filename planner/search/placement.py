@@ -235,7 +235,7 @@ class OnFleet:
             if trial.met:
                 return trial
             self.missed.append(trial)
-            self.too_few = trial.never_in_time or (trial.replay.too_few and not trial.replay.short)
+            self.too_few = trial.never_in_time or (trial.too_few and not trial.replay.short)
             if self.too_few:
                 break
         return None

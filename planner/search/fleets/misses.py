@@ -1,11 +1,13 @@
 """Fleets that miss: which came closest, and what would help."""
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 
 from planner.catalog.offers import Offer
+from planner.model.candidate import Candidate, Machines
 from planner.model.plan import Bottleneck, PlanWarning, Rejection, less_sure
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet, cost_usd_per_hour
@@ -28,6 +30,34 @@ NEAREST_MAX = 4
 """Misses of which it is confirmed how near they came, where no fleet does."""
 MORE_TRIES = 8
 """Numbers of GPUs that are looked at for one that holds all streams of video beside models."""
+
+
+OF_LIMITS = (Code.TOO_MANY_GPUS, Code.TOO_DEAR, Code.TOO_FEW_MACHINES)
+"""Reasons for which a fleet may not be bought."""
+
+
+def nearest_of(trials: Sequence[Trial]) -> Trial:
+    """Of trials that all miss the one that came nearest, the cheapest of those that came as near."""
+    nearest = max(trials, key=lambda trial: trial.nearest_by_shares)
+    return min((one for one in trials if as_near(one, nearest)), key=lambda trial: trial.cost_usd_per_hour)
+
+
+def as_near(one: Trial, other: Trial) -> bool:
+    """Whether two trials differ by chance alone: alike in all that comes before the shares in time, which are about the
+    same, and whose intervals overlap."""
+    if one is other:
+        return True
+    *before, _ = one.nearest_by_shares
+    *others_before, _ = other.nearest_by_shares
+    pairs = [(one.replay.attainment[model], other.replay.attainment[model]) for model in one.replay.needs]
+    return before == others_before and all(
+        abs(a.mean - b.mean) < ALIKE and max(a.low, b.low) <= min(a.high, b.high) for a, b in pairs
+    )
+
+
+def _type(machines: Machines) -> tuple[str, ...]:
+    """What is bought of them, whatever their number."""
+    return machines.provider, machines.region, machines.instance, machines.gpu
 
 
 @dataclass(frozen=True)
@@ -72,10 +102,11 @@ class Misses:
             if not nearest.replay.at_best_only:
                 break
             confirmed.append(self._confirmed_miss(nearest, rejection))
-        return max(confirmed, key=lambda trial: (trial.met, trial.nearest_by_shares))
+        return next((trial for trial in confirmed if trial.met), None) or nearest_of(confirmed)
 
     def _nearest(self) -> tuple[Trial, Rejection]:
-        return max(self.fleets.misses, key=lambda miss: miss[0].nearest_by_shares)
+        nearest = nearest_of([trial for trial, _ in self.fleets.misses])
+        return next(miss for miss in self.fleets.misses if miss[0] is nearest)
 
     def _confirmed_miss(self, nearest: Trial, rejection: Rejection) -> Trial:
         """A miss, replayed as often as an answer would be; its rejection tells what that showed."""
@@ -111,12 +142,23 @@ class Misses:
         return replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False)
 
     def settled(self) -> tuple[Rejection, ...]:
-        """Each once. More GPUs are no remedy where a fleet with more of them, or fewer, missed by about as much. Where
-        streams of video fill GPUs, so many streams or GPUs are as do by arithmetic."""
+        """Each once. More GPUs are no remedy where a fleet with more of them, or fewer, missed by about as much, and no
+        limit on them is then named. Where streams of video fill GPUs, so many streams or GPUs are as do by
+        arithmetic."""
         settled = {why: missed_slo(trial, self._gpus_that_help(trial)) for trial, why in self.fleets.misses}
         settled |= {why: self._worked_out(why, *fleet) for why, fleet in self.fleets.full_of_streams.items()}
-        each_once = dict.fromkeys(settled.get(no, no) for no in self.fleets.rejections)
+        each_once = dict.fromkeys(settled.get(no, no) for no in self.fleets.rejections if not self._is_in_vain(no))
         return tuple(map(self._with_takeover, each_once))
+
+    def _is_in_vain(self, no: Rejection) -> bool:
+        """Whether it is of a limit on machines of one type, of which the most that were tried came no nearer than
+        fewer."""
+        if no.why.code not in OF_LIMITS or not isinstance(no.subject, Candidate) or len(no.subject.machines) != 1:
+            return False
+        types = {_type(one) for one in no.subject.machines}
+        tried = [t for t, _ in self.fleets.misses if {_type(one) for one in t.candidate.machines} == types]
+        tried.sort(key=lambda trial: len(trial.devices))
+        return len(tried) > 1 and any(len(t.devices) < len(tried[-1].devices) and as_near(t, tried[-1]) for t in tried)
 
     def _with_takeover(self, rejection: Rejection) -> Rejection:
         """The rejection of a fleet that is away too long, with what spares that are asked for would do."""
