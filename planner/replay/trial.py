@@ -19,6 +19,9 @@ from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import middle
 from simulator.world.profile import Evidence, Profile, weakest
 
+ALIKE = 0.01
+"""Attainments that differ by less are about the same: a screening's interval is about as wide."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -170,6 +173,25 @@ class Trial:
         """Models that run for what broke its SLO in some draw, else for what missed it, in the order of the misses."""
         short = self.replay.broken or self.replay.missed
         return list(dict.fromkeys(p.portion.sized.model for missed in short for p in self.placed(missed)))
+
+
+def nearest_of(trials: Sequence[Trial]) -> Trial:
+    """Of trials that all miss the one that came nearest, the cheapest of those that came as near."""
+    nearest = max(trials, key=lambda trial: trial.nearest_by_shares)
+    return min((one for one in trials if as_near(one, nearest)), key=lambda trial: trial.cost_usd_per_hour)
+
+
+def as_near(one: Trial, other: Trial) -> bool:
+    """Whether two trials differ by chance alone: alike in all that comes before the shares in time, which are about the
+    same, and whose intervals overlap."""
+    if one is other:
+        return True
+    pairs = [(one.replay.attainment[model], other.replay.attainment[model]) for model in one.replay.needs]
+    if any(abs(a.mean - b.mean) >= ALIKE or max(a.low, b.low) > min(a.high, b.high) for a, b in pairs):
+        return False
+    *before, _ = one.nearest_by_shares
+    *others_before, _ = other.nearest_by_shares
+    return before == others_before
 
 
 def candidate_of(offers: Sequence[Offer], fleet: Fleet, swapped: bool, among: Sequence[Offer] = ()) -> Candidate:

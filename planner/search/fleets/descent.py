@@ -4,7 +4,7 @@ from math import inf
 
 from planner.catalog.offers import Offer
 from planner.model.scenario import Objective
-from planner.placing.fleets import Fleet, FleetProgram
+from planner.placing.fleets import Fleet, FleetProgram, gpu_count
 from planner.replay.trial import Trial
 from planner.search.fleets.tried import Effort, TriedFleets
 from planner.search.placement import LARGE_GPUS
@@ -66,12 +66,20 @@ class Descent:
             self.excluded.append(fleet)
         return trial
 
+    def _higher(self, high: float) -> float:
+        """The next step; where twice the GPUs changed nothing, to a fleet of twice as many again, which may be none."""
+        least = 2 * self.fleets.level_gpus
+        high *= STEP
+        while least and (fleet := self._propose(high)) and gpu_count(self.program.offers, fleet) < least:
+            high *= 2
+        return high
+
     def _by_steps(self) -> Trial | None:
         """The same in steps; back to fleets that carry less than the first step too, for only a few of them were tried.
         Where no fleet that may be bought carries as much as the last step, some between it and the one before may."""
         low, high = 0.0, 1.0
         while (best := self._next(high)) is None and not self.over:
-            low, high = high, high * STEP
+            low, high = high, self._higher(high)
             if high > self.effort.growth_max:
                 return None
         for _ in range(0 if self.fleets.too_few else self.effort.halvings):

@@ -1,7 +1,6 @@
 """Fleets that miss: which came closest, and what would help."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -15,7 +14,7 @@ from planner.placing.stations import held_on
 from planner.replay.deploying import devices_of
 from planner.replay.replay import Replay
 from planner.replay.run import replay
-from planner.replay.trial import Trial
+from planner.replay.trial import ALIKE, Trial, as_near, nearest_of
 from planner.replay.warnings import streams_of_assumed_size
 from planner.search.budgets import with_budgets
 from planner.search.even import force
@@ -24,8 +23,6 @@ from planner.search.placement import LARGE_GPUS, OnFleet, within_headroom
 from planner.search.question import Question
 from planner.search.rejections import fewer_streams, missed_slo, replayed
 
-ALIKE = 0.01
-"""Attainments that differ by less are about the same: a screening's interval is about as wide."""
 NEAREST_MAX = 4
 """Misses of which it is confirmed how near they came, where no fleet does."""
 MORE_TRIES = 8
@@ -34,25 +31,6 @@ MORE_TRIES = 8
 
 OF_LIMITS = (Code.TOO_MANY_GPUS, Code.TOO_DEAR, Code.TOO_FEW_MACHINES)
 """Reasons for which a fleet may not be bought."""
-
-
-def nearest_of(trials: Sequence[Trial]) -> Trial:
-    """Of trials that all miss the one that came nearest, the cheapest of those that came as near."""
-    nearest = max(trials, key=lambda trial: trial.nearest_by_shares)
-    return min((one for one in trials if as_near(one, nearest)), key=lambda trial: trial.cost_usd_per_hour)
-
-
-def as_near(one: Trial, other: Trial) -> bool:
-    """Whether two trials differ by chance alone: alike in all that comes before the shares in time, which are about the
-    same, and whose intervals overlap."""
-    if one is other:
-        return True
-    *before, _ = one.nearest_by_shares
-    *others_before, _ = other.nearest_by_shares
-    pairs = [(one.replay.attainment[model], other.replay.attainment[model]) for model in one.replay.needs]
-    return before == others_before and all(
-        abs(a.mean - b.mean) < ALIKE and max(a.low, b.low) <= min(a.high, b.high) for a, b in pairs
-    )
 
 
 def _type(machines: Machines) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from planner.placing.stations import pipelines_in
 from planner.replay.deploying import devices_of
 from planner.replay.replay import Replay
 from planner.replay.spares import of_each_type, together
-from planner.replay.trial import Trial
+from planner.replay.trial import Trial, as_near
 from planner.search.budgets import budgeted, whole, with_budgets
 from planner.search.placement import GPUS_DRAWN_MAX, Miss, OnFleet, unreplayed_at_best
 from planner.search.question import Question, weight_bytes
@@ -128,6 +128,16 @@ class TriedFleets:
         """The last that was tried, by name."""
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
+
+    @property
+    def level_gpus(self) -> int:
+        """GPUs of the last fleet that missed, where half as many of its kinds came as near and queues drain; else 0."""
+        last = self.misses[-1][0] if self.misses else None
+        if last is None or last.overloaded:
+            return 0
+        gpus = len(last.devices)
+        fewer = [t for t, _ in self.misses if 2 * len(t.devices) <= gpus and t.kinds == last.kinds]
+        return gpus if any(as_near(trial, last) for trial in fewer) and last.load <= 1 else 0
 
     def try_fleet(self, offered: tuple[Offer, ...], fleet: Fleet, effort: Effort = PROOF) -> Trial | None:
         """The fleet with its models placed so that every SLO is met; None where there is none that it knows."""

@@ -39,6 +39,14 @@ def test_where_outages_leave_too_little_to_prove_one_fleet_is_tried() -> None:
     assert [(no.subject.gpu_count, no.why.code) for no in found.rejections] == [(1, Code.NOT_PROVEN)]  # type: ignore[union-attr]
 
 
+def test_fleets_are_not_tried_one_by_one_where_twice_the_machines_came_no_nearer() -> None:
+    given = asked(models=(model("a", 0.02),), horizon=20.0)
+    found = closest(given, shelf(replace(QUICK, latency_cv=0.5)))
+    counts = {no.subject.gpu_count for no in found.rejections}  # type: ignore[union-attr]
+    assert {*range(1, 13), 64} <= counts
+    assert len(counts) < 20
+
+
 def test_of_misses_that_come_as_near_the_cheapest_is_the_closest_and_more_machines_are_not_advised() -> None:
     """Run times that vary break the SLO of some requests on any number of machines: on three boxes 95.4 % are in time,
     on four 95.8 %, and neither is sure to a quarter of a percent."""
