@@ -18,6 +18,7 @@ from planner.model import simulation as simulations
 from planner.model.checked import plain, stated, values_of
 from planner.model.plan import ModelAnswer
 from planner.show.kept import document_of, explained, render
+from planner.units.errors import shown
 from planner.units.reading import did_you_mean
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
@@ -40,6 +41,8 @@ class Scenario(scenarios.Scenario):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The scenario that a YAML file with these values would hold."""
+        if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
+            raise InputError(f"data: must be a mapping of keys to values, got {shown(data)}.")
         return cls(**data)
 
     @classmethod
@@ -84,7 +87,7 @@ class Shown:
 
     def save(self, file: str | Path) -> None:
         """Keep it as JSON, from which `planner report` and others go on. InputError where the file holds another."""
-        write_answer(self, Path(file))
+        write_answer(self, Path(file), option="")
 
     def explain(self) -> str:
         """Why the answer is what it is, and what would change it."""

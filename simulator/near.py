@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 from difflib import SequenceMatcher, get_close_matches
+from unicodedata import combining, normalize
 
 SURE = 0.75
 """Likeness from which a name may be a misspelt one: `A2000` and `H200` have 0.67, `bert_large` and `bert_base` 0.71."""
@@ -44,7 +45,13 @@ def known_ones(word: str, known: Collection[str], listing: str) -> str:
     """` Known: T4, V100.`; of many the few most like the word, how many more there are, and what lists all."""
     if len(known) <= LISTED_MAX:
         return f" Known: {', '.join(known)}."
-    alike = sorted(known, key=lambda name: -SequenceMatcher(None, word.lower(), name.lower()).ratio())
+    asked = in_letters(word)
+
+    def unlike(name: str) -> tuple[bool, float]:
+        begins = _one_begins_the_other(asked, in_letters(name))
+        return not begins, -SequenceMatcher(None, asked, in_letters(name)).ratio()
+
+    alike = sorted(known, key=unlike)
     return f" Known: {', '.join(alike[:SHOWN_MAX])} and {len(known) - SHOWN_MAX} more: {listing}."
 
 
@@ -69,8 +76,9 @@ def spaced(name: str) -> str:
 
 
 def in_letters(name: str) -> str:
-    """A name without what spellings differ by: `resnet50` of `ResNet-50`."""
-    return re.sub(r"[\s_.-]", "", name.lower())
+    """A name without what spellings differ by: `resnet50` of `ResNet-50` and of `résnet50`."""
+    plain = "".join(c for c in normalize("NFKD", name.lower()) if not combining(c))
+    return re.sub(r"[\s_.-]", "", plain)
 
 
 def _numbers(name: str) -> str:

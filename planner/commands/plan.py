@@ -146,10 +146,10 @@ def target_of(out: Path | None, form: Format, *, feasible: bool) -> Path | None:
 
 def keep(answer: "Plan", target: Path) -> str:
     """Write the plan, and say what is wrong where that cannot be done."""
-    from planner.io.store import StoreError
+    from planner.io.store import StoreError, write_answer
 
     try:
-        answer.save(target)
+        write_answer(answer, target)
     except StoreError as error:
         return str(error)
     return ""

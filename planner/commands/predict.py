@@ -41,6 +41,7 @@ def predict(
     An empty cell means the usual: the model's usual input, fp32, pytorch, a batch of 1. Names may be written as
     published tables write them. What cannot be predicted has no figures and a reason; exit code 2 where nothing can.
     """
+    from planner.prediction.columns import COLUMNS
     from planner.prediction.queries import read_queries
     from planner.show.spreadsheet import answers_csv, answers_json
     from planner.show.text.listings.predictions import predictions_table
@@ -54,6 +55,9 @@ def predict(
     }
     form = form or (Form.TABLE if sys.stdout.isatty() else Form.CSV)
     emit(written[form]())
+    ignored = [f"`{name}`" for name in next(iter(read_queries(file)), {}) if name and name not in COLUMNS]
+    if ignored and not quiet:
+        note(f"{file}: ignored, as no column that a prediction depends on: {', '.join(ignored)}.")
     without = [answer for answer in answers if answer.latency_s is None]
     if without and not quiet and form is not Form.TABLE:  # which says so itself
         first = f"Row {answers.index(without[0]) + 1}: {without[0].reason}"

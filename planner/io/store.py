@@ -76,7 +76,7 @@ def write_bytes(data: bytes, path: Path, option: str) -> None:
 
     `option` named it: the remedy where it cannot be written. A link that a person names there is followed.
     """
-    with replacing_named(path, f"Name another file{f' with {option}' if option else ''}", StoreError) as file:
+    with replacing_named(path, another(option), StoreError) as file:
         file.write(data)
 
 
@@ -85,22 +85,27 @@ def write_beside(text: str, path: Path) -> None:
     files.put(path, text.encode(), StoreError, "Name another folder with -o")
 
 
-def check_target(target: Path, scenario: Path | None = None, kind: str = "plan") -> None:
+def check_target(target: Path, scenario: Path | None = None, kind: str = "plan", option: str = "-o") -> None:
     """StoreError where an answer would replace its own scenario, or a file of another kind, or has no place to be.
 
     Asked before anything is worked out.
     """
     if scenario and target.exists() and scenario.exists() and target.samefile(scenario):
-        raise StoreError(f"{target}: is what the answer is made of. Name another file with -o.")
-    demand_place(target)
+        raise StoreError(f"{target}: is what the answer is made of. {another(option)}.")
+    demand_place(target, option)
     if target.is_file() and not holds(target, kind):
-        raise StoreError(f"{target}: exists and is no {kind}. Name another file with -o, or remove this one.")
+        raise StoreError(f"{target}: exists and is no {kind}. {another(option)}, or remove this one.")
+
+
+def another(option: str) -> str:
+    """The remedy where a file cannot be written that an option named, or an argument without a name."""
+    return f"Name another file with {option}" if option else "Name another file"
 
 
 def demand_place(target: Path, option: str = "-o") -> None:
     """StoreError where no file can be at that place: asked before anything is worked out."""
     if why := unwritable(target):
-        raise StoreError(f"{target}: cannot be written: {why}. Name another file with {option}.")
+        raise StoreError(f"{target}: cannot be written: {why}. {another(option)}.")
 
 
 def holds(path: Path, kind: str) -> bool:
@@ -111,10 +116,10 @@ def holds(path: Path, kind: str) -> bool:
         return False
 
 
-def write_answer(answer: Any, path: Path) -> None:
+def write_answer(answer: Any, path: Path, option: str = "-o") -> None:
     """Keep an answer as JSON; StoreError where the file holds something else."""
-    check_target(path, kind=kind_of({"schema": answer.schema}) or "")
-    write_text(to_json(answer), path)
+    check_target(path, kind=kind_of({"schema": answer.schema}) or "", option=option)
+    write_text(to_json(answer), path, option)
 
 
 def read_plan(path: Path) -> Plan:

@@ -155,7 +155,11 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
     got, context = shown(detail["input"]), detail.get("ctx", {})
     if kind in LIMITS:
         name, side = LIMITS[kind]
-        return f"must be {side} {rounded(context[name])}, got {got}.{within(path, kind, context[name], root)}"
+        limit, quantity = context[name], quantity_at(path, root)
+        if quantity and limit and (said := quantity.alike(limit, detail["input"])):
+            more = {"greater_than_equal": f" Write `{said}` or more.", "less_than_equal": f" Write `{said}` or less."}
+            return f"must be {side} {said}, got {got}.{more.get(kind) or within(path, kind, limit, root)}"
+        return f"must be {side} {rounded(limit)}, got {got}.{within(path, kind, limit, root)}"
     match kind:
         case "value_error":
             return str(context["error"])

@@ -177,6 +177,20 @@ class Quantity:
             )
         return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number), said)
 
+    def alike(self, si: float, given: object) -> str:
+        """An SI number in the unit of what was given, 1/60 beside `100 /h` is `60 /h`; without one in the first in
+        which it is short. Empty where no unit makes it so."""
+        match = re.fullmatch(rf"\s*\$?\s*{NUMBER}\s*([^\d\s,.].*?)?\s*", str(given), re.ASCII)
+        own = self._short(match[1]) if match and match[1] else ""
+        for unit in [own] if own in self.units else [*self.si, *self.units]:
+            number = si / float(self.units[unit])
+            short = f"{number:.6g}"
+            if math.isclose(number, float(short), rel_tol=1e-12):
+                return f"{short} {unit}"
+            if own:
+                return f"{number!r} {unit}"
+        return ""
+
     def size(self, unit: str) -> Decimal | None:
         """SI value of one of a unit; None where it is none of these."""
         return self.units.get(self._short(unit))
@@ -207,7 +221,8 @@ class Quantity:
         if si < 0:
             raise ValueError(f"must not be negative, got {given}. {self.hint}")
         if si > self.most:
-            most = f"{rounded(self.most)} {next(iter(self.si), '')}"
+            asked = self.alike(self.most, given) if isinstance(given, str) else ""
+            most = asked or f"{rounded(self.most)} {next(iter(self.si), '')}"
             raise ValueError(f"must be at most {most}, got {given}. {self.hint}")
         if si == 0 and not self.zero:
             raise ValueError(f"must be above 0, got {given}. {self.hint}")

@@ -204,11 +204,11 @@ TABLE = {
         GOOD + "swap: {eviction: fifo}\n",
         ["s.yaml:12:18: swap.eviction: must be one of lru, mru, lookahead, cost, got `fifo`."],
     ),
-    "headroom of all": (GOOD + "headroom: 100 %\n", ["s.yaml:12:11: headroom: must be below 1, got `100 %`."]),
+    "headroom of all": (GOOD + "headroom: 100 %\n", ["s.yaml:12:11: headroom: must be below 100 %, got `100 %`."]),
     "no replication": (GOOD + "replications: 0\n", ["s.yaml:12:15: replications: must be at least 1, got 0."]),
     "all sites for sure": (
         GOOD + "confidence: 100 %\n",
-        ["s.yaml:12:13: confidence: must be at most 0.999, got `100 %`."],
+        ["s.yaml:12:13: confidence: must be at most 99.9 %, got `100 %`."],
     ),
     "negative seed": (GOOD + "seed: -1\n", ["s.yaml:12:7: seed: must be at least 0, got -1."]),
     "warmup too long": (

@@ -29,6 +29,15 @@ CAMERAS = StreamSpec(model="resnet50", count=4, rate=15.0)
 SMALL = Scenario(models=(MODEL,), streams=(CAMERAS,), buy=BuySpec(gpus=("T4",)), replications=2, confidence=0.5)
 
 
+def test_what_is_no_mapping_and_no_place_to_save_are_said_in_words_of_python(tmp_path):
+    with pytest.raises(InputError, match="data: must be a mapping of keys to values, got `x`"):
+        Scenario.from_dict("x")
+    other = tmp_path / "reqs.csv"
+    other.write_text("t\n1\n")
+    with pytest.raises(InputError, match=r"reqs\.csv: exists and is no plan\. Name another file, or remove this one"):
+        Plan.of(PLAN).save(other)
+
+
 def test_units_of_people_and_si_are_the_same():
     assert SloSpec(latency="100 ms", attainment="99 %") == SloSpec(latency=0.1, attainment=0.99)
     assert OwnMachine(name="a", gpu="T4", memory="16 GB", price="$730/month") == OwnMachine(

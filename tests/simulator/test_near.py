@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.near import SHOWN_MAX, in_any_case, near_names
+from simulator.near import SHOWN_MAX, in_any_case, known_ones, near_names
 
 GPUS = ("T4", "V100", "V100-32GB", "A100-40GB", "A100-80GB", "H200")
 MODELS = ("resnet18", "resnet50", "resnet152", "yolov3", "bert_base", "vgg16")
@@ -50,3 +50,8 @@ def test_only_few_of_the_known_names_are_ever_said(word: str, known: list[str]) 
 def test_a_name_in_another_case_is_the_known_one() -> None:
     assert in_any_case("v100-32gb", GPUS) == "V100-32GB"
     assert in_any_case("mine", GPUS) == "mine"
+
+
+def test_a_name_that_the_word_goes_on_from_is_listed_first() -> None:
+    kinds = ["RTX4060", "RTX4090", "RTX-A4000", "T4", "L4", "L40S", "A100", "H100", "H200"]
+    assert known_ones("T400", kinds, "planner gpus show").startswith(" Known: T4, ")

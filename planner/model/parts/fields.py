@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from calibrate.zoo.sources import is_sourced, perhaps_sourced
 from planner.units.errors import ItemError, shown
-from planner.units.reading import known_precision
+from planner.units.reading import known_precision, perhaps_of
 from simulator.near import spaced
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.signature import read_sizes
@@ -85,6 +85,10 @@ def _model_name(value: str) -> str:
     """ValueError where it can be the name of no model."""
     if re.fullmatch(NAME, value) or (is_sourced(value) and value.partition(":")[2]):
         return value
+    from calibrate.layers.facts import meant  # which takes a while, and is for mistakes
+
+    if not is_factory(value) and (near := meant(value)):
+        raise ValueError(f"must be the name of a model, got `{value[:40]}`.{perhaps_of(near)}")
     return _factory(value)
 
 

@@ -185,6 +185,10 @@ class StudyReader(ScenarioReader):
             at: Steps = ("axes", name)
             if spec.search and name == spec.search.path:
                 self.report(at, "is what `search` looks for. Keep it in one of the two.")
+            is_path = not (isinstance(written, dict) and "cases" in written)
+            if is_path and name != LOAD and not start.base.training and (hint := did_you_mean(name, [LOAD])):
+                self.report(at, f"unknown key.{hint} It multiplies the rates of all streams.", at_key=True)
+                continue
             values = tuple(self.values(name, written))
             labels = [value.label for value in values]
             if twice := [label for i, label in enumerate(labels) if label in labels[:i]]:

@@ -40,6 +40,10 @@ class LoadedTraining:
     overrides: tuple[str, ...] = ()
 
 
+COUNTS_LOOKED_AT = 10_000
+"""Most GPUs that an error tells to try."""
+
+
 def load_training(path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
     """The training scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
     return load_training_text(text_of(path), path, overrides)
@@ -131,7 +135,10 @@ def _wrong_batch(scenario: TrainingScenario, batch: int) -> Iterator[Wrong]:
         divided += f" as copies of the model on {parts} each"
     if passes > 1:
         divided += f" with {passes} passes a step"
-    yield ("train", "global_batch"), f"{divided}. Write a batch that one of them divides, or other `counts`."
+    most = min(max(scenario.gpu_counts), batch * parts, COUNTS_LOOKED_AT)
+    fitting = [count for count in range(1, most + 1) if batch_of(scenario, count)]
+    listed = f", such as {', '.join(map(str, fitting[-SHOWN_COUNTS:]))}" if fitting else ""
+    yield ("train", "global_batch"), f"{divided}. Write a batch that one of them divides, or other `counts`{listed}."
 
 
 def _wrong_copies(parallel: ParallelSpec) -> Iterator[Wrong]:

@@ -372,11 +372,11 @@ class TrainingScenario:
     """Failures, and spot machines that are taken away."""
     buy: BuySpec = field(default_factory=BuySpec)
     """Machines that may be rented or used."""
-    prices: tuple[PriceKind, ...] = ()
+    prices: Annotated[tuple[PriceKind, ...], Field(min_length=1)] = ()
     """Kinds of price to compare; `buy.price` where not given."""
     purchase: PurchaseSpec | None = None
     """Also machines that the catalog has a purchase price of."""
-    counts: Annotated[tuple[Count, ...], Field(max_length=100)] = ()
+    counts: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)] = ()
     """Numbers of GPUs to try; where not given, powers of two up to `buy.max_gpus` that `parallel` divides."""
     context: PositiveBytes | None = None
     """GPU memory that a process holds before any model is loaded; as it was measured, else 800 MB, where not given."""

@@ -15,6 +15,7 @@ from planner.io.load import ScenarioError
 from planner.model.choices import HorizonWay
 from planner.model.ranges import Range
 from planner.questions.horizons import answer
+from planner.units.reading import seldom
 from simulator.errors import InputError
 
 SMALL = """
@@ -83,6 +84,13 @@ def test_markdown(small: str) -> None:
     assert code == 0
     assert "| way | cost |" in text
     assert "spot: give `calendar.spot.interruptions`" in text
+
+
+@pytest.mark.parametrize(("written", "most"), [("100000 /h", "60 /h"), ("5", "1 /min"), ("9 /min", "1 /min")])
+def test_a_rate_beyond_its_limit_is_answered_in_its_own_unit(small: str, written: str, most: str) -> None:
+    with pytest.raises(ScenarioError, match=f"interruptions: must be at most {most}, .* Write `{most}` or less"):
+        run(small, "--set", f"calendar.spot={{interruptions: {written}}}")
+    assert seldom(most) <= 1 / 60
 
 
 def limited(scenario: str, most: str, *words: str) -> tuple[int, dict[str, Any]]:

@@ -958,6 +958,11 @@ def test_what_matters_most_names_the_point_that_axes_are_varied_from(small: Path
         assert "as in the base" not in text
 
 
+def test_a_misspelt_load_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"axes\.loads: unknown key\. Did you mean `load`\?"):
+        load_study(written(tmp_path, STUDY.replace("load:", "loads:")))
+
+
 def test_an_only_axis_is_not_said_to_matter_most(tmp_path: Path) -> None:
     path = written(tmp_path, SIMULATED.replace("200", "2") + "outputs: [goodput_rps]\n")
     found = run_study(load_study(path), CONTEXT, Here(), tmp_path / "out").answer

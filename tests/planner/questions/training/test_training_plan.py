@@ -495,7 +495,7 @@ def test_a_network_that_is_assumed_or_an_upper_limit_is_in_the_band() -> None:
     """The step of a stated speed is exact on one machine; on several only its messages are not."""
     speed = ("speed=[{gpu: A100-80GB, step: 0.2 s, gpu_count: 8, global_batch: 1024}]", "data.loader=null")
     own = "buy={own: [{name: mine, gpu: A100-80GB, gpu_count: 8, price: $9/h, count: 8}]}"
-    given = ("prices=[]", "counts=[64]", "train.global_batch=64", "network.latency=0 s", *speed)
+    given = ("prices=null", "counts=[64]", "train.global_batch=64", "network.latency=0 s", *speed)
     (assumed,) = answer("resnet50", own, *given).options
     (exact,) = answer("resnet50", own, *given, "network.bandwidth=160 Gb/s").options
     assert assumed.network_assumed
@@ -523,7 +523,7 @@ def test_the_assumed_network_is_that_of_listed_ones() -> None:
 def test_a_speed_without_a_batch_is_of_the_scenarios_batch(stated: str) -> None:
     """On one GPU; eight share that batch, and none has as many samples."""
     own = "buy={own: [{name: mine, gpu: A100-80GB, gpu_count: 8, price: $9/h, count: 1}]}"
-    given = ("prices=[]", "counts=[1, 8]", "train.global_batch=256", "data.loader=null")
+    given = ("prices=null", "counts=[1, 8]", "train.global_batch=256", "data.loader=null")
     steps_s = [
         {option.gpu_count: option.step_s for option in answer("resnet50", own, *given, speed).options}
         for speed in (
@@ -624,7 +624,7 @@ def test_an_operator_takes_as_long_to_issue_as_in_published_passes_of_one_sample
 SMALL = (
     "buy={gpus: [V100], max_gpus: 8, providers: [azure], retired: true}",
     "counts=[1]",
-    "prices=[]",
+    "prices=null",
     "deadline=null",
     "budget=null",
 )
@@ -780,7 +780,7 @@ def test_commitments_are_paid_whole() -> None:
 @pytest.mark.parametrize(
     ("prices", "remedy"),
     [
-        ("[]", "set buy.price to on-demand or spot, or put its reserved-1y price into"),
+        ("null", "set buy.price to on-demand or spot, or put its reserved-1y price into"),
         ("[reserved-1y]", "add on-demand or spot to prices, or put its reserved-1y price into"),
         ("[reserved-1y, on-demand]", "add spot to prices, or put its reserved-1y price into"),
         ("[reserved-1y, on-demand, spot]", "put its reserved-1y price into"),
@@ -927,7 +927,7 @@ def test_memory_is_never_below_what_was_measured_of_the_same() -> None:
 def on_one(gpu: str, batch: int, *changes: str, library: Library = LIBRARY) -> TrainingOption:
     """ResNet-50 at amp on one GPU."""
     buy = f"buy={{own: [{{name: mine, gpu: {gpu}, price: $1/h, count: 1}}]}}"
-    small = ["counts=[1]", "prices=[]", "deadline=null", "data.loader=null", buy, f"train.global_batch={batch}"]
+    small = ["counts=[1]", "prices=null", "deadline=null", "data.loader=null", buy, f"train.global_batch={batch}"]
     return train(load_training(SCENARIOS / "resnet50.yaml", [*small, *changes]), CATALOG, library).options[0]
 
 
@@ -1022,7 +1022,11 @@ MOE = "{transformer: {layers: 2, hidden: 64, heads: 4, sequence: 128, params: 67
 BAD = {
     "a batch that no GPU count divides": (
         ("global_batch: 64", "global_batch: 63"), ("[1, 2, 4]", "[2, 4]"),
-        "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs. Write a batch"),
+        "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs. Write a batch that one of them "
+        "divides, or other `counts`, such as 1, 3."),
+    "a list of prices that names none": (
+        ("counts: [1, 2, 4]", "counts: [1, 2, 4]\nprices: []"), "prices: must not be empty. Add at least one item."),
+    "a model in letters that no name has": (("zoo: resnet50", "zoo: résnet50"), "Did you mean `resnet50`?"),
     "zero epochs": (("epochs: 2", "epochs: 0"), "s.yaml:3:17: train.epochs: must be above 0, got 0."),
     "epochs without end": (
         ("epochs: 2", "epochs: 1e99"), "train.epochs: must be at most 1 million, got 1e+99. Write e.g."),

@@ -124,7 +124,7 @@ def test_nothing_is_tried_where_something_fits() -> None:
     ("given", "said"),
     [
         (("prices=[reserved-1y]",), "prices: no reserved-1y price is known of any of "),
-        (("prices=[]", "buy.price=reserved-1y"), "buy.price: no reserved-1y price is known of any of "),
+        (("prices=null", "buy.price=reserved-1y"), "buy.price: no reserved-1y price is known of any of "),
         (("prices=[reserved-1y, reserved-3y]",), "prices: no reserved-1y or reserved-3y price is known of any of "),
     ],
 )
