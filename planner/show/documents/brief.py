@@ -87,7 +87,7 @@ def verdict(best: Recommendation) -> str:
     met = f"Every SLO is met ({counted(len(best.models), 'model')})"
     seen = best.replayed
     if seen is None or seen.draws_kept is None or seen.draws_asked is None or seen.draws_mixed > 1:
-        return f"{met}. Tightest: {prose.standing(prose.tightest(best.models), None)}."
+        return f"{met}. Closest to its SLO: {prose.standing(prose.tightest(best.models), None)}."
     kept = seen.draws_kept
     over = prose.drawn(seen, best.models)
     if Drawn.SPEEDS not in seen.drawn:  # a share of a few sites is no probability of the next one

@@ -66,7 +66,7 @@ def brief(plan: TrainingPlan) -> Document:
     """What its reader needs first: the answer, what nothing beats, each kind of GPU, what to know of the figures."""
     shown = in_brief(plan)
     rows = Rows(shown)
-    limits = [rows.words("at worst", prose.at_worst, once="limits at worst: {}")]
+    limits = [rows.words("at worst", prose.at_worst, once="limits at the high end: {}")]
     brief_columns = [
         Column("", ["*" if o.pareto else "" for o in shown]),
         rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),

@@ -203,8 +203,8 @@ def slo_line(answer: Recommendation | Simulation) -> str:
         among = f"{len(missed)} of {all_models}{worst}" if len(models) > 1 else ""
         return f"SLO MISSED by {among}{tight}."
     if undecided:
-        return f"SLO UNDECIDED: {len(undecided)} of {all_models}. Tightest: {tight}."
-    return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."
+        return f"SLO UNDECIDED: {len(undecided)} of {all_models}. Closest to its SLO: {tight}."
+    return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Closest to its SLO: {tight}."
 
 
 def weak_line(models: Sequence[ModelAnswer]) -> str:
@@ -237,7 +237,7 @@ def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
     if model.verdict != "stable":
         return f"{shares}; it is {model.verdict}"
     if replayed and model.draws_kept and math.isfinite(model.draws_kept.mean):
-        decides = ", which decides" if beside_interval(model) and replayed.draws_mixed == 1 else ""
+        decides = ", the share that counts" if beside_interval(model) and replayed.draws_mixed == 1 else ""
         return f"{shares}, met in {percent(model.draws_kept.mean)} % of replications{decides}"
     return shares
 

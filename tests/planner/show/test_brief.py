@@ -334,7 +334,7 @@ def test_where_the_interval_of_requests_says_otherwise_it_is_said_that_replicati
     seen = replace(PLAN.recommendation.replayed, draws_asked=0.95, draws_kept=Interval(0.96, 0.947, 0.97))
     answer = replace(PLAN.recommendation, models=(model,), replayed=seen)
     text = " ".join(terminal(document_of(replace(PLAN, recommendation=answer)), Screen(200)).split())
-    assert ("met in 96.00 % of replications, which decides" in text) is decides
+    assert ("met in 96.00 % of replications, the share that counts" in text) is decides
     assert ("`SLO met in`, the share of replications, decides; not the interval" in text) is decides
     drifts = replace(answer, replayed=replace(seen, draws_mixed=24))
     assert "decides" not in terminal(document_of(replace(PLAN, recommendation=drifts)), Screen(200))

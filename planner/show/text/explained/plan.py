@@ -143,7 +143,7 @@ def standing(model: ModelAnswer) -> str:
     """How a model stands to its SLO: `99.31 [99.20, 99.43] % on time, SLO 99 %, 20 % of the allowed misses left`."""
     left = budget_left(model)
     if left >= 0:
-        rest = f"{share(left)} of the allowed misses {'' if model.draws_kept else 'surely '}left"
+        rest = f"{'' if model.draws_kept else 'at least '}{share(left)} of the allowed misses left"
     elif model.slo_met is False:
         rest = "missed"
     elif model.slo_met and model.draws_kept:

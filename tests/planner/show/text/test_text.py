@@ -109,7 +109,7 @@ def test_a_percentage_never_rounds_over_an_slo(share):
 def test_the_answer_comes_first():
     first, *rest = render(PLAN, Format.TABLE, Screen()).splitlines()[:3]
     assert first == "2 x NC6s_v3 (V100, azure eastus): $6.12/h, $4,468/month (prices of 2026-06-18)"
-    second = "SLO met: 2 of 2 models. Tightest: vgg16, 99.31 [99.20, 99.43] % on time (SLO 99 %)."
+    second = "SLO met: 2 of 2 models. Closest to its SLO: vgg16, 99.31 [99.20, 99.43] % on time (SLO 99 %)."
     assert " ".join(map(str.strip, rest)) == f"{second} Figures of 1 of 2 models are partly assumed."
 
 
