@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, stdev
@@ -580,10 +581,9 @@ def read_queries(path: Path) -> list[dict[str, str]]:
         for cells in table:
             if not any(cell.strip() for cell in cells):
                 continue
-            if len(cells) != len(columns):
-                rule = f"has {len(cells)} cells, the first line has {len(columns)}"
-                raise InputError(f"{path}:{table.line_num}: {rule}. Leave a cell empty for the usual")
-            rows.append({name: cell.strip() for name, cell in zip(columns, cells, strict=True)})
+            if len(cells) > len(columns):
+                raise InputError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(columns)}")
+            rows.append({name: cell.strip() for name, cell in zip_longest(columns, cells, fillvalue="")})
     except csv.Error as error:
         raise InputError(f"{path}:{table.line_num}: is no CSV: {error}. Mend the line") from None
     return rows

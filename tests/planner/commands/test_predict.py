@@ -128,12 +128,8 @@ def test_columns_are_known_as_people_write_them(tmp_path, columns, precision):
     assert predict(spelled) == predict(plain) != predict_one_at_fp32(tmp_path)
 
 
-def test_a_row_with_too_few_cells_is_refused_and_an_unknown_column_is_named(tmp_path):
+def test_an_unknown_column_is_named(tmp_path):
     table = tmp_path / "asked.csv"
-    table.write_text("gpu,model,batch\nT4,resnet50\n", encoding="utf-8")
-    code, _, said = planner("predict", table)
-    assert code == 2
-    assert f"{table}:2: has 2 cells, the first line has 3. Leave a cell empty for the usual" in " ".join(said.split())
     table.write_text("gpu,model,batch,colour\nT4,resnet50,,red\n", encoding="utf-8")
     code, _, said = planner("predict", table)
     assert code == 0
