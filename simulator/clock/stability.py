@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from simulator.clock.metrics import SHRINKS, outstanding
 from simulator.clock.records import Requests
-from simulator.clock.replays.backlog import BACKLOG, Backlog, backlogs, in_order, watched_s
+from simulator.clock.replays.backlog import BACKLOG, Backlog, backlogs, in_order, ordered_s, watched_s
 from simulator.clock.replays.places import plain_gpus
 from simulator.clock.run import TURNS, Compiled, World, stages
 from simulator.flow.rates import held_up, service_rates_rps, station_loads
@@ -90,7 +90,8 @@ def _growing_on_the_clock(
     calm = calmed(deployment)
     caps = {s.model: sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
     if order_decides(deployment):
-        demand, waiting, duration_s = in_order(traffic, rates_rps, longest_round_s(deployment), caps)
+        duration_s = ordered_s(longest_round_s(deployment), rates_rps)
+        demand, waiting, _ = in_order(traffic, rates_rps, duration_s, caps)
     else:
         waiting = {model: BACKLOG * cap for model, cap in caps.items()}
         demand = backlogs(traffic, rates_rps, duration_s, waiting)

@@ -29,6 +29,8 @@ SPARE = 1.1
 """Time over that in which as many requests come on average, so that there are enough."""
 ORDER_DRAWS = 8
 """Draws of phases that follow each other there: each has an order of its own."""
+ORDERED_MAX = 8
+"""Orders that are kept of one deployment, some hundred kilobytes each."""
 GOLDEN = 0.6180339887
 """Spreads the first requests of the models: multiples of it, without the whole part, never fall together."""
 
@@ -48,13 +50,17 @@ class Watched(NamedTuple):
     end_s: float
 
 
+def ordered_s(round_s: float, rates_rps: Mapping[str, float]) -> float:
+    """Time that is watched of a deployment with such rounds where the order of requests decides."""
+    by_round = max(round_s * sum(rates_rps.values()), 1e-9)
+    return min(ORDER_ROUNDS, max(ROUNDS, ORDER_REQUESTS / by_round)) * round_s
+
+
 def in_order(
-    traffic: Workload | None, rates_rps: Mapping[str, float], round_s: float, caps: Mapping[str, int]
+    traffic: Workload | None, rates_rps: Mapping[str, float], end_s: float, caps: Mapping[str, int]
 ) -> Watched:
     """A backlog of each model, and then requests in the order in which `traffic` has them, or at random, but evenly
     spaced: so nothing but the order, which decides how often weights are loaded, is left to chance."""
-    by_round = max(round_s * sum(rates_rps.values()), 1e-9)
-    end_s = min(ORDER_ROUNDS, max(ROUNDS, ORDER_REQUESTS / by_round)) * round_s
     numbers = _order(traffic, rates_rps, end_s)
     times_s = (np.arange(len(numbers)) + 0.5) / max(sum(rates_rps.values()), 1e-9)
     waiting = {m: max(BACKLOG * caps[m], ceil(ORDER_BACKLOG * rate * end_s)) for m, rate in rates_rps.items()}
@@ -139,6 +145,8 @@ class Backlog:
         self.waiting = BACKLOG * np.array([self.caps[model] for model in models], dtype=np.int64)
         self.phases = np.array([phase(place) for place in range(len(models))])
         self.places = Places(plain, models)
+        self.ordered: dict[tuple[int, tuple[float, ...], float], tuple[Workload | None, Watched]] = {}
+        """By traffic, rates and time: worlds differ in how long batches take, and hardly in these."""
 
     def growing(
         self, rates_rps: Mapping[str, float], service_s: Floats | None = None, traffic: Workload | None = None
@@ -152,7 +160,7 @@ class Backlog:
         end_s = watched_s(float(rounds_s.max()), rates_rps)
         by_model_rps = np.array([rates_rps[model] for model in self.models])
         if self.order_decides:
-            demand, many, end_s = in_order(traffic, rates_rps, float(rounds_s.max()), self.caps)
+            demand, many, end_s = self._in_order(traffic, rates_rps, ordered_s(float(rounds_s.max()), rates_rps))
             waiting = np.array([many[model] for model in self.models])
         elif traffic is not None:
             demand = backlogs(traffic, rates_rps, end_s, dict(zip(self.models, waiting.tolist(), strict=True)))
@@ -167,6 +175,14 @@ class Backlog:
         self.places.with_room(partial(self._watch, wanted, service_s, coming, backlog, end_s))
         found = {model for model, one in zip(self.models, grows.tolist(), strict=True) if one}
         return tuple(model for model in demand or self.models if model in found), end_s
+
+    def _in_order(self, traffic: Workload | None, rates_rps: Mapping[str, float], end_s: float) -> Watched:
+        asked = id(traffic), tuple(rates_rps.values()), end_s
+        if asked not in self.ordered:
+            if len(self.ordered) == ORDERED_MAX:
+                self.ordered.clear()
+            self.ordered[asked] = traffic, in_order(traffic, rates_rps, end_s, self.caps)
+        return self.ordered[asked][1]
 
     def _watch(self, wanted: Counts, service_s: Floats, coming: Any, backlog: Any, end_s: float) -> None:
         """Find whose backlog grows: where requests are given, of these."""
