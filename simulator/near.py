@@ -34,7 +34,7 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
     mistyped: `H201`.
     """
     plain = {in_letters(name): name for name in known}
-    asked = re.sub(r"(?<=\d)[ol]+(?=\d)", lambda found: found[0].translate(DIGITS), in_letters(word))
+    asked = re.sub(r"(?<=\d)[ol]+(?=\d)", lambda found: found[0].translate(DIGITS), _without_accents(word))
     if not asked:
         return []
     near = [asked] if asked in plain else _begun_by(asked, plain) or _misspelt(asked, plain)
@@ -45,7 +45,7 @@ def known_ones(word: str, known: Collection[str], listing: str) -> str:
     """` Known: T4, V100.`; of many the few most like the word, how many more there are, and what lists all."""
     if len(known) <= LISTED_MAX:
         return f" Known: {', '.join(known)}."
-    asked = in_letters(word)
+    asked = _without_accents(word)
 
     def unlike(name: str) -> tuple[bool, float]:
         begins = _one_begins_the_other(asked, in_letters(name))
@@ -76,9 +76,13 @@ def spaced(name: str) -> str:
 
 
 def in_letters(name: str) -> str:
-    """A name without what spellings differ by: `resnet50` of `ResNet-50` and of `résnet50`."""
-    plain = "".join(c for c in normalize("NFKD", name.lower()) if not combining(c))
-    return re.sub(r"[\s_.-]", "", plain)
+    """A name without what spellings differ by: `resnet50` of `ResNet-50`."""
+    return re.sub(r"[\s_.-]", "", name.lower())
+
+
+def _without_accents(name: str) -> str:
+    """The same without accents, which a person may mean and no name has: `resnet50` of `résnet50`."""
+    return in_letters("".join(c for c in normalize("NFKD", name) if not combining(c)))
 
 
 def _numbers(name: str) -> str:

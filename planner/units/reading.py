@@ -180,13 +180,14 @@ class Quantity:
     def alike(self, si: float, given: object) -> str:
         """An SI number in the unit of what was given, 1/60 beside `100 /h` is `60 /h`; without one in the first in
         which it is short. Empty where no unit makes it so."""
-        match = re.fullmatch(rf"\s*\$?\s*{NUMBER}\s*([^\d\s,.].*?)?\s*", str(given), re.ASCII)
-        own = self._short(match[1]) if match and match[1] else ""
+        match = re.fullmatch(rf"\s*(\$?)\s*{NUMBER}\s*([^\d\s,.].*?)?\s*", str(given), re.ASCII)
+        dollar, unit = match.groups() if match else ("", "")
+        own = self._short(unit) if unit else ""
         for unit in [own] if own in self.units else [*self.si, *self.units]:
             number = si / float(self.units[unit])
-            short = f"{number:.6g}"
+            short = f"{number:.15g}" if number == int(number) else f"{number:.6g}"
             if math.isclose(number, float(short), rel_tol=1e-12):
-                return f"{short} {unit}"
+                return f"${short}{unit}" if dollar else f"{short} {unit}"
             if own:
                 return f"{number!r} {unit}"
         return ""

@@ -319,6 +319,10 @@ TABLE = {
         GOOD + "accuracy: {half_life: 2 s}\n",
         ["s.yaml:12:23: accuracy.half_life: goes only with `rule: reuse-last`."],
     ),
+    "a price beyond any": (
+        GOOD + "  max_cost: $1e9/h\n",
+        ["s.yaml:12:13: buy.max_cost: must be at most $1000000/h, got $1e9/h. Write e.g. `$2.50/h`"],
+    ),
     "a price for how long": (
         GOOD + "  max_cost: $5\n",
         ["s.yaml:12:13: buy.max_cost: must say for how long the price is, got `$5`. Write e.g. `$2.50/h`"],

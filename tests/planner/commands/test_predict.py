@@ -128,6 +128,16 @@ def test_columns_are_known_as_people_write_them(tmp_path, columns, precision):
     assert predict(spelled) == predict(plain) != predict_one_at_fp32(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["résnet50", "Résnet-50", "\uff32esNet50"])
+def test_a_name_with_accents_is_another_one_and_asked_back(tmp_path, name):
+    table = tmp_path / "asked.csv"
+    table.write_text(f"gpu,model\nT4,{name}\nT4,resnet50\n", encoding="utf-8")
+    refused, known = predict(table)
+    assert refused.latency_s is None
+    assert "Did you mean resnet50?" in refused.reason
+    assert known.latency_s
+
+
 def test_an_unknown_column_is_named(tmp_path):
     table = tmp_path / "asked.csv"
     table.write_text("gpu,model,batch,colour\nT4,resnet50,,red\n", encoding="utf-8")
