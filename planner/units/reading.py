@@ -185,7 +185,7 @@ class Quantity:
         own = self._short(unit) if unit else ""
         for unit in [own] if own in self.units else [*self.si, *self.units]:
             number = si / float(self.units[unit])
-            short = f"{number:.15g}" if number == int(number) else f"{number:.6g}"
+            short = f"{number:.10g}" if dollar else f"{number:.6g}"
             if math.isclose(number, float(short), rel_tol=1e-12):
                 return f"${short}{unit}" if dollar else f"{short} {unit}"
             if own:
