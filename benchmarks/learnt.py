@@ -1,15 +1,16 @@
 """How far the learnt predictor errs where a batch, a pair, a chip or a family was left out; for docs/prediction.md."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import exp, expm1, hypot, log
+from math import exp, expm1, log
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.making.fitting import Figure, Fit, Integers, Spreads, figures, fit
-from benchmarks.making.learning import LEFT_OUT, HeldOut, errors_of, held_out, widening
+from benchmarks.making.fitting import Figure, Fit, Floats, Integers, Spreads, figures, fit
+from benchmarks.making.learning import LEFT_OUT, PUBLICATION, HeldOut, errors_of, held_out, widening
 from planner.catalog.catalog import load_catalog
 from planner.prediction.effects import chip
 from planner.prediction.learnt import OWN_SOFTWARE_SD, SMALL_MAX, Software, learnt
@@ -44,7 +45,9 @@ def learnt_table(fitted: Fit) -> list[str]:
         rows.append(row(f"left out: {what}", some))
         rows.append(row(f"- batch up to {SMALL_MAX}", [e for e in some if e.figure.case.batch <= SMALL_MAX]))
         rows.append(row("- larger", [e for e in some if e.figure.case.batch > SMALL_MAX]))
-    rows.append(row("left out: a publisher, where others published of the runtime on the GPU", other_software(fitted)))
+    here, elsewhere = other_software(fitted)
+    rows.append(row("left out: a publisher, where others published of the runtime on the GPU", here))
+    rows.append(row("left out: a publisher and the chip, where others published of the runtime", elsewhere))
     pairs = [e for e in errors if e.what == PAIR]
     for name, of in GROUPS.items():
         for value, count in Counter(map(of, pairs)).most_common():
@@ -53,19 +56,40 @@ def learnt_table(fitted: Fit) -> list[str]:
     return [*HEAD, *rows]
 
 
-def other_software(fitted: Fit) -> list[HeldOut]:
-    """Errors beside figures of a publisher that is left out, in bands as `planner predict` tells them.
+def other_software(fitted: Fit) -> tuple[list[HeldOut], list[HeldOut]]:
+    """Errors beside figures of a publisher that is left out, and where the chip is left out with it, in bands as
+    `planner predict` tells them where others published of the runtime: on the GPU, and elsewhere.
 
     All rounds of MLPerf are one publisher: the same submit again what they did before.
     """
-    publishers = [figure.source.partition("-v")[0] for figure in fitted.figures]
-    found = []
+    publishers = np.array([figure.source.partition("-v")[0] for figure in fitted.figures])
+    chips = np.array([chip(figure.gpu) for figure in fitted.figures])
+    here: list[HeldOut] = []
+    elsewhere: list[HeldOut] = []
     for publisher in sorted(set(publishers)):
-        left = np.flatnonzero([one == publisher for one in publishers])
-        for error in errors_of(publisher, fitted, left):
-            if any(trait.startswith(f"software {Software.HERE}") for trait in error.traits):
-                sd = error.sd * exp(sum(learnt().widening.get(trait, 0.0) for trait in error.traits))
-                found.append(replace(error, sd=hypot(sd, OWN_SOFTWARE_SD)))
+        own = publishers == publisher
+        here += [e for e in errors_of(publisher, fitted, np.flatnonzero(own)) if _software(e) is Software.HERE]
+        for name in sorted(set(chips[own])):
+            there = chips == name
+            left, judged = np.flatnonzero(own | there), np.flatnonzero(own & there)
+            errors = errors_of(publisher, fitted, left, judged)
+            elsewhere += [e for e in errors if _software(e) is not Software.UNKNOWN]
+    shipped = learnt().widening
+    return in_bands(here, shipped, OWN_SOFTWARE_SD), in_bands(elsewhere, shipped, OWN_SOFTWARE_SD)
+
+
+def _software(error: HeldOut) -> Software:
+    return error.by.software(error.figure.case)
+
+
+def in_bands(errors: Iterable[HeldOut], widening: Mapping[str, float], own_software_sd: float = 0.0) -> list[HeldOut]:
+    """With the spreads of bands that are told of them."""
+    found, known = [], {}
+    for error in errors:
+        if id(error.by) not in known:
+            known[id(error.by)] = replace(error.by, widening=widening, own_software_sd=own_software_sd)
+        sd = known[id(error.by)].sd(error.figure.case, error.figure.gpu, error.told)
+        found.append(replace(error, told=error.told._replace(sd=sd)))
     return found
 
 
@@ -84,10 +108,9 @@ def held_out_with_bands(errors: Sequence[HeldOut]) -> list[HeldOut]:
     found = []
     for part in range(FOLDS):
         wider = widening([e for e in errors if fold[_pair(e)] != part])
-        for error in errors:
-            if fold[_pair(error)] == part:
-                raised = sum(wider.get(trait, 0.0) for trait in error.traits)
-                found.append(replace(error, sd=error.sd * exp(raised)))
+        judged = [e for e in errors if fold[_pair(e)] == part]
+        found += in_bands([e for e in judged if e.what != PUBLICATION], wider)
+        found += in_bands([e for e in judged if e.what == PUBLICATION], wider, OWN_SOFTWARE_SD)
     return found
 
 
@@ -128,12 +151,33 @@ def ratios_table(fitted: Fit) -> list[str]:
     return ["| model | GPU | figures | published | told | times apart |", "|---|---|---:|---:|---:|---:|", *rows]
 
 
+class Probed(NamedTuple):
+    """Errors on a chip that is left out, all but so many of its models."""
+
+    chip: str
+    runtime: str
+    probes: int
+    errors: Floats
+
+    @property
+    def row(self) -> str:
+        """One line of the table."""
+        return _plain_row(f"{self.chip}, {self.runtime}, {self.probes} probes", self.errors)
+
+
 def new_gpus_table(fitted: Fit) -> list[str]:
     """Markdown rows: a chip of which nothing was published, or only the five models that most others have; of models
     that the same publisher timed on another chip."""
     on = _chips_of_series(fitted)
-    found = [row for name in sorted({chip(f.gpu) for f in fitted.figures}) for row in _new_chip(fitted, name, on)]
-    return ["| what | figures | median error | p90 |", "|---|---:|---:|---:|", *found, *_paddle_rows(fitted)]
+    found = [one for name in sorted({chip(f.gpu) for f in fitted.figures}) for one in _new_chip(fitted, name, on)]
+    together = [
+        _plain_row(
+            f"all of these, {probes} probes", np.concatenate([one.errors for one in found if one.probes == probes])
+        )
+        for probes in (0, PROBES)
+    ]
+    head = ["| what | figures | median error | p90 |", "|---|---:|---:|---:|"]
+    return [*head, *together, *(one.row for one in found), *_paddle_rows(fitted)]
 
 
 def _chips_of_series(fitted: Fit) -> list[set[str]]:
@@ -148,7 +192,7 @@ def _chips_of_series(fitted: Fit) -> list[set[str]]:
     return [on[key] for key in keys]
 
 
-def _new_chip(fitted: Fit, name: str, on: Sequence[set[str]]) -> Iterator[str]:
+def _new_chip(fitted: Fit, name: str, on: Sequence[set[str]]) -> Iterator[Probed]:
     """In each runtime of the chip that has enough figures."""
     count = Counter(model for model, _ in {(f.case.architecture, f.case.gpu) for f in fitted.figures})
     on_chip = _places(fitted, lambda f: chip(f.gpu) == name)
@@ -161,8 +205,8 @@ def _new_chip(fitted: Fit, name: str, on: Sequence[set[str]]) -> Iterator[str]:
         judged = np.array([at for at, model in models.items() if model not in probes and len(on[at]) > 1], int)
         if len(judged) < PAIRS_MIN:
             continue
-        yield _plain_row(f"{name}, {runtime}, 0 probes", fitted, on_chip, judged)
-        yield _plain_row(f"{name}, {runtime}, {PROBES} probes", fitted, np.setdiff1d(on_chip, probed), judged)
+        yield Probed(name, runtime, 0, _sizes(fitted, on_chip, judged))
+        yield Probed(name, runtime, PROBES, _sizes(fitted, np.setdiff1d(on_chip, probed), judged))
 
 
 def _paddle_rows(fitted: Fit) -> Iterator[str]:
@@ -171,16 +215,21 @@ def _paddle_rows(fitted: Fit) -> Iterator[str]:
     of_paddle = _places(fitted, lambda f: f.case.gpu == "T4" and f.source == "paddleclas")
     judged = np.array([at for at in of_paddle if fitted.figures[at].case.precision == "fp32"])
     what = "T4, PaddleClas at fp32 from its V100 and of"
-    yield _plain_row(f"{what} nothing on a T4", fitted, on_t4, judged)
-    yield _plain_row(f"{what} what others published on a T4", fitted, of_paddle, judged)
+    yield _plain_row(f"{what} nothing on a T4", _sizes(fitted, on_t4, judged))
+    yield _plain_row(f"{what} what others published on a T4", _sizes(fitted, of_paddle, judged))
 
 
-def _plain_row(name: str, fitted: Fit, left: Integers, judged: Integers) -> str:
+def _sizes(fitted: Fit, left: Integers, judged: Integers) -> Floats:
+    """How far those that are judged are off, in logarithms."""
     told = fitted.without(left, judged)
     some = [fitted.figures[at] for at in judged]
-    errors = np.abs([told.log_time(f.case, f.gpu).mean - f.log_s for f in some])
-    middle, p90 = (expm1(float(np.quantile(errors, q))) for q in (0.5, 0.9))
-    return f"| {name} | {len(some):,} | {middle:.1%} | {p90:.0%} |".replace("%", " %")
+    return np.abs([told.log_time(f.case, f.gpu).mean - f.log_s for f in some])
+
+
+def _plain_row(name: str, sizes: Floats) -> str:
+    """One line: how many, and how far off in logarithms."""
+    middle, p90 = (expm1(float(np.quantile(sizes, q))) for q in (0.5, 0.9))
+    return f"| {name} | {len(sizes):,} | {middle:.1%} | {p90:.0%} |".replace("%", " %")
 
 
 def _places(fitted: Fit, chosen: Callable[[Figure], bool]) -> Integers:

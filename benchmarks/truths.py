@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import exp
 from pathlib import Path
 from statistics import NormalDist, fmean
 
 import numpy as np
 from scipy.stats import beta
 
-from benchmarks.learnt import whole_fit
+from benchmarks.learnt import in_bands, whole_fit
 from benchmarks.making.fitting import Figure, Fit
 from benchmarks.making.learning import HeldOut, errors_of, parts, widening
 from calibrate.library.lookup import Library
@@ -222,9 +221,7 @@ def shares(fitted: Fit) -> dict[str, float]:
     for what in (LEFT_OUT, "a chip"):
         quarters = parts(what, fitted.figures, QUARTERS)
         errors = [error for left in quarters for error in errors_of(what, fitted, left)]
-        wider = widening(errors)
-        raised = [sum(wider.get(trait, 0.0) for trait in e.traits) for e in errors]
-        found[what] = shared_share([replace(e, sd=e.sd * exp(up)) for e, up in zip(errors, raised, strict=True)])
+        found[what] = shared_share(in_bands(errors, widening(errors)))
     return found
 
 

@@ -38,7 +38,7 @@ from calibrate.published.points import DATA as POINTS
 from calibrate.published.points import sources
 from planner.catalog.catalog import load_catalog
 from planner.prediction.effects import chip, family, is_repository, network
-from planner.prediction.learnt import FILE, SCHEMA, Learnt, Nearness, Seen, learnt
+from planner.prediction.learnt import FILE, SCHEMA, Learnt, Nearness, Seen, Told, learnt
 from planner.prediction.rules.bands import SPREAD_80
 
 SPREADS_FROM = 1500
@@ -64,8 +64,15 @@ class HeldOut:
     """What the width of its band depends on."""
     error: float
     """ln(predicted / seen)."""
-    sd: float
-    """As the model tells it, not yet widened."""
+    told: Told
+    """As the fit tells it, not yet widened."""
+    by: Learnt
+    """The fit."""
+
+    @property
+    def sd(self) -> float:
+        """Of what is told."""
+        return self.told.sd
 
 
 class LeftOut(NamedTuple):
@@ -105,13 +112,14 @@ def parts(what: str, some: Sequence[Figure], count: int | None = None) -> Iterat
     yield from (np.flatnonzero(of_figures == one) for one in range(max(of_figures) + 1))
 
 
-def errors_of(what: str, fitted: Fit, left: Integers) -> Iterator[HeldOut]:
-    """Errors of figures that are left out, drawn through what is left of the same series.
+def errors_of(what: str, fitted: Fit, left: Integers, judged: Integers | None = None) -> Iterator[HeldOut]:
+    """Errors of figures that are left out, or of those of them that are `judged`, drawn through what is left of the
+    same series.
 
     Not of repositories: `benchmarks.unlearnt` judges bands by them, so they have no part in their widths.
     """
     published = np.array([not is_repository(figure.source) for figure in fitted.figures])
-    held = [fitted.figures[at] for at in left if published[at]]
+    held = [fitted.figures[at] for at in (left if judged is None else judged) if published[at]]
     if not held:
         return
     rest = np.setdiff1d(np.flatnonzero(published), left)
@@ -125,7 +133,7 @@ def errors_of(what: str, fitted: Fit, left: Integers) -> Iterator[HeldOut]:
         moved = told.beside(figure.case, figure.gpu, seen[series_name(figure)])
         if is_predicted(figure, told.nearness(figure.case, figure.gpu)):
             of_case = told.traits(figure.case, figure.gpu, moved.regime)
-            yield HeldOut(what, figure, of_case, moved.mean - figure.log_s, moved.sd)
+            yield HeldOut(what, figure, of_case, moved.mean - figure.log_s, moved, told)
 
 
 def is_predicted(figure: Figure, nearness: Nearness) -> bool:

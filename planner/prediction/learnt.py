@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import exp, hypot, log, log2, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -55,10 +55,9 @@ FORM_SD = 0.25
 ROUNDS = 4
 """After which the shares of work and overhead no longer move."""
 OWN_SOFTWARE_SD = 0.34
-"""Where a publisher is left out - all rounds of MLPerf are one - and others published of the runtime on the GPU, 80 %
-of the errors lie in the band with it, 68 % without, each series counted by a root of its figures; other widths rest on
-such errors. Of all figures 77 %, which `benchmarks learnt` prints. It holds of one batch that two of them timed, too:
-`benchmarks predictions` prints it."""
+"""Where a publisher is left out - all rounds of MLPerf are one - and others published of the runtime on the GPU, 82 %
+of its figures lie in the band with it, 69 % without; where the chip is left out too, 78 and 66 %. `benchmarks learnt`
+prints both. It holds of one batch that two of them timed, too: `benchmarks predictions` prints it."""
 OTHER_SD = 0.08
 """Of effects whose group has no learnt spread."""
 UNKNOWN_GPU = ""
@@ -124,6 +123,10 @@ class Regime(StrEnum):
 Parts = Mapping[EffectPart, float]
 """A sum of effects for each part."""
 NONE: Parts = dict.fromkeys(EffectPart, 0.0)
+Effects = Mapping[str, Mapping[str, tuple[float, float]]]
+"""By group and key: each with its variance."""
+GPU_WORDS = frozenset({"gpu", "chip", "series"})
+"""In names of groups whose effects are of one GPU."""
 
 
 class Told(NamedTuple):
@@ -140,6 +143,23 @@ class Told(NamedTuple):
         return Regime.WORK if self.work >= MOST else Regime.OVERHEAD
 
 
+class Sums(NamedTuple):
+    """Of effects that are the same for every batch."""
+
+    means: Parts
+    variances: Parts
+    of_batch: Sequence[tuple[float, float]]
+    """Mean and variance of what each weight of a batch multiplies."""
+
+
+class SumsOfGPU(NamedTuple):
+    """Sums of a case on a GPU."""
+
+    known: Sums
+    of_unknown: Sums
+    """Of a GPU like it of which nothing was published."""
+
+
 class Seen(NamedTuple):
     """A published time of the same series."""
 
@@ -151,7 +171,7 @@ class Seen(NamedTuple):
 class Learnt:
     """Effects by group and key, each with its variance."""
 
-    effects: Mapping[str, Mapping[str, tuple[float, float]]]
+    effects: Effects
     spreads: Mapping[str, float]
     """Standard deviation of each group's effects, in logarithms of time."""
     noise: Mapping[str, float]
@@ -170,57 +190,70 @@ class Learnt:
 
         An effect that nobody has seen is zero, and spreads as its group does. `off`: by how much each part is more.
         """
+        return self._told(case, gpu, self._sums(case, gpu).known, off)
+
+    def _of_unknown(self, case: PredictedCase, gpu: GPU) -> Told:
+        """The same of a GPU like it of which nothing was published."""
+        return self._told(case, gpu, self._sums(case, gpu).of_unknown, NONE)
+
+    def _told(self, case: PredictedCase, gpu: GPU, sums: Sums, off: Parts) -> Told:
+        """Those of a batch, by sums of effects."""
         told = roofline(case, gpu)
-        means, variances = map(dict, self._of_any(case, gpu))
-        for weight, (mean, variance) in zip(weights_of_batch(case, told, gpu), self._of_batch(case, gpu), strict=True):
-            means[EffectPart.WORK] += weight * mean
-            variances[EffectPart.WORK] += weight**2 * variance
-        work, overhead, whole = (means[part] + off[part] for part in EffectPart)
+        work, overhead, whole = (sums.means[part] + off[part] for part in EffectPart)
+        variance = sums.variances[EffectPart.WORK]
+        for weight, (mean, more) in zip(weights_of_batch(case, told, gpu), sums.of_batch, strict=True):
+            work += weight * mean
+            variance += weight**2 * more
         share = told.share(work, overhead, case.full)
-        shared = share**2 * variances[EffectPart.WORK] + (1 - share) ** 2 * variances[EffectPart.OVERHEAD]
-        return Told(told.log_time(work, overhead, case.full) + whole, sqrt(shared + variances[EffectPart.WHOLE]), share)
+        shared = share**2 * variance + (1 - share) ** 2 * sums.variances[EffectPart.OVERHEAD]
+        sd = sqrt(shared + sums.variances[EffectPart.WHOLE])
+        return Told(told.log_time(work, overhead, case.full) + whole, sd, share)
 
-    def _of_any(self, case: PredictedCase, gpu: GPU) -> tuple[Parts, Parts]:
-        """Means and variances of what all batches share."""
+    def _sums(self, case: PredictedCase, gpu: GPU) -> SumsOfGPU:
+        """Sums of effects, which are the same for every batch."""
         asked = replace(case, batch=1.0), gpu
-        if asked not in self._of_any_batch:
-            start = self._level(case), {**NONE, EffectPart.WHOLE: self.usual_noise**2}
-            told = roofline(case, gpu)
-            self._of_any_batch[asked] = self._summed(*start, effects_of_any_batch(case, told, gpu))
-        return self._of_any_batch[asked]
-
-    def _of_batch(self, case: PredictedCase, gpu: GPU) -> Sequence[tuple[float, float]]:
-        """Mean and variance of what each weight of a batch multiplies."""
-        asked = replace(case, batch=1.0), gpu
-        if asked not in self._of_batches:
-            sums = (
-                self._summed(NONE, NONE, [Effect(EffectPart.WORK, group, key, 1.0) for group, key in keys])
-                for keys in keys_of_batch(case, gpu)
+        if asked not in self._summed:
+            of_any = list(effects_of_any_batch(case, roofline(case, gpu), gpu))
+            of_batch = [
+                [Effect(EffectPart.WORK, group, key, 1.0) for group, key in keys] for keys in keys_of_batch(case, gpu)
+            ]
+            self._summed[asked] = SumsOfGPU(
+                self._sum(self._level(case), of_any, of_batch, self.effects),
+                self._sum(self._level(replace(case, gpu=UNKNOWN_GPU)), of_any, of_batch, self._effects_of_others),
             )
-            self._of_batches[asked] = [(mean[EffectPart.WORK], of[EffectPart.WORK]) for mean, of in sums]
-        return self._of_batches[asked]
+        return self._summed[asked]
 
     @cached_property
-    def _of_batches(self) -> dict[tuple[PredictedCase, GPU], Sequence[tuple[float, float]]]:
+    def _summed(self) -> dict[tuple[PredictedCase, GPU], SumsOfGPU]:
         """Those that were asked for before."""
         return {}
 
-    def _summed(self, before: Parts, before_variances: Parts, more: Iterable[Effect]) -> tuple[Parts, Parts]:
-        """Means and variances with those of more effects."""
-        means, variances = dict(before), dict(before_variances)
-        for part, group, key, weight in more:
+    @cached_property
+    def _effects_of_others(self) -> Effects:
+        """Effects that are of no GPU by its name."""
+        return {group: keys for group, keys in self.effects.items() if GPU_WORDS.isdisjoint(group.split())}
+
+    def _sum(
+        self, level: Parts, of_any: Iterable[Effect], of_batch: Iterable[Iterable[Effect]], known: Effects
+    ) -> Sums:
+        """By what is known."""
+        means, variances = self._added(known, of_any)
+        return Sums(
+            {part: level[part] + means[part] for part in EffectPart},
+            {**variances, EffectPart.WHOLE: variances[EffectPart.WHOLE] + self.usual_noise**2},
+            [(mean[EffectPart.WORK], of[EffectPart.WORK]) for mean, of in map(partial(self._added, known), of_batch)],
+        )
+
+    def _added(self, known: Effects, some: Iterable[Effect]) -> tuple[Parts, Parts]:
+        """Means and variances of effects together."""
+        means, variances = dict(NONE), dict(NONE)
+        for part, group, key, weight in some:
             if not weight:
                 continue
-            known = self.effects.get(group, {}).get(key)
-            effect, variance = known or (0.0, self.spreads.get(group, OTHER_SD) ** 2)
+            effect, variance = known.get(group, {}).get(key) or (0.0, self.spreads.get(group, OTHER_SD) ** 2)
             means[part] += weight * effect
             variances[part] += weight**2 * variance
         return means, variances
-
-    @cached_property
-    def _of_any_batch(self) -> dict[tuple[PredictedCase, GPU], tuple[Parts, Parts]]:
-        """Sums of effects that were asked for before."""
-        return {}
 
     def publishers(self, case: PredictedCase) -> list[str]:
         """Sources that published of the runtime on the GPU, else of it at that precision, else of it, else anything;
@@ -304,8 +337,7 @@ class Learnt:
     def _off(self, one: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> Parts:
         """By how much published batches say that each part is more: the likeliest, by how well each is known (Gauss
         and Newton's method). 1 ms of a batch that should take 5, all of them overhead, says that overhead is less."""
-        _, variances = self._of_any(one, gpu)
-        known = np.diag([variances[part] for part in EffectPart])
+        known = np.diag([self._sums(one, gpu).known.variances[part] for part in EffectPart])
         off = np.zeros(len(EffectPart))
         for _ in range(ROUNDS):
             parts = dict(zip(EffectPart, map(float, off), strict=True))
@@ -326,19 +358,18 @@ class Learnt:
     def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
         """Seconds of a batch with their 80 % band: not below the GPU's peak, or only as far as published ones are."""
         told = self.beside(case, gpu, series)
-        sd = min(told.sd * self.wider(case, gpu, told.regime), self._sd_of_unknown(case, gpu))
-        if self.software(case) is Software.HERE:
-            sd = hypot(sd, self.own_software_sd)
         reached = _reached(case, gpu, series)
         at_peak_s = least_s(case, gpu)
-        usual = raised(around(exp(told.mean), sd), at_peak_s / max(MOST_REACHED, reached))
+        usual = raised(around(exp(told.mean), self.sd(case, gpu, told)), at_peak_s / max(MOST_REACHED, reached))
         return at_least(usual, at_peak_s / max(1.0, reached))
 
-    def _sd_of_unknown(self, case: PredictedCase, gpu: GPU) -> float:
-        """Of a GPU like it of which nothing was published: no band is wider for what is known."""
-        asked = replace(case, gpu=UNKNOWN_GPU), replace(gpu, name=UNKNOWN_GPU, chip=UNKNOWN_GPU)
-        told = self.log_time(*asked)
-        return told.sd * self.wider(*asked, told.regime)
+    def sd(self, case: PredictedCase, gpu: GPU, told: Told) -> float:
+        """Of ln(time), no wider than of a GPU like it of which nothing was published; one's own software is as far
+        from what was published as publishers are from one another."""
+        unknown, copy = self._of_unknown(case, gpu), replace(gpu, name=UNKNOWN_GPU, chip=UNKNOWN_GPU)
+        of_unknown = unknown.sd * self.wider(replace(case, gpu=UNKNOWN_GPU), copy, unknown.regime)
+        sd = min(told.sd * self.wider(case, gpu, told.regime), of_unknown)
+        return sd if self.software(case) is Software.UNKNOWN else hypot(sd, self.own_software_sd)
 
     def least_s(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> float:
         """Seconds at the GPU's peak, or as far below as published batches of the series are."""

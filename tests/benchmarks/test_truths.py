@@ -10,7 +10,7 @@ from benchmarks.making.fitting import Figure, Fit, Spreads, figures, fit
 from benchmarks.making.learning import HeldOut, parts, thinned
 from benchmarks.truths import LEFT_OUT, QUARTERS, Truth, interval, outcomes, shared_share, truths
 from planner.catalog.catalog import load_catalog
-from planner.prediction.learnt import learnt
+from planner.prediction.learnt import Told, learnt
 
 FIGURES, PLANS = 200, 1
 """Small enough for seconds: fits grow with the third power."""
@@ -63,6 +63,6 @@ def test_the_shared_part_of_errors_is_found(shared: float) -> None:
                 gpu=gpu, architecture=model, input="224", precision="fp16", runtime="pytorch", batch=8.0
             )
             of_model = figure.__class__(case, figure.gpu, "x", 0.0)
-            made.append(HeldOut("", of_model, (), float(error), 1.0))
+            made.append(HeldOut("", of_model, (), float(error), Told(0.0, 1.0, 1.0), learnt()))
     # The share of n GPUs' common parts has a relative spread of sqrt(2 / n).
     assert shared_share(made) == pytest.approx(shared, abs=3 * max(0.02, shared * np.sqrt(2 / len(by_gpu))))

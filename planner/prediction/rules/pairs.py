@@ -28,7 +28,7 @@ from simulator.world.profile import Doubt, Evidence, Profile
 LOAD_SPREAD = 0.15
 """Of the share of its link that a copy reaches."""
 SHARED = 0.2
-"""Part of the variance of predictions that all models on a kind of GPU have in common: 0.17 of the errors where chips
+"""Part of the variance of predictions that all models on a kind of GPU have in common: 0.16 of the errors where chips
 were left out, none where pairs of model and GPU were, in one precision and runtime; `benchmarks truths` prints it."""
 LARGE = 32.0
 """Batch at which the bands of pairs are compared."""

@@ -41,6 +41,7 @@ from planner.prediction.learnt import (
     Regime,
     Seen,
     Software,
+    Told,
     learnt,
     seen,
     series_of,
@@ -166,7 +167,7 @@ def test_bands_are_widened_where_errors_are_large() -> None:
     cases = {gpu: PredictedCase(gpu=gpu, **case) for gpu in ("T4", "L4")}  # type: ignore[arg-type]
     of = {gpu: tuple(traits(one, Nearness.PAIR, Software.HERE, Regime.WORK)) for gpu, one in cases.items()}
     errors = [
-        HeldOut("", Figure(cases[gpu], CATALOG.gpus[gpu], "x", 0.0), of[gpu], error, 0.1)
+        HeldOut("", Figure(cases[gpu], CATALOG.gpus[gpu], "x", 0.0), of[gpu], error, Told(0.0, 0.1, 1.0), learnt())
         for gpu, spread in (("T4", 0.2), ("L4", 0.05))
         for error in rng.normal(0.0, spread, 2000)
     ]
@@ -327,21 +328,23 @@ def test_large_batches_narrow_no_band_of_what_launching_takes(batch: float, is_s
     assert (learnt().wider(case, CATALOG.gpus["RTX3090"], told.regime) < 1) is is_seen
 
 
+@pytest.mark.parametrize("runtime", ["pytorch", "tensorrt"])
 @pytest.mark.parametrize("precision", ["fp32", "amp", "fp16"])
 @pytest.mark.parametrize("batch", [1.0, 8.0, 64.0])
 @pytest.mark.parametrize("architecture", ["resnet50", "yolov8s", "bert_base", "vit_b_16"])
-def test_no_band_is_wider_for_what_is_known_of_a_gpu(architecture: str, batch: float, precision: str) -> None:
-    """Beside a GPU like it of which nothing was published; the software of whoever asks aside."""
-    known = replace(learnt(), own_software_sd=0.0)
+def test_no_band_is_wider_for_what_is_known_of_a_gpu(
+    architecture: str, batch: float, precision: str, runtime: str
+) -> None:
+    """Beside a GPU like it of which nothing was published."""
     case = PredictedCase(
-        gpu="", architecture=architecture, input="224", precision=precision, runtime="pytorch", batch=batch
+        gpu="", architecture=architecture, input="224", precision=precision, runtime=runtime, batch=batch
     )
 
     def spread(here: PredictedCase, gpu: GPU) -> float:
         """Upwards from the middle, which the GPU's peak may have raised."""
         series = seen(series_of(here)) if here.gpu else []
-        estimate = known.predict(here, gpu, series)
-        return log(estimate.high) - max(known.beside(here, gpu, series).mean, log(estimate.value))
+        estimate = learnt().predict(here, gpu, series)
+        return log(estimate.high) - max(learnt().beside(here, gpu, series).mean, log(estimate.value))
 
     for name in ("T4", "V100", "A100-80GB", "H100", "H200", "RTX3090", "RTX4090", "L4"):
         gpu = CATALOG.gpus[name]
@@ -364,7 +367,7 @@ def test_of_a_model_known_at_other_precisions_alone_no_band_is_narrower_on_a_new
 
 
 def test_a_band_holds_software_that_nobody_published() -> None:
-    """Where somebody published of the runtime on the GPU; elsewhere widths come from such errors."""
+    """Wherever somebody published of the runtime: of others nothing is known of any software."""
     here = PredictedCase(
         gpu="T4", architecture="densenet121", input="224", precision="fp16", runtime="tensorrt", batch=16.0
     )
@@ -379,7 +382,10 @@ def test_a_band_holds_software_that_nobody_published() -> None:
     assert spread(learnt(), here) == pytest.approx(hypot(spread(alike, here), OWN_SOFTWARE_SD))
     series = [Seen(1.0, log(0.003))]
     assert spread(learnt(), here, series) == pytest.approx(hypot(spread(alike, here, series), OWN_SOFTWARE_SD))
-    assert spread(learnt(), elsewhere) == spread(alike, elsewhere)
+    assert spread(learnt(), elsewhere) == pytest.approx(hypot(spread(alike, elsewhere), OWN_SOFTWARE_SD))
+    nowhere = replace(here, runtime="own")
+    assert learnt().software(nowhere) is Software.UNKNOWN
+    assert spread(learnt(), nowhere) == spread(alike, nowhere)
 
 
 def test_a_publication_left_out_counts_as_ones_own_software_does() -> None:
@@ -389,7 +395,7 @@ def test_a_publication_left_out_counts_as_ones_own_software_does() -> None:
     figure = Figure(case, CATALOG.gpus["T4"], "x", 0.0)
     of = {one: tuple(traits(case, Nearness.ELSEWHERE, one, Regime.WORK)) for one in Software}
     errors = [
-        HeldOut(what, figure, of[software], error, 0.1)
+        HeldOut(what, figure, of[software], error, Told(0.0, 0.1, 1.0), learnt())
         for what, software, spread in (("a pair", Software.HERE, 0.1), (PUBLICATION, Software.PRECISION, 0.2))
         for error in rng.normal(0.0, spread, 2000)
     ]
