@@ -60,8 +60,9 @@ class Compiled:
     """Machine code for GPUs that nobody disturbs, the same to the last bit: fetched once enough was replayed for it."""
 
     installed = find_spec("numba") is not None
-    worth_requests = 100_000
-    """Requests that Python replays in the time that the code takes to fetch, about half a second."""
+    worth_requests = 20_000
+    """Requests that Python replays in half the time that the code takes to fetch, a fifth of a second: whoever replays
+    so many replays more."""
     in_turns, on_link = 4, 20
     """Requests of models that stay in memory which may take Python as long as one of models that take
     turns, and as one of such on GPUs that share their link."""
