@@ -172,7 +172,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer says of options that cannot be; which library has its class depends on the version of typer."""
 
 
-CREATED_MAX = 300_000
+CREATED_MAX = 600_000
 """Objects created between two searches for cycles, of which Python takes 700: a plan makes millions and hardly a cycle,
 and spent a tenth of its time on searches."""
 
