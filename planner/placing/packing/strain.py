@@ -23,8 +23,9 @@ from simulator.machine_code import KeptCount, is_kept
 Filled = Sequence[tuple[int, float]]
 """Models on a GPU by their numbers, in the order of their names, and the share of each."""
 
-WORTH_WAYS = 5_000
-"""Ways to fill a GPU that are judged one by one in the time that machine code takes to fetch."""
+WORTH_WAYS = 1_000
+"""Ways to fill a GPU that are judged one by one in less than the time that machine code takes to fetch: whoever judges
+so many mostly replays as many requests as it is fetched for."""
 WORTH_MAKING = 200_000
 """The same for machine code that Numba has yet to make, once for an installation: counted over all runs."""
 
