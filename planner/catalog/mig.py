@@ -53,3 +53,8 @@ def _of(rate: float | None, share: float) -> float | None:
 def is_slice(name: str) -> bool:
     """Whether a kind of GPU of this name is a slice of one."""
     return SLICE in name
+
+
+def whole_of(name: str) -> str:
+    """The kind of GPU that a slice is cut from: `A100-80GB` of `A100-80GB-MIG-1g.10gb`."""
+    return name.partition(SLICE)[0]

@@ -26,7 +26,7 @@ from planner.prediction.learnt import Regime, learnt, seen, series_of
 from planner.prediction.ordered import WIDER, Ordered, chip_of, in_order, is_as_good
 from planner.prediction.predict import Predictor
 from planner.prediction.queries import QueryKnowledge
-from planner.prediction.rules.bands import beside_one
+from planner.prediction.rules.bands import SAME, beside_one
 from planner.prediction.rules.floors import floor_of, shipped_layers
 from planner.prediction.rules.inputs import in_order_of_size
 from planner.prediction.rules.roofline import under, vendor_ceilings
@@ -200,6 +200,32 @@ def test_what_is_told_is_the_same_to_the_last_bit_in_every_process() -> None:
         told.add(subprocess.run(begin, capture_output=True, text=True, check=True, env=environment).stdout)
     assert len(told) == 1
     assert told.pop().count("0x1.") > 30
+
+
+@pytest.mark.parametrize("whole", ["A30", "A100-80GB", "H100", "B200"])
+@pytest.mark.parametrize(("precision", "runtime"), [("fp32", ""), ("fp16", ""), ("int8", "tensorrt")])
+@pytest.mark.parametrize("batch", [1, 16])
+def test_no_slice_is_told_faster_than_the_whole_nor_slower_than_a_smaller_one(whole, precision, runtime, batch):
+    """At either end of the band as in the middle, but for published figures, which stand as they are."""
+    slices = [gpu for gpu in GPUS.values() if gpu.name.startswith(f"{whole}-MIG-")]
+    pairs = [(GPUS[whole], one) for one in slices] + [pair for pair in permutations(slices, 2) if is_as_good(*pair)]
+    assert len(pairs) > 5
+    for model in ("resnet50", "mobilenet_v2", "bert_base"):
+        row = {"model": model, "input": "", "precision": precision, "runtime": runtime, "batch": f"{batch}"}
+        told = {gpu.name: KNOWN.answer({"gpu": gpu.name, **row}) for gpu in (GPUS[whole], *slices)}
+        for one, other in pairs:
+            better, worse = told[one.name], told[other.name]
+            if {better.rule, worse.rule}.isdisjoint({"published", "profile"}):
+                assert better.latency_s <= worse.latency_s * (1 + SAME)
+                assert better.latency_low_s <= worse.latency_low_s * (1 + SAME)
+                assert better.latency_high_s <= worse.latency_high_s * (1 + SAME)
+
+
+def test_ends_of_bands_are_in_order_as_their_middles_are() -> None:
+    """What is surely no slower is so at its slow end, too."""
+    told = {"better": Estimate(value=4.0, low=1.0, high=16.0), "worse": Estimate(value=5.0, low=4.0, high=6.0)}
+    ordered = in_order(told, {"better": {"worse"}, "worse": set()})
+    assert ordered == {"better": Estimate(value=4.0, low=1.0, high=6.0), "worse": told["worse"]}
 
 
 def test_kinds_that_contradict_each_other_meet_at_their_mean_by_certainty() -> None:
