@@ -45,14 +45,16 @@ class Runtime:
     def unserved(self, architecture: str, precision: str, gpu: GPU) -> str:
         """Why it does not run a network at a precision on a GPU, in half a sentence; empty where it does.
 
-        Of processors nothing is said: there only what somebody published counts.
+        Of processors only what is for NVIDIA's GPUs alone is said: else what somebody published counts there.
         """
         if why := self.unserved_network(architecture):
             return why
         is_amds = gpu.compute_capability.startswith("gfx")  # `gfx942` where NVIDIA writes `9.0`
-        if not gpu.cores and (self.gpus is Maker.NONE or (self.gpus is Maker.NVIDIA and is_amds)):
+        if self.gpus is Maker.NVIDIA and (is_amds or gpu.is_processor):
             return f"{self.name} does not run on {gpu.name}"
-        if not self.computes_in(precision) and not (gpu.cores and precision not in PYTORCHS_OWN):
+        if self.gpus is Maker.NONE and not gpu.is_processor:
+            return f"{self.name} does not run on {gpu.name}"
+        if not self.computes_in(precision) and not (gpu.is_processor and precision not in PYTORCHS_OWN):
             return f"{self.name} does not compute in {precision}{'' if precision in PYTORCHS_OWN else ' on GPUs'}"
         return ""
 
@@ -69,7 +71,7 @@ class Runtime:
 
 def usual(precision: str | None, gpu: GPU | None = None) -> str:
     """The runtime that is meant where none is named: the one that computes in the precision on the GPU."""
-    on_processor = gpu is not None and gpu.cores
+    on_processor = gpu is not None and gpu.is_processor
     return USUAL_QUANTIZED if precision in QUANTIZED and not on_processor else USUAL
 
 

@@ -46,7 +46,7 @@ from planner.prediction.rules.pairs import (
     no_faster,
     width,
 )
-from planner.prediction.rules.roofline import PrecisionError, why_not
+from planner.prediction.rules.roofline import PrecisionError, lacks_on_processor, why_not
 from planner.prediction.rules.transfer import SHEET_SPREAD, Ratio
 from planner.prediction.trainings import Trainings, trainings
 from simulator.world.curves import Erring, Interpolated
@@ -179,21 +179,23 @@ class Predictor:
             return ()
         if gpu.cores:
             return self._on_processor(model, gpu, precision or PRECISIONS[0], runtime)
-        wanted = runtime or self._usual_runtime(model, precision)
+        wanted = runtime or self._usual_runtime(model, gpu, precision)
         if self._unserved(model, gpu, precision, wanted):
             return ()
+        if gpu.is_processor and wanted not in (None, USUAL_RUNTIME):
+            return self.carrying.to_processor(model, gpu, precision or PRECISIONS[0], wanted)
         if wanted in (None, USUAL_RUNTIME):
             return self._rules(model, gpu, precision, runtime)
         return self._in_runtime(model, gpu, precision or self._usual_precision(model, wanted), wanted)
 
-    def _usual_runtime(self, model: str, precision: str | None) -> str | None:
+    def _usual_runtime(self, model: str, gpu: GPU, precision: str | None) -> str | None:
         """That which is meant where none is named: PyTorch, or else what one ran the model in at the precision; None:
         whatever a profile at the precision was measured in."""
         at_precision = [one for one in self.library.for_model(model) if one.precision == precision]
         own = [one.runtime for one in at_precision if is_own(one)]
         if own and all(one != USUAL_RUNTIME for one in own):
             return own[0]
-        return None if at_precision else runtimes.usual(precision)
+        return None if at_precision else runtimes.usual(precision, gpu)
 
     def _usual_precision(self, model: str, runtime: str) -> str:
         """That which is meant in a runtime where none is named: that of one's own profiles in it."""
@@ -210,7 +212,7 @@ class Predictor:
         return runtimes.runtime(runtime).unserved(names.architecture(model), wanted[0], gpu)
 
     def _computes(self, gpu: GPU, precision: str) -> bool:
-        if precision not in PRECISIONS:
+        if precision not in PRECISIONS or lacks_on_processor(gpu, precision):
             return False
         try:
             self.learnt.precision(gpu, precision)
@@ -223,8 +225,11 @@ class Predictor:
         kind = self.gpus[gpu]
         if (unable := self.unable(model, gpu, precision)).why:
             return unable
-        if unserved := self._unserved(model, kind, precision, runtime or self._usual_runtime(model, precision)):
+        wanted = runtime or self._usual_runtime(model, kind, precision)
+        if unserved := self._unserved(model, kind, precision, wanted):
             return Unpredicted(unserved, "another `runtime`, or another `precision`")
+        if kind.is_processor and wanted not in (None, USUAL_RUNTIME):
+            return Unpredicted(f"nobody published it in {wanted} on a processor", "another `runtime`")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self.grounds.facts(model) is None:
             return Unpredicted(f"it was measured at {' and '.join(others)} only, and its layers are not known")

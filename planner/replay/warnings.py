@@ -78,7 +78,7 @@ def _of_precisions(trial: Trial) -> Iterator[Statement]:
     gpus: dict[str, dict[str, bool]] = {}
     for placed in trial.packing.placed:
         profile = placed.portion.sized.profile
-        kinds = [device.kind.gpu for device in placed.devices if not device.kind.gpu.cores]
+        kinds = [device.kind.gpu for device in placed.devices if not device.kind.gpu.is_processor]
         if kinds and worth_saying(profile):
             gpus.setdefault(profile.precision, {}).update({gpu.name: gpu.has_tf32 for gpu in kinds})
     for precision, on in gpus.items():

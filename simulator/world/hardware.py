@@ -93,6 +93,11 @@ class GPU:
         return tuple(map(int, numbers)) if all(number.isdigit() for number in numbers) else (0,)
 
     @property
+    def is_processor(self) -> bool:
+        """Whether it is no GPU, as the catalog has it or by the name of what was measured."""
+        return self.cores is not None or device_option(self.name) == "cpu"
+
+    @property
     def has_tf32(self) -> bool:
         """Whether matrix units compute in TF32, as NVIDIA's do from Ampere on, at half of the rate of fp16."""
         return bool(self.tensor_fp16_flops) and self.capability >= (8, 0)

@@ -213,6 +213,8 @@ TENSOR_RATES = {
     "fp8": (2.0, (8, 9)),
 }
 """Rates of NVIDIA's matrix units over that of fp16, and the compute capability from which they have them."""
+PROCESSOR_PRECISIONS = ("fp32", "torch", "int8")
+"""Half precision saves a processor little, and nobody publishes it."""
 AMD_BF16 = ("gfx908", "gfx90a", "gfx94", "gfx95", "gfx11", "gfx12")
 """How AMD names the chips whose matrix units take bf16, at the rate of fp16: CDNA 1 to 4, RDNA 3 and 4."""
 
@@ -257,8 +259,13 @@ def why_not(gpu: GPU, precision: str) -> str:
 
     A V100 has no bf16. Of a GPU without a compute capability nothing follows, nor of one without a rate of fp16.
     """
-    lacking = gpu.cores or lacks(gpu, precision)
+    lacking = lacks_on_processor(gpu, precision) or lacks(gpu, precision)
     return f"computes nothing in {precision}" if lacking else f"its rate in {precision} is not known"
+
+
+def lacks_on_processor(gpu: GPU, precision: str) -> bool:
+    """Whether it is a processor, and a precision is none that these are planned at."""
+    return gpu.is_processor and precision not in PROCESSOR_PRECISIONS
 
 
 def lacks(gpu: GPU, precision: str) -> bool:
@@ -277,7 +284,7 @@ def rate_held_to(gpu: GPU, precision: str) -> tuple[float, str]:
 
 
 def _of_processor(gpu: GPU, precision: str) -> float:
-    """Half precision saves a processor little, and nobody publishes it."""
+    """The rate at one of `PROCESSOR_PRECISIONS`."""
     rates = {"fp32": gpu.fp32_flops, "torch": gpu.fp32_flops, "int8": gpu.tensor_int8_flops}
     if rate := rates.get(precision):
         return rate

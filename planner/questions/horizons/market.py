@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import inf
 
 from planner.catalog.catalog import Catalog
-from planner.catalog.offers import Offer
+from planner.catalog.offers import Offer, offers
 from planner.catalog.sold import OWN
 from planner.io.load import Loaded, workload
 from planner.model.calendar import CalendarSpec
@@ -23,7 +23,7 @@ from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
 from planner.search.fleets.misses import Misses
 from planner.search.fleets.search import FleetSearch
 from planner.search.question import NothingToPlanError, Question, ask
-from planner.units.writing import counted
+from planner.units.writing import counted, dollars, names
 from planner.words.statements import rejection_line, rejection_lines
 from simulator.grouping import grouped
 from simulator.world.workload import scaled
@@ -115,8 +115,8 @@ def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, pro
         questions[paid], rejections[paid] = ask(priced, demand, catalog, library, by_place=True)
     question_of = {Kind.of(offer): question for question in questions.values() for offer in question.offers}
     served: dict[Paid, list[Offer]] = {}
-    for paid, offers in offers_by_payment(loaded, questions).items():
-        served[paid] = [offer for offer in offers if serves(question_of[Kind.of(offer)], offer)]
+    for paid, some in offers_by_payment(loaded, catalog, questions).items():
+        served[paid] = [offer for offer in some if serves(question_of[Kind.of(offer)], offer)]
     rejected = rejections[Paid.ON_DEMAND]
     if not any(served.values()):
         reasons = "\n".join(rejection_lines(rejected))
@@ -186,26 +186,32 @@ def price_kinds(calendar: CalendarSpec) -> Mapping[Paid, PriceKind]:
     return kinds
 
 
-def offers_by_payment(loaded: Loaded, questions: Mapping[Paid, Question]) -> dict[Paid, list[Offer]]:
+def offers_by_payment(loaded: Loaded, catalog: Catalog, questions: Mapping[Paid, Question]) -> dict[Paid, list[Offer]]:
     """Offers at each kind of price. A price that the calendar states stands before the catalog's."""
-    offers = {paid: [offer for offer in question.offers if offer.price_kind] for paid, question in questions.items()}
-    offers[Paid.OWN] = [offer for offer in questions[Paid.ON_DEMAND].offers if not offer.price_kind]
+    on_offer = {paid: [offer for offer in question.offers if offer.price_kind] for paid, question in questions.items()}
+    on_offer[Paid.OWN] = [offer for offer in questions[Paid.ON_DEMAND].offers if not offer.price_kind]
     calendar = calendar_of(loaded)
+    kinds = price_kinds(calendar)
     stated = {Paid.RESERVED: calendar.reserved.price, Paid.SPOT: calendar.spot.price if calendar.spot else None}
     for paid, usd_per_hour in stated.items():
-        if usd_per_hour is not None:
-            on_demand = offers[Paid.ON_DEMAND]
-            instances = dict.fromkeys(offer.instance for offer in on_demand)
-            if len(instances) != 1:
-                names = ", ".join(instances) or "none"
-                rule = f"is the price of one kind of machine, and on offer are {names}."
-                raise refuse(loaded, ("calendar", paid, "price"), f"{rule} Name one in `buy.instances`.")
-            kind = price_kinds(calendar_of(loaded))[paid]
-            offers[paid] = [
-                replace(offer, usd_per_hour=usd_per_hour, price_kind=kind, spot_range=None, as_of="")
-                for offer in on_demand
-            ]
-    return offers
+        if usd_per_hour is None:
+            continue
+        types = types_on_offer(loaded, catalog, (PriceKind.ON_DEMAND, kinds[paid]))
+        if len(types) != 1:
+            rule = f"{dollars(usd_per_hour)}/h is of one type of machine, and on offer are {names(types) or 'none'}."
+            raise refuse(loaded, ("calendar", paid, "price"), f"{rule} Name one type in `buy.instances`.")
+        on_offer[paid] = [
+            replace(offer, usd_per_hour=usd_per_hour, price_kind=kinds[paid], spot_range=None, as_of="")
+            for offer in on_offer[Paid.ON_DEMAND] or on_offer[paid]
+        ]
+    return on_offer
+
+
+def types_on_offer(loaded: Loaded, catalog: Catalog, kinds: Sequence[PriceKind]) -> list[str]:
+    """Types of machine that are rented out at one of these kinds of price, also where another stands in for one."""
+    buys = [replace(loaded.scenario.buy, price=kind) for kind in kinds]
+    rented = [offer for buy in buys for offer in offers(catalog, buy)[0] if offer.price_kind]
+    return list(dict.fromkeys(offer.instance for offer in rented))
 
 
 def side_by_side(base: Offer, rest: Offer) -> bool:

@@ -11,7 +11,7 @@ from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.trainings import DEPTHWISE, kind_of
 from planner.questions.training.closed_forms import epoch_law, training_flops
 from planner.questions.training.memory import CAST_BYTES, Split
-from planner.questions.training.scenario import TrainingScenario, Transformer
+from planner.questions.training.scenario import TrainingScenario, TrainSpec, Transformer
 from planner.questions.training.sources import MachineSource
 from simulator.world.hardware import GPU
 
@@ -126,6 +126,14 @@ def subject_of(scenario: TrainingScenario) -> Subject:
     )
 
 
+def epochs_of(train: TrainSpec, batch: float) -> Range:
+    """Epochs to the end, or to the target with so many samples a step."""
+    if train.epochs_to_target:
+        law = epoch_law([(point.global_batch, point.epochs) for point in train.epochs_to_target])
+        return law.range(batch)
+    return exactly(train.epochs if train.epochs is not None else 1.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingLayout:
     """A training on so many GPUs of one source, divided among them."""
@@ -187,12 +195,8 @@ class TrainingLayout:
 
     def epochs(self) -> Range:
         """Epochs to the end, or to the target."""
-        train, parallel = self.scenario.train, self.scenario.parallel
-        epochs = exactly(train.epochs if train.epochs is not None else 1.0)
-        if train.epochs_to_target:
-            law = epoch_law([(point.global_batch, point.epochs) for point in train.epochs_to_target])
-            epochs = law.range(self.global_batch)
-        return epochs * (1 + parallel.epochs_per_staleness * self.staleness())
+        late = self.scenario.parallel.epochs_per_staleness * self.staleness()
+        return epochs_of(self.scenario.train, self.global_batch) * (1 + late)
 
     def staleness(self) -> int:
         """Updates by other copies before a gradient arrives; 0 where all step together."""

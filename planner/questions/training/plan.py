@@ -50,10 +50,10 @@ from planner.questions.training.answer.remarks import (
 )
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.held import accumulation_enough, in_room, largest, peak
-from planner.questions.training.layout import Subject, TrainingLayout, subject_of
+from planner.questions.training.layout import Subject, TrainingLayout, epochs_of, subject_of
 from planner.questions.training.memory import Fits, gpus_needed
 from planner.questions.training.reading import SPEEDS, LoadedTraining
-from planner.questions.training.scenario import SpeedSpec, TrainingScenario, batch_of, has_a_step
+from planner.questions.training.scenario import SpeedSpec, TrainingScenario, batch_of, has_a_step, step_samples
 from planner.questions.training.sources import MachineSource, counts, sources
 from planner.questions.training.speed import Limit, OnePass, PassSpeed
 from planner.questions.training.step import StepTimes, interruptions, run_time
@@ -171,14 +171,16 @@ def shortcut(subject: Subject) -> float:
 
 
 def reached_flops_per_s(scenario: TrainingScenario, subject: Subject, speed: SpeedSpec) -> float:
-    """Operations a second of each GPU at a stated speed, by the batch of the whole step; 0 where that is not known."""
+    """Operations a second of each GPU at a stated speed, by the batch of the whole step.
+
+    Of a run to a target the fewest epochs that such a batch may need.
+    """
     if speed.achieved:
         return speed.achieved
-    train, data = scenario.train, scenario.data
-    batch = speed.global_batch or train.global_batch or 0
+    batch = speed.global_batch or step_samples(scenario, speed.gpu_count)
     samples_per_s = speed.rate or (batch / speed.step if speed.step else 0.0)
-    if speed.run and data.samples and train.epochs:
-        samples_per_s = data.samples * data.used * train.epochs / speed.run
+    if speed.run:
+        samples_per_s = scenario.epoch_samples * epochs_of(scenario.train, batch).low / speed.run
     return subject.step_flops(samples_per_s, FLOPS_PER_PARAM_TOKEN) / speed.gpu_count
 
 

@@ -25,7 +25,7 @@ from planner.questions.training.closed_forms import (
 )
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import STATE_BYTES
-from planner.questions.training.scenario import SPOT_BETWEEN_S, SpeedSpec
+from planner.questions.training.scenario import SPOT_BETWEEN_S, SpeedSpec, step_samples
 from planner.questions.training.speed import MEASURED_BAND, PAST_BAND, Limit, PassSpeed, SpeedRule, doubted
 from planner.questions.training.traffic import Traffic
 from planner.units.writing import counted
@@ -142,7 +142,7 @@ class StepTimes:
     def stated(self, spec: SpeedSpec) -> Step:
         """A step or a run that the scenario states, at this number of GPUs or carried to it."""
         layout = self.layout
-        batch = spec.global_batch or self.stated_batch(spec.gpu_count)
+        batch = spec.global_batch or step_samples(layout.scenario, spec.gpu_count)
         measured_s = self.stated_s(spec, batch)
         measured_share, share = batch / spec.gpu_count, layout.global_batch / layout.gpu_count
         if spec.gpu_count == layout.gpu_count and measured_share == share:
@@ -173,14 +173,7 @@ class StepTimes:
             of_run=of_run,
         )
 
-    def stated_batch(self, gpu_count: int) -> int:
-        """The scenario's global batch; where it states that of a pass, the batch of so many GPUs with such passes."""
-        layout = self.layout
-        if layout.scenario.train.global_batch is not None:
-            return layout.scenario.train.global_batch
-        return round(layout.micro_batch * gpu_count * self.passes / layout.split.parts)
-
-    def stated_s(self, spec: SpeedSpec, batch: int) -> float:
+    def stated_s(self, spec: SpeedSpec, batch: float) -> float:
         """The stated step, or the step of a stated run or rate."""
         if spec.run is not None:
             return spec.run / (self.layout.epochs().mid * self.layout.samples() / batch)

@@ -1,5 +1,7 @@
 """What runtimes serve, beside what was published of them."""
 
+from dataclasses import replace
+
 import pytest
 from support.planning import CATALOG
 
@@ -35,6 +37,14 @@ def test_triton_serves_what_it_wraps(plain):
         for kind in ("T4", "H100", "MI300X"):
             served = [runtime(name).unserved("resnet50", precision, GPUS[kind]) for name in (plain, f"triton-{plain}")]
             assert bool(served[0]) == bool(served[1])
+
+
+@pytest.mark.parametrize("kind", ["CPU-EPYC-Genoa-2c", "cpu-amd-epyc"])
+def test_what_is_for_gpus_of_nvidia_runs_on_no_processor(kind):
+    gpu = replace(GPUS["CPU-EPYC-Genoa-2c"], name=kind, cores=GPUS[kind].cores if kind in GPUS else None)
+    assert runtime("tensorrt").unserved("resnet50", "fp32", gpu) == f"tensorrt does not run on {kind}"
+    assert runtime("onnxruntime").unserved("resnet50", "fp32", gpu) == ""
+    assert usual("int8", gpu) == "pytorch"
 
 
 @pytest.mark.parametrize("precision", ["torch", "amp", "amp-bf16"])

@@ -171,6 +171,30 @@ def test_a_plan_holds_the_memory_that_a_process_was_seen_to_hold(planner, here, 
     assert (code == 0) is not fits, out
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("precision=fp16", f"{KIND} computes nothing in fp16"),
+        ("runtime=tensorrt", f"tensorrt does not run on {KIND}"),
+        ("runtime=torch-compile", "nobody published it in torch-compile on a processor"),
+    ],
+)
+def test_a_measured_processor_is_planned_at_what_all_processors_are(planner, here, asked, said):
+    code, out, _ = planner("plan", "digits.yaml", "--profiles", "mine", "--set", f"models[digits].{asked}")
+    assert code == 3, out
+    assert said in " ".join(out.split())
+
+
+def test_no_runtime_of_gpus_is_proposed_for_a_measured_processor(planner, here):
+    more = SCENARIO | {"streams": [{"model": "digits", "count": 3, "rate": "250 fps"}]}
+    (here / "digits.yaml").write_text(yaml.safe_dump(more), encoding="utf-8")
+    code, out, _ = planner("plan", "digits.yaml", "--profiles", "mine", "-o", "plan.json", "-v")
+    assert code == 0, out
+    found = json.loads((here / "plan.json").read_text(encoding="utf-8"))
+    assert found["recommendation"]["gpu_count"] > 1
+    assert "tensorrt" not in json.dumps(found)
+
+
 def test_a_plan_of_inference_repeats_no_doubt_about_training(planner, here):
     header, outcomes = read_journal(RECORDED)
     steps = [o for o in outcomes if o.point.what is What.TRAINING]

@@ -16,7 +16,7 @@ from support.theory import erlang_c
 from calibrate.library.lookup import find_profiles
 from planner.catalog.catalog import Catalog
 from planner.catalog.sold import Price
-from planner.io.load import Loaded, load_scenario
+from planner.io.load import Loaded, ScenarioError, load_scenario
 from planner.io.traces.table import TraceTable
 from planner.model.calendar import (
     AutoscalingSpec,
@@ -796,6 +796,25 @@ def test_a_price_of_the_calendar_stands_in_every_region_on_offer() -> None:
     given = asked(CalendarSpec(hourly=DAY, days=1, reserved=ReservedSpec(price=0.3), spot=SPOT_SPEC))
     found = market(given, catalog, known(), 1.5, silent)
     assert [(o.region, o.usd_per_hour) for o in found.offers[Paid.RESERVED]] == [("north", 0.3), ("south", 0.3)]
+
+
+TWO_TYPES = [("g4dn.xlarge", "north", PriceKind.ON_DEMAND, 0.5), ("g4dn.12xlarge", "north", PriceKind.ON_DEMAND, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("price", "key"),
+    [
+        ({"reserved": ReservedSpec(price=1.0)}, "reserved"),
+        ({"spot": SpotSpec(interruptions=0.2 / 3600, price=1.0)}, "spot"),
+    ],
+)
+def test_a_price_of_the_calendar_is_of_no_type_where_two_are_on_offer(price: dict[str, Any], key: str) -> None:
+    """Also where one of them does the work of the other for less, on demand."""
+    given = asked(CalendarSpec(hourly=DAY, days=1, **price))
+    given = replace(given, scenario=replace(given.scenario, buy=BuySpec(providers=("aws",))))
+    said = rf"calendar\.{key}\.price: \$1\.00/h is of one type of machine, and on offer are .*Name one type in `buy"
+    with pytest.raises(ScenarioError, match=said):
+        market(given, catalog_of(*TWO_TYPES), known(), 1.5, silent)
 
 
 def test_a_region_where_all_is_dearer_is_not_weighed() -> None:

@@ -550,6 +550,39 @@ def test_a_stated_speed_above_the_peak_is_refused_with_its_likely_cause(speed: s
         bert("zoo: 'hf:bert-large-uncased', input: [384]", *given)
 
 
+A_PASS = "train={epochs: 2, micro_batch: 32, precision: amp, optimizer: adamw}"
+TO_TARGET = "train={epochs_to_target: [{global_batch: 32, epochs: 2}], global_batch: 32, precision: amp}"
+OF_TOKENS = "data={tokens: 33e6}"
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "speed", "said"),
+    [
+        ("zoo: 'hf:bert-large-uncased', input: [384]", A_PASS, "step: 34 ms", "step: means 69"),
+        ("zoo: 'hf:bert-large-uncased', input: [384]", A_PASS, "step: 34 ms, gpu_count: 8", "on each of 8 GPUs"),
+        ("zoo: 'hf:bert-large-uncased', input: [384]", A_PASS, "step: 1 us, global_batch: 1", "step: means"),
+        ("zoo: 'hf:bert-large-uncased', input: [384]", TO_TARGET, "run: 3 min", "run: means"),
+        ("transformer: {layers: 24, hidden: 1024, heads: 16, sequence: 384}", OF_TOKENS, "run: 30 s", "run: means"),
+    ],
+)
+def test_a_speed_above_the_peak_is_refused_however_batch_and_length_are_written(
+    model: str, given: str, speed: str, said: str
+) -> None:
+    buy = ("buy={gpus: [A100-80GB], max_gpus: 8}", "counts=[1, 8]", f"speed=[{{gpu: A100-80GB, {speed}}}]")
+    with pytest.raises(ScenarioError, match=rf"speed\[0\]\..*{said}"):
+        bert(model, given, *buy)
+
+
+def test_a_step_of_one_whole_model_is_carried_to_gpus_that_divide_it() -> None:
+    """One sample of a pass on one GPU is one sample, also where eight GPUs share each copy."""
+    shared = ("parallel={tensor: 8}", "train={epochs: 2, micro_batch: 1, precision: amp, optimizer: adamw}")
+    speed = "speed=[{gpu: A100-80GB, step: 60 ms}]"
+    buy = ("buy={gpus: [A100-80GB], max_gpus: 8}", "counts=[8]", speed)
+    plan = bert(f"transformer: {BERT}", *shared, *buy)
+    assert {option.rule for option in plan.options} == {SpeedRule.STATED}
+    assert all(option.step_s > 0.06 / 8 for option in plan.options), [option.step_s for option in plan.options]
+
+
 def test_a_speed_stated_of_a_gpu_without_the_precision_is_held_to_its_peak_at_fp16() -> None:
     plan = answer("gpt3")
     assert [text for text in doubts(plan) if text.startswith("V100 computes nothing in bf16")]
