@@ -9,7 +9,7 @@ from functools import cache
 
 from calibrate.layers.facts import known, named, shipped
 from calibrate.published.names import architecture, of_profile
-from calibrate.zoo.sources import is_sourced
+from calibrate.zoo.sources import SOURCES, is_sourced
 
 NAME_MAX = 64
 """Characters of a name."""
@@ -46,6 +46,21 @@ def options_of(profile: str) -> str:
     asked = [f"--resolution {resolution}"] if resolution else []
     asked += [option for option, on in zip(SWITCHES, switches, strict=True) if on]
     return " ".join((f"--models {found}", *asked))
+
+
+def measured_as(profile: str) -> str:
+    """The model that was measured under a profile's name; the name itself where it tells of none.
+
+    >>> measured_as("timm.resnet18"), measured_as("hf.google.vit-base-patch16-224"), measured_as("lenet")
+    ('timm:resnet18', 'hf:google/vit-base-patch16-224', 'lenet')
+    """
+    if full := next((name for name in named() if profile_name(name) == profile), ""):
+        return full
+    source, _, name = profile.partition(".")
+    end = SETTINGS.search(profile)
+    if not name or source not in SOURCES or SOURCES[source].is_file or (end and end[0]):
+        return profile
+    return f"{source}:{name.replace('.', '/', 1) if source == 'hf' else name}"
 
 
 @cache

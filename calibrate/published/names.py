@@ -13,6 +13,7 @@ from math import log, prod
 from pathlib import Path
 
 from simulator.near import in_any_case, in_letters
+from simulator.world.hardware import device_option
 
 DATA = Path(__file__).parent / "data"
 WEIGHTS_ONLY = re.compile(r"(?:_ssld|_wsl|_pretrained|\[\d+\]| \([^()]*\))$|^(?:nvidia_|fix_)", re.IGNORECASE)
@@ -123,6 +124,8 @@ def gpu(written: str) -> str:
     plain = SELLERS.sub("", written).strip(" _-")
     if whole := _spellings("gpu").get(_gpu_key(plain)):
         return whole
+    if device_option(written) == "cpu":  # a kind as calibration names it, seller and all
+        return written
     if part := MIG.search(plain):
         whole = re.sub("MIG", "", plain[: part.start()], flags=re.IGNORECASE).strip(" _-(")
         return f"{gpu(whole)}-MIG-{part[1].lower()}"

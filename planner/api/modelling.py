@@ -59,13 +59,15 @@ def profile(
     return look(wish, library, known.gpus, paths(profiles))
 
 
-def predict(file: File, *, catalog: Files = (), progress: Progress = silent) -> "list[QueryAnswer]":
+def predict(
+    file: File, *, catalog: Files = (), profiles: Files = (), progress: Progress = silent
+) -> "list[QueryAnswer]":
     """Times of batches that nobody may have measured, a row for each of a CSV file: gpu, model, input, precision,
     runtime, batch; an empty cell means the usual."""
-    from planner.catalog.catalog import load_catalog
     from planner.prediction.queries import answers
 
-    return list(answers(shipped(path_of("file", file)), load_catalog(paths(catalog)).gpus, progress))
+    known, library = knowledge(catalog, profiles)
+    return list(answers(shipped(path_of("file", file)), known.gpus, progress, library))
 
 
 def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: Files = ()) -> "Analysis":

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.api import modelling
-from planner.console.options import Catalogs, Quiet, shipped_path
+from planner.console.options import Catalogs, Profiles, Quiet, shipped_path
 from planner.console.output import ExitCode, emit, note, progress
 from planner.units.writing import stdout_screen
 
@@ -32,6 +32,7 @@ def predict(
         Form | None, typer.Option("--format", help="Where not given, a table on a terminal and csv elsewhere.")
     ] = None,
     catalog: Catalogs = None,
+    profiles: Profiles = None,
     quiet: Quiet = False,
 ) -> None:
     """Say how long batches take that nobody may have measured.
@@ -47,7 +48,7 @@ def predict(
     from planner.show.text.listings.predictions import predictions_table
 
     with progress(quiet) as tell:
-        answers = modelling.predict(file, catalog=catalog or (), progress=tell)
+        answers = modelling.predict(file, catalog=catalog, profiles=profiles, progress=tell)
     written = {
         Form.TABLE: lambda: predictions_table(read_queries(file), answers, stdout_screen()),
         Form.CSV: lambda: answers_csv(answers),

@@ -1,12 +1,12 @@
 """Gates: conditions under which an answer, or what changed since an older one, fails a build, whatever else it says."""
 
-import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 from planner.model.plan import ModelAnswer, Plan, Recommendation
+from planner.model.ranges import compared
 from planner.model.statement import Code
 from planner.show.text.reasons import warnings_of
 from planner.units.reading import NUMBER, delay, did_you_mean, fraction, price
@@ -14,13 +14,6 @@ from planner.units.writing import dollars, percent, seconds, share
 from planner.words.statements import warning
 from simulator.errors import InputError
 from simulator.world.profile import Evidence
-
-OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
 
 
 def count(text: object) -> float:
@@ -41,7 +34,7 @@ class Metric:
 
 
 METRICS = {
-    "cost": Metric(lambda best: best.cost_usd_per_hour, price, lambda usd: f"{dollars(usd)}/h"),
+    "cost": Metric(lambda best: best.cost_usd_per_hour, price, dollars),
     "gpus": Metric(lambda best: best.gpu_count, count, lambda number: f"{number:.0f}"),
     "p99": Metric(lambda best: max(m.p99_shown_s for m in best.models), delay, seconds),
     "attainment": Metric(
@@ -62,7 +55,7 @@ class GateCondition:
     text: str
     name: str
     """A metric, or `infeasible`."""
-    holds: Callable[[float, float], bool] = operator.gt
+    sign: str = ">"
     limit: float = 0.0
     signed: bool = False
     """Whether the limit is one of the change; else it is one of the newer figure."""
@@ -79,11 +72,19 @@ class GateCondition:
     def crossed(self, old: float, new: float) -> bool:
         """Whether it holds; a rise from $5.00 to $5.25 is 5 %, not a hair more."""
         got = self.measured(old, new)
-        return isfinite(new) and self.holds(round(got, 12) if isfinite(got) else got, self.limit)
+        return isfinite(new) and compared(round(got, 12) if isfinite(got) else got, self.sign, self.limit)
+
+    def shown(self, value: float) -> str:
+        """A figure as people write it; dollars for as long as the condition asks: `$292.00/month` of $0.40/h."""
+        if self.name != "cost":
+            return METRICS[self.name].show(value)
+        match = re.search(r"/(\w+)\s*$", self.text)
+        period = match[1].lower() if match else "h"
+        return f"{dollars(value / float(price.size(f'/{period}') or 1))}/{period}"
 
     def found(self, old: float, new: float, show: Callable[[float], str] | None = None) -> str:
         """`it is $5.25/h`, `it went from $5.00/h to $5.50/h (+10.0 %)`; `show` where the figure has another unit."""
-        show = show or METRICS[self.name].show
+        show = show or self.shown
         if not self.signed:
             return f"it is {show(new)}"
         part = f" ({'+' if new > old else ''}{share((new - old) / old, 1)})" if self.relative and old else ""
@@ -108,7 +109,7 @@ def parse_condition(text: str) -> GateCondition:
     if re.fullmatch(r"[+-].*%", limit):
         raise InputError(f"--fail-on {text}: a change needs an older answer. `planner diff` takes such conditions.")
     try:
-        return GateCondition(text, name, OPERATORS[sign], METRICS[name].read(limit))
+        return GateCondition(text, name, sign, METRICS[name].read(limit))
     except ValueError as error:
         raise InputError(f"--fail-on {text}: {error}") from None
 
@@ -128,7 +129,7 @@ def parse_change(text: str) -> GateCondition:
         size = magnitude(name, limit[signed:].strip(), relative)
     except ValueError as error:
         raise InputError(f"--fail-on {text}: {error}") from None
-    return GateCondition(text, name, OPERATORS[comparison], -size if limit[0] == "-" else size, signed, relative)
+    return GateCondition(text, name, comparison, -size if limit[0] == "-" else size, signed, relative)
 
 
 def magnitude(name: str, text: str, relative: bool) -> float:
@@ -148,7 +149,8 @@ def crossed(plan: Plan, conditions: Sequence[GateCondition]) -> list[str]:
     if not plan.recommendation.models:
         return []
     figures = [(one, METRICS[one.name].of(plan.recommendation)) for one in conditions]
-    return [f"--fail-on {one.text}: {one.found(nan, got)}." for one, got in figures if one.holds(got, one.limit)]
+    held = [(one, got) for one, got in figures if compared(got, one.sign, one.limit)]
+    return [f"--fail-on {one.text}: {one.found(nan, got)}." for one, got in held]
 
 
 def _also_predicted(model: ModelAnswer) -> str:

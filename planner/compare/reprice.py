@@ -31,6 +31,7 @@ from planner.model.plan import (
     WayOfServing,
     is_as_sure,
 )
+from planner.model.ranges import is_within
 from planner.model.statement import Code, Statement
 from planner.replay.kinds import at_each_price
 from planner.search.one_way import oldest_price, pareto
@@ -367,7 +368,7 @@ class Repricing:
     def warnings(self) -> Iterator[PlanWarning]:
         """What weakens the answer at its new prices."""
         most, cost = self.prices.buy.max_cost, self.best.cost_usd_per_hour
-        if most is not None and cost > most * (1 + 1e-9):
+        if most is not None and not is_within(cost, most):
             figures = {"cost_usd_per_hour": cost, "cost_max_usd_per_hour": most}
             yield PlanWarning(what=Statement(code=Code.OVER_MAX_COST, figures=figures))
         if (spot := on_spot(self.best)) and self.plan.policies.failures is None:

@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from calibrate.io.files import Fault, FileError, put, read_text
-from calibrate.published.names import gpu, gpu_named
+from calibrate.published.names import gpu_named
 from planner.catalog.engines import engine_rates
 from planner.catalog.files import GpuFile, read_all
 from planner.catalog.offers import family_of, near_gpu
@@ -20,7 +20,7 @@ from planner.units.errors import dotted, message
 from planner.units.reading import perhaps
 from planner.units.writing import Screen, counted
 from simulator.errors import InputError
-from simulator.world.hardware import GPU
+from simulator.world.hardware import GPU, device_option
 from simulator.world.pipelines import ENCODE, ENGINES
 
 MADE = "# Kinds of GPU of your own, added by `planner gpus add`.\n"
@@ -32,9 +32,15 @@ def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
         return {name: gpu for name, gpu in gpus.items() if not gpu.mig_profile}
     found = gpu_named(kind, gpus)
     if found not in gpus:
-        hint = near_gpu(kind, gpus) or f"{family_of(kind, gpus)} Add it: planner gpus add {gpu(kind)}."
-        raise InputError(f"`{kind}` is not in the catalog.{hint}")
+        raise InputError(f"`{kind}` is not in the catalog.{near_gpu(kind, gpus) or _ways_to_have(kind, gpus)}")
     return {found: gpus[found]}
+
+
+def _ways_to_have(kind: str, gpus: Mapping[str, GPU]) -> str:
+    """Where a kind that is like none may be: among what was measured, or in a catalog of one's own."""
+    if device_option(kind) == "cpu":
+        return " `planner profiles device --profiles DIR` shows the devices that `planner calibrate` measured."
+    return f"{family_of(kind, gpus)} Add it with the figures of its data sheet: `planner gpus add --help` names them."
 
 
 def _same(kind: str, names: Iterable[str]) -> str | None:

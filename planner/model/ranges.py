@@ -1,6 +1,7 @@
 """Figures that are predicted, with what they may be at least and at most."""
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import add, mul
@@ -8,6 +9,26 @@ from statistics import NormalDist
 
 BEYOND_A_TENTH = NormalDist().inv_cdf(0.9)
 """Standard deviations from the middle of a normal distribution to where a tenth lies beyond."""
+ROUNDING = 1e-9
+"""Share of a figure within which it equals a limit: sums and products are rounded."""
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+def compared(value: float, sign: str, limit: float) -> bool:
+    """Whether a figure is on that side of a limit, where both are equal but for rounding: 0.1 x 3 is not above 0.3."""
+    if math.isclose(value, limit, rel_tol=ROUNDING):
+        return "=" in sign
+    return OPERATORS[sign](value, limit)
+
+
+def is_within(value: float, limit: float | None) -> bool:
+    """The value is at most the limit, or there is none."""
+    return limit is None or compared(value, "<=", limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +67,7 @@ class Range:
             return 0.0
         end = self.high if limit >= self.mid else self.low
         if end == self.mid:
-            return float(limit >= self.mid)
+            return float(is_within(self.mid, limit))
         if min(limit, end, self.mid) <= 0:  # zero has no logarithm: the ends alone are known
             known = ((self.high, 0.9), (self.mid, 0.5), (self.low, 0.1))
             return next((chance for value, chance in known if limit >= value), 0.0)

@@ -18,7 +18,7 @@ from calibrate.layers.naming import profile_name
 from calibrate.layers.work import Facts, FactsError, too_small
 from calibrate.library.held import counted, held_numbers, own_layers
 from calibrate.library.lookup import Library, find_profiles
-from calibrate.library.memory import Room, room_in
+from calibrate.library.memory import Room, room_in, same_work
 from calibrate.library.reading import USUAL_RUNTIME
 from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
@@ -94,16 +94,18 @@ class QueryKnowledge:
     gpus: Mapping[str, GPU]
     measured: bool = True
     """Whether profiles that this project measured answer: not where they judge what is predicted."""
+    library: Library | None = None
+    """Profiles of whoever asks, with those that come with the planner; None: the latter alone."""
 
     @cached_property
-    def shipped(self) -> Library:
-        """Profiles that come with the planner."""
-        return find_profiles((), self.gpus)
+    def profiles(self) -> Library:
+        """All profiles that count."""
+        return self.library or find_profiles((), self.gpus)
 
     @cached_property
     def grounds(self) -> Grounds:
         """What memory is predicted from."""
-        return Grounds(self.shipped, self.gpus, facts)
+        return Grounds(self.profiles, self.gpus, facts)
 
     @cached_property
     def ordered(self) -> Ordered:
@@ -226,9 +228,12 @@ class QueryKnowledge:
 
     def _profile(self, case: PredictedCase, precision: str) -> Profile | None:
         """The profile that plans go by, at the input of the case; None where there is none."""
-        profile = self.shipped.get(case.architecture, case.gpu, precision, case.runtime)
+        model = profile_name(case.architecture) if is_sourced(case.architecture) else case.architecture
+        profile = self.profiles.get(model, case.gpu, precision, case.runtime)
         if profile is None or (profile.latency_evidence in MEASURED and not self.measured):
             return None
+        if case.counted and case.counted.macs and is_sourced(case.architecture):
+            return profile if same_work(profile.flops_per_sample, 2 * case.counted.macs) else None
         name, usual = names.identity(OWN_NAMES.get(profile.model, profile.model))
         size = names.input_of(name, (profile.flops_per_sample or 0.0) / 2) or usual or _own_input(name)
         return profile if size == case.input else None
@@ -246,8 +251,8 @@ class QueryKnowledge:
         ran = profile if profile and profile.latency_evidence in RAN else None
         if ran and ran.latency.covers(case.batch):
             return self._of_profile(case, ran, "published" if same else "profile", same)
-        if self.gpus[case.gpu].cores and not same:
-            return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
+        if self.gpus[case.gpu].is_processor and not same:
+            return QueryAnswer(reason=f"{case.gpu} is a processor, of which only batches that somebody timed are told")
         if ran and not same and case.batch > ran.latency.x[-1]:
             return self._of_profile(case, ran, str(Nearness.SERIES) if series else "profile", series)
         layers = self._layers_at(case)
@@ -285,7 +290,7 @@ class QueryKnowledge:
         def layers_of(name: str) -> Facts:
             return self._planned_layers.get(name) or facts(name)
 
-        return Predictor(self.shipped, self.gpus, facts_of=layers_of, learnt=self.learnt)
+        return Predictor(self.profiles, self.gpus, facts_of=layers_of, learnt=self.learnt)
 
     @cached_property
     def _planned_layers(self) -> dict[str, Facts]:
@@ -559,9 +564,11 @@ def batch_of(written: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= BATCH_MAX else None
 
 
-def answers(path: Path, gpus: Mapping[str, GPU], progress: Progress = silent) -> Iterator[QueryAnswer]:
+def answers(
+    path: Path, gpus: Mapping[str, GPU], progress: Progress = silent, library: Library | None = None
+) -> Iterator[QueryAnswer]:
     """An answer for each row, in order. InputError where the table cannot be read."""
-    known = QueryKnowledge(learnt(), gpus)
+    known = QueryKnowledge(learnt(), gpus, library=library)
     rows = read_queries(path)
     for done, row in enumerate(rows):
         progress(f"{done:,} of {len(rows):,} rows", done / len(rows))

@@ -457,6 +457,7 @@ def test_a_missed_slo_comes_before_a_threshold(planner, answered_once):
         ("cost>5", True),
         ("cost > $6.12/h", False),
         ("cost>=$6.12/h", True),
+        (f"cost>{6.12 * (1 - 1e-15)!r}", False),
         ("cost<=$1/h", False),
         ("gpus>=2", True),
         ("gpus<2", False),
@@ -475,6 +476,12 @@ def test_several_conditions_are_all_checked():
     assert said == ["--fail-on cost>5: it is $6.12/h.", "--fail-on p99>=80 ms: it is 81.2 ms."]
     with pytest.raises(InputError):
         parse_condition("cost=5")
+
+
+def test_a_cost_is_told_for_as_long_as_it_was_asked():
+    asked = ["cost>5", "cost>$5/h", "cost>5 USD/month", "cost>$50/year"]
+    said = [line.rsplit(" ", 1)[1] for line in crossed(PLAN, [*map(parse_condition, asked)])]
+    assert said == ["$6.12/h.", "$6.12/h.", f"${6.12 * 730:,.0f}/month.", f"${6.12 * 8760:,.0f}/year."]
 
 
 def test_strict_names_what_is_weak():

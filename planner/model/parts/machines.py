@@ -9,6 +9,7 @@ from pydantic import Field
 from planner.model.checked import checked
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Count, GpuKind, GpuKinds, Name, Names
+from planner.model.ranges import is_within
 from planner.units.reading import Duration, GpuBytes, LongDuration, OwnPricePerHour, PricePerHour
 
 
@@ -75,7 +76,7 @@ class BuySpec:
 
     def affords(self, usd_per_hour: float) -> bool:
         """Whether so much an hour is within `max_cost`, but for how sums are rounded."""
-        return self.max_cost is None or usd_per_hour <= self.max_cost * (1 + 1e-9)
+        return is_within(usd_per_hour, self.max_cost)
 
 
 @checked()

@@ -1,22 +1,16 @@
 """Thresholds by halving: which value to try next, given what held so far. Pure."""
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import floor, sqrt
 
+from planner.model.ranges import compared
 from planner.questions.studies.engine import Outcome
 from planner.questions.studies.figures import middle
 from planner.questions.studies.scenario import FEASIBLE, Condition, Find, Search
 
-Comparison = Callable[[float, float], bool]
-SIGNS: Mapping[str, tuple[Comparison, str]] = {
-    ">=": (operator.ge, "low"),
-    ">": (operator.gt, "low"),
-    "<=": (operator.le, "high"),
-    "<": (operator.lt, "high"),
-}
-"""The comparison of each sign, and the end of an interval that it must hold for. NaN is on no side of a limit."""
+SIGNS: Mapping[str, str] = {">=": "low", ">": "low", "<=": "high", "<": "high"}
+"""The end of an interval that each comparison must hold for. NaN is on no side of a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +62,7 @@ def one_holds(condition: Condition, outcome: Outcome) -> bool:
     """True where the bad end of a figure's interval keeps to its limit; an unknown one does not."""
     if condition.name == FEASIBLE:
         return bool(outcome["feasible"])
-    compare, bad_end = SIGNS[condition.sign]
+    bad_end = SIGNS[condition.sign]
     figure = outcome["values"].get(condition.name)
-    return compare(middle(figure[bad_end] if isinstance(figure, dict) else figure), condition.limit)
+    value = middle(figure[bad_end] if isinstance(figure, dict) else figure)
+    return compared(value, condition.sign, condition.limit)

@@ -20,7 +20,7 @@ from planner.catalog.catalog import Catalog
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
 from planner.catalog.offers import which_gpu, wrong_offers
 from planner.io.load import refused
-from planner.model.ranges import Range
+from planner.model.ranges import Range, is_within
 from planner.prediction.effects import WINOGRAD
 from planner.prediction.predict import Predictor
 from planner.prediction.rules.roofline import PrecisionError, peak_flops, rate_held_to
@@ -351,11 +351,6 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         deadline_probability=None if scenario.deadline is None else time_s.chance_within(scenario.deadline),
         within_budget=is_within(max(usd.high, commitment_usd), scenario.budget),
     )
-
-
-def is_within(value: float, limit: float | None) -> bool:
-    """The value is at most the limit, or there is none."""
-    return limit is None or value <= limit
 
 
 def cost_usd(time_s: Range, source: MachineSource, machines: int) -> Range:

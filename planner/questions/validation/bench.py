@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from calibrate.devices.provenance import differing
+from calibrate.layers.naming import measured_as
 from calibrate.library.lookup import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.serving.served import Actions, Served, apart, doublings
 from planner.catalog.catalog import Catalog
@@ -75,6 +76,7 @@ def record(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at
     from calibrate.sweep.request import Request
 
     refuse_unservable(loaded.scenario)
+    check_runnable(loaded)
     with core_kept(loaded.scenario, bench.device):
         machine = provenance(bench.device)
         kind = str(machine["gpu"])
@@ -191,20 +193,30 @@ def missing(loaded: Loaded, bench: ValidationBench, kind: str) -> list[str]:
 
 
 def runs_as(spec: ModelSpec) -> str:
-    """A name of the zoo, or a model of one's own."""
-    return spec.made_by or spec.known_as
+    """A name of the zoo or of a package, or a model of one's own."""
+    return spec.made_by or measured_as(spec.known_as)
+
+
+def check_runnable(loaded: Loaded) -> None:
+    """DeploymentError where a profile or a name says not which model is to be run."""
+    from calibrate.zoo import zoo
+
+    for spec in loaded.scenario.with_stages.models:
+        if spec.factory or zoo.expand(runs_as(spec)) is not None:
+            continue
+        key = "model" if spec.model else "profile" if spec.profile else "name"
+        known = known_ones(spec.known_as, zoo.MODELS, "docs/models.md")
+        remedy = "Name what is to be run as its `model` or `factory`."
+        raise DeploymentError(
+            f"models[{spec.name}].{key}: `{getattr(spec, key)}` is no model that can be run. {remedy}{known}"
+        )
 
 
 def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str], kind: str) -> None:
     """Measure models up to the scenario's largest batch. DeploymentError where that does not work."""
     from calibrate.sweep.journal import JournalError
-    from calibrate.zoo import zoo
 
     specs = [spec for spec in loaded.scenario.with_stages.models if runs_as(spec) in wanted]
-    for spec in specs:
-        if not spec.factory and zoo.expand(runs_as(spec)) is None:
-            known = known_ones(spec.known_as, zoo.MODELS, "docs/models.md")
-            raise DeploymentError(f"{spec.known_as}: is no model that can be run.{known}")
     for request in requests_of(specs, bench, loaded.scenario.validate.batch_size):
         try:
             code = sweep(request)

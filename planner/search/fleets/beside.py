@@ -230,7 +230,7 @@ class Beside:
     def _limit_on(self, program: FleetProgram, bound_usd_per_hour: float) -> Statement | None:
         """The limit on buying that keeps a fleet of one kind of GPU out; None where larger ones could be tried."""
         least = self.question.with_spares_usd_per_hour(program, bound_usd_per_hour)
-        if least > (self.question.scenario.buy.max_cost or inf):
+        if not self.question.scenario.buy.affords(least):
             return Statement(code=Code.KIND_LIMITED, subjects=("buy.max_cost",))
         most = sum(program.count_max(offer) * offer.gpu_count for offer in program.offers)
         if self._most_tried_of(program) < most and program.lower_bound_usd_per_hour() is not None:

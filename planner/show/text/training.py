@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from planner.model.ranges import Range
+from planner.model.ranges import Range, is_within
 from planner.questions.training.answer.choosing import (
     Nearest,
     budget_likelihood,
@@ -236,11 +236,11 @@ def breaking(plan: TrainingPlan, o: TrainingOption) -> Iterator[str]:
         yield "may never end"
         return
     at_middle, at_worst, in_budget = [], [], ""
-    if plan.deadline_s and o.time_s.mid > plan.deadline_s:
+    if not is_within(o.time_s.mid, plan.deadline_s):
         at_middle.append("late")
     elif plan.deadline_s and not o.within_deadline:
         at_worst.append(over(o.time_s.high, plan.deadline_s, length))
-    if plan.budget_usd and o.paid_usd > plan.budget_usd:
+    if not is_within(o.paid_usd, plan.budget_usd):
         at_middle.append("too dear")
     elif plan.budget_usd and not o.within_budget:
         at_worst.append(over(dearest_usd(o), plan.budget_usd, usd))

@@ -7,7 +7,7 @@ import pytest
 
 from calibrate import cli
 from calibrate.layers.facts import known, named
-from calibrate.layers.naming import LAYERS_ONLY, OWN, options_of, profile_name
+from calibrate.layers.naming import LAYERS_ONLY, OWN, measured_as, options_of, profile_name
 from calibrate.library.lookup import find_profiles
 from calibrate.library.reading import how_to_measure
 from calibrate.published.names import of_profile
@@ -49,3 +49,25 @@ def test_a_name_of_figures_is_refused_with_what_builds_its_network():
         cli.read(["--models", "nvidia_resnet50"])
     with pytest.raises(InputError, match=f"imp is not known.*{OWN}"):
         cli.read(["--models", "imp"])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "resnet50",
+        "timm:resnet50.a1_in1k",
+        "torchvision:efficientnet_v2_s",
+        "hf:bert-base-uncased",
+        "hf:sentence-transformers/all-MiniLM-L6-v2",
+        "hf:some-body/their-model-v1.5",
+    ],
+)
+def test_the_name_of_a_profile_says_which_model_was_measured(model):
+    assert measured_as(profile_name(model)) == model
+
+
+@pytest.mark.parametrize(
+    "profile", ["nvidia_resnet50", "my.package.factory.3x64x64", "timm.resnet18.channels_last", "onnx.a"]
+)
+def test_other_names_of_profiles_say_of_no_model(profile):
+    assert measured_as(profile) == profile

@@ -79,6 +79,8 @@ def test_different_networks_keep_apart(one, other):
         ("NVIDIA H100 80GB HBM3", "H100"),
         ("NVIDIA L40S", "L40S"),
         ("Intel(R) Core(TM) i9-10940X CPU @ 3.30GHz", "CPU-i9-10940X"),
+        ("cpu-intel-xeon-2.50ghz", "cpu-intel-xeon-2.50ghz"),
+        ("cpu-amd-epyc", "cpu-amd-epyc"),
     ],
 )
 def test_a_gpu_has_one_name(written, name):

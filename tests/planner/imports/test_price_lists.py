@@ -610,6 +610,11 @@ def test_kinds_are_added_and_shown(tmp_path: Path) -> None:
         assert (code, said.count("\n")) == (2, 1), said
     assert (out / "gpus.yaml").read_bytes() == before
     assert planner("gpus", "show", "Voodoo")[0] == 2
+    for kind, way in (("cpu-intel-xeon", "profiles device --profiles DIR"), ("nvidia-foo", "gpus add --help")):
+        code, _, said = planner("gpus", "show", kind)
+        assert code == 2
+        assert f"`{kind}` is not in the catalog." in said
+        assert f"`planner {way}`" in said
 
 
 def test_one_kind_is_shown_with_what_the_list_leaves_out() -> None:

@@ -195,6 +195,23 @@ def test_no_runtime_of_gpus_is_proposed_for_a_measured_processor(planner, here):
     assert "tensorrt" not in json.dumps(found)
 
 
+def test_predict_answers_from_ones_own_profiles(planner, here):
+    raw = json.loads((here / "mine" / KIND / "lenet.json").read_text(encoding="utf-8"))
+    rows = "".join(f"{KIND},lenet,{batch}\n" for batch in (*raw["latency_s"], 100_000))
+    (here / "asked.csv").write_text(f"gpu,model,batch\n{rows}", encoding="utf-8")
+    code, out, _ = planner("predict", "asked.csv", "--profiles", "mine", "--format", "json")
+    assert code == 0
+    *measured, beyond = json.loads(out)
+    _, library = knowledge((), here / "mine")
+    known = library.get("lenet", KIND)
+    assert [row["latency_s"] for row in measured] == [known.latency(int(batch)) for batch in raw["latency_s"]]
+    assert {(row["rule"], row["evidence"]) for row in measured} == {("profile", "measured")}
+    assert "of which only batches that somebody timed are told" in beyond["reason"]
+    code, out, _ = planner("predict", "asked.csv", "--format", "json")
+    assert code == 2
+    assert "name the folder with `--profiles DIR`" in json.loads(out)[0]["reason"]
+
+
 def test_a_plan_of_inference_repeats_no_doubt_about_training(planner, here):
     header, outcomes = read_journal(RECORDED)
     steps = [o for o in outcomes if o.point.what is What.TRAINING]

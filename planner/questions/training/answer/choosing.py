@@ -7,6 +7,7 @@ from datetime import date
 from enum import StrEnum
 
 from planner.catalog.sold import stale, usual_days
+from planner.model.ranges import is_within
 from planner.questions.training.answer.option import TrainingOption
 
 ALIKE = 0.05
@@ -155,7 +156,7 @@ def nearest_to(
 
 def budget_likelihood(option: TrainingOption, budget_usd: float) -> float:
     """Probability that it keeps the budget; 0 where its commitment alone is more."""
-    return 0.0 if option.commitment_usd > budget_usd else option.cost_usd.chance_within(budget_usd)
+    return option.cost_usd.chance_within(budget_usd) if is_within(option.commitment_usd, budget_usd) else 0.0
 
 
 def excess(option: TrainingOption, deadline_s: float | None, budget_usd: float | None) -> float:

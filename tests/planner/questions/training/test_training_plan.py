@@ -236,6 +236,19 @@ def test_deadline_and_budget_choose() -> None:
     assert neither.cheapest is neither.fastest is None
 
 
+def test_limits_that_equal_the_bad_end_but_for_rounding_are_kept() -> None:
+    """As people compute them: of a second more or less in 10^12."""
+    free = answer("dawnbench")
+    assert free.cheapest is not None
+    high_s, dearest_usd = free.cheapest.time_s.high, free.cheapest.cost_usd.high
+    for limit in (f"deadline={high_s * (1 - 1e-13)!r} s", f"budget={dearest_usd * (1 - 1e-13)!r}"):
+        kept = answer("dawnbench", limit)
+        assert kept.cheapest is not None
+        assert kept.cheapest.name == free.cheapest.name
+    less = answer("dawnbench", f"budget={dearest_usd * (1 - 1e-3)!r}")
+    assert less.cheapest is None or less.cheapest.name != free.cheapest.name
+
+
 def test_alexnet_would_just_fit_on_one_gpu_and_two_halve_it() -> None:
     plan = answer("alexnet")
     one, two = only(plan, "GTX580", 1), only(plan, "GTX580", 2)

@@ -252,8 +252,19 @@ def test_a_model_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch) -> Non
     path = tmp_path / "odd.yaml"
     path.write_text(SCENARIO.replace("lenet", "lanet"))
     loaded = load_scenario(path)
-    with pytest.raises(validation_bench.DeploymentError, match="lanet: is no model that can be run"):
-        validation_bench.calibrate(loaded, None, ["lanet"], "cpu")  # type: ignore[arg-type]
+    with pytest.raises(
+        validation_bench.DeploymentError,
+        match=r"models\[one\]\.profile: `lanet` is no model that can be run\. Name what is to be run as its `model`",
+    ):
+        validation_bench.record(loaded, None, 1.0, "", print)  # type: ignore[arg-type]
+
+
+def test_the_profile_of_a_package_s_model_says_what_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "named.yaml"
+    path.write_text(SCENARIO.replace("profile: lenet", "profile: timm.resnet18"))
+    loaded = load_scenario(path)
+    validation_bench.check_runnable(loaded)
+    assert [validation_bench.runs_as(spec) for spec in loaded.scenario.models] == ["timm:resnet18", "timm:resnet18"]
 
 
 def test_what_other_programs_do_is_seen() -> None:
