@@ -204,7 +204,8 @@ def test_predict_answers_from_ones_own_profiles(planner, here):
     *measured, beyond = json.loads(out)
     _, library = knowledge((), here / "mine")
     known = library.get("lenet", KIND)
-    assert [row["latency_s"] for row in measured] == [known.latency(int(batch)) for batch in raw["latency_s"]]
+    expected_s = [known.latency(int(batch)) for batch in raw["latency_s"]]
+    assert [row["latency_s"] for row in measured] == pytest.approx(expected_s)
     assert {(row["rule"], row["evidence"]) for row in measured} == {("profile", "measured")}
     assert "of which only batches that somebody timed are told" in beyond["reason"]
     code, out, _ = planner("predict", "asked.csv", "--format", "json")
