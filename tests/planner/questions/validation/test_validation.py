@@ -41,6 +41,7 @@ from planner.show.text.validation import (
     render,
     speed_line,
     spoilt_by,
+    summary,
 )
 from planner.units.writing import Format, Screen
 from simulator.clock.metrics import summarise
@@ -839,6 +840,25 @@ def test_chance_is_not_named_where_the_device_was_not_the_one_that_was_profiled(
     assert "expected over actual" in [column.title for column in action_columns(slow)]
     assert "threads" not in speed_line(as_profiled.speeds)
     assert "other programs" in likely_cause(replace(as_profiled, others_cores=1.0))
+
+
+def test_models_that_differ_much_from_their_profiles_are_told_one_by_one() -> None:
+    world, workload = busy()
+    found = validate(recorded(world, workload, duration_s=2.0), 3)
+    timing = next(one for one in found.timings if one.kind == "run")
+    timings = (
+        replace(timing, model="tags", count=10, actual_s=0.097),
+        replace(timing, model="lenet", count=30, actual_s=0.001),
+    )
+    speed = RehearsedSpeed(before=2.58, after=2.58, run={"lenet": {1: 6.5, 2: 6.5}, "tags": {1: 1.03}})
+    apart = replace(found, timings=timings, speeds=(speed,), causes=(), others_cores=0.0)
+    said = "batches of lenet took 6.5 times what its profile says (3 % of all run time), of tags 1.03 times (97 %)"
+    (line,) = [line for line in summary(apart) if line.startswith("Speed")]
+    assert said in line
+    assert "2.58" not in line
+    alike = replace(apart, speeds=(replace(speed, run={"lenet": {1: 2.6}, "tags": {1: 2.5}}),))
+    (line,) = [line for line in summary(alike) if line.startswith("Speed")]
+    assert "2.58" in line
 
 
 def test_a_run_in_which_nothing_finished_is_said() -> None:
