@@ -10,6 +10,7 @@ from planner.show.charts.plan import fleet, room
 from planner.show.document import PAGE, Block, Cell, Column, DrawnCharts, Rows, Section, Stat, Table, Text, Tone
 from planner.show.text import plan as prose
 from planner.units.writing import counted, exact, gigabytes, names, per_second, percent, ranges, seconds, share
+from simulator.world.profile import Evidence
 
 GPUS_SHOWN = 16
 MODELS_NOTE = "#: numbers of GPUs, as in the table below. On time: the share, with its 95 % interval."
@@ -131,8 +132,17 @@ def model_columns(
         ),
         rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
         rows.figures("mean batch", mean_batch, "mean_batch_size", page_only=short),
-        rows.words("evidence", "evidence", once="evidence {}"),
+        rows.words("evidence", evidence, once="evidence {}"),
     ]
+
+
+def evidence(m: ModelAnswer) -> str:
+    """Where its speed comes from, as the first line has it: `published (memory or loading predicted)`."""
+    if m.speed_evidence in (None, m.evidence) or m.evidence not in (Evidence.PREDICTED, Evidence.ASSUMED):
+        return str(m.speed_evidence or m.evidence)
+    if m.speed_evidence is Evidence.PREDICTED:
+        return f"predicted ({m.evidence})"
+    return f"{m.speed_evidence} (memory or loading {m.evidence})"
 
 
 def ways_of_running(rows: Rows[ModelAnswer]) -> Iterator[Column]:
