@@ -86,7 +86,7 @@ class Reader:
             refuse(
                 self.prefix + key,
                 f"{_short(value)} is not a name",
-                "Write at most 64 letters, digits, and _ . - between",
+                "Write at most 64 letters from a to z, digits, and _ . - between",
             )
         return value
 

@@ -88,7 +88,7 @@ SHARE = ValueRule("at least 0 and below 1", (int, float), lambda share: 0 <= sha
 ATTEMPTS = ValueRule(
     "a whole number of at least 1", (int, NoneType), lambda count: count is None or 1 <= count <= COUNT_MAX
 )
-NAMED = "a name of 1 to 64 letters, digits, `-`, `_` and `.`"
+NAMED = "a name of 1 to 64 letters from a to z, digits, `-`, `_` and `.`"
 VALUES = {
     "name": ValueRule(NAMED, (str,), NAME.fullmatch),
     "factory": ValueRule("`package.module:function`, e.g. calibrate.tasks.digits:parity", (str,), FACTORY.fullmatch),

@@ -184,7 +184,8 @@ def _open(sweep: Sweep) -> None:
     path = request.out / known["gpu"] / "journal.jsonl"
     sweep.journal = open_journal(path, known, request.seed, resume=request.resume)
     _same_request(sweep)
-    say(f"{known['gpu']}: {amount(*sweep.left())}. Each is kept in {path} as it comes.")
+    before = f" beside {counted} from before" if (counted := len(sweep.journal.settled)) else ""
+    say(f"{known['gpu']}: {amount(*sweep.left())}{before}. Each is kept in {path} as it comes.")
     if request.device == "cpu":
         threads = known["torch_threads"]
         say(f"It computes with {threads} thread{'s' * (threads != 1)}; OMP_NUM_THREADS=N in front makes it N.")

@@ -57,6 +57,8 @@ def study(
 
     directory = out or Path(f"study-{file.stem}")
     check_plot(plot, made=directory)
+    if resume and not quiet and not (directory / FILE).exists():
+        note(f"{directory} holds no points, so --resume found nothing to go on with.")
     try:
         with progress(quiet) as tell:
             ran = studying.run_study(
@@ -69,7 +71,7 @@ def study(
     written = write(ran.answer, directory)
     emit(render(ran.answer, form, stdout_screen()))
     if not quiet:
-        for line in notes(ran, directory, written, resume):
+        for line in notes(ran, directory, written):
             note(line)
     if plot:  # last, so that the answer is there whatever becomes of the picture
         from planner.show.charts.kit.png import draw
@@ -79,14 +81,12 @@ def study(
     raise typer.Exit(status(ran))
 
 
-def notes(ran: "Ran", directory: Path, written: list[str], resume: bool) -> Iterator[str]:
+def notes(ran: "Ran", directory: Path, written: list[str]) -> Iterator[str]:
     """Lines beside the answer: points, files, and what is missing."""
     from planner.questions.studies.results import PARQUET
 
     before = f", {ran.taken} taken from before" if ran.taken else ""
     yield f"\n{counted(ran.computed, 'point')} worked out{before}. Kept in {directory}: {', '.join(written)}."
-    if resume and not ran.taken:
-        yield f"{directory} held no points, so --resume found nothing to go on with."
     if PARQUET not in written:
         yield f"No {PARQUET}, which takes duckdb: pip install 'gpu-capacity-planner[parquet]'."
     for reason in ran.lost:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from calibrate.io.files import printable
-from planner.io.overrides import child, item, place, read_override, take_away, words_of
+from planner.io.overrides import EVERY, child, item, place, read_override, take_away, words_of
 from planner.io.references import structure
 from planner.io.schemas import document_of, kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
@@ -33,7 +33,7 @@ from planner.units.errors import (
     shown,
     unknown_key,
 )
-from planner.units.reading import written_duration
+from planner.units.reading import did_you_mean, written_duration
 from simulator.errors import InputError
 from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
@@ -265,7 +265,9 @@ class ScenarioReader:
         if not isinstance(self.document.data, dict):
             return  # no scenario at all, which is reported where it is read
         try:
-            self.assign(*read_override(text), text)
+            name, value = read_override(text)
+            for path in self.every(name):
+                self.assign(path, value, text)
         except YamlError as error:
             self.problems.append(Problem(LAST, 0, f"the value {error}", "", text))
         except ValueError as error:
@@ -280,6 +282,21 @@ class ScenarioReader:
         else:
             place(self.document.data, path, value)
         self.overridden[path] = cause
+
+    def every(self, name: str) -> Iterator[str]:
+        """The path of each stream for `streams[*].rate`."""
+        before, of_all, after = name.partition(EVERY)
+        if not of_all:
+            yield name
+            return
+        target: Any = self.document.data
+        for step in self.steps(before):
+            target = child(target, step)
+        if not isinstance(target, list) or not target:
+            near = did_you_mean(before, list(self.document.data))
+            raise ValueError(f"`{before}` is no list with items, and `{EVERY}` means each of them.{near}")
+        for i in range(len(target)):
+            yield from self.every(f"{before}[{i}]{after}")
 
     def steps(self, name: str) -> Steps:
         """The path of a value; it names list items by number or by name: `models[yolov3].slo.latency`."""

@@ -8,6 +8,9 @@ from planner.units.errors import Steps, shown
 from planner.units.reading import did_you_mean
 from simulator.near import known_ones
 
+EVERY = "[*]"
+"""In a path: each item of a list."""
+
 
 def read_override(text: str) -> tuple[str, Any]:
     """Path and value of `path=value`; YamlError or ValueError where it is none."""

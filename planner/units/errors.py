@@ -175,7 +175,7 @@ def message(path: Steps, kind: str, detail: Any, root: type) -> str:
         case "too_long":
             return f"must have at most {context['max_length']:,} items, got {context['actual_length']:,}."
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
-            rule = f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
+            rule = f"must be a name of 1 to 64 letters from a to z, digits, `-`, `_` and `.`, got {got}."
             return rule + spaced(str(detail["input"])) + _as_model(path, str(detail["input"]))
     return f"must be {WANTED.get(kind, 'of another kind')}, got {got}.{_to_write(path, kind, detail['input'], root)}"
 

@@ -54,8 +54,14 @@ def known_precision(written: str, known: Collection[str] = WEIGHT_BYTES) -> str:
     raise ValueError(f"must be one of {', '.join(known)}, got `{written[:40]}`.{hint}")
 
 
+YES = ("yes", "true", "on")
+"""Words that say that something is wanted, and not what."""
+
+
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """` Did you mean `rate`?`, or nothing when no known word is near."""
+    """` Did you mean `rate`?`, or nothing when no known word is near. `yes` is like `layers` by chance alone."""
+    if word.lower() in YES:
+        return ""
     return perhaps_of(meant_by(word, known))
 
 

@@ -34,6 +34,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
+A_NAME = "must be a name of 1 to 64 letters from a to z, digits, `-`, `_` and `.`, got"
+
 
 def changed(old, new):
     """The good scenario with one thing wrong."""
@@ -112,15 +114,14 @@ TABLE = {
     "providers as a word": (changed("[azure]", "azure"), ["s.yaml:11:14: buy.providers: must be a list, got `azure`."]),
     "a name with spaces": (
         changed("providers: [azure]", "instances: [T4 x]"),
-        ["s.yaml:11:15: buy.instances[0]: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `T4 x`."],
+        [f"s.yaml:11:15: buy.instances[0]: {A_NAME} `T4 x`."],
     ),
     "a model's source as its name": (
         "models: [{name: timm:resnet50, slo: 50 ms}]\nstreams: [{model: timm:resnet50, rate: 1/s}]",
         [
-            "models[0].name: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `timm:resnet50`. Give it"
+            f"models[0].name: {A_NAME} `timm:resnet50`. Give it"
             " a short name, and write `model: timm:resnet50` beside it.",
-            "streams[0].model: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `timm:resnet50`. Write"
-            " the short name that it has under `models`.",
+            f"streams[0].model: {A_NAME} `timm:resnet50`. Write the short name that it has under `models`.",
         ],
     ),
     "unknown unit": (
@@ -240,7 +241,7 @@ TABLE = {
     ),
     "a model whose name is none": (
         changed("name: vgg16", "name: vgg 16"),
-        ["s.yaml:5:11: models[1].name: must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got `vgg 16`."],
+        [f"s.yaml:5:11: models[1].name: {A_NAME} `vgg 16`."],
     ),
     "no way to send": (
         changed(", rate: 15 fps", ""),

@@ -22,6 +22,7 @@ from planner.search.merged import SAME_USD, tried_on
 from planner.search.names import with_known_names
 from planner.search.question import Question, ask, predictor_of
 from planner.units.reading import HOURS_PER_MONTH
+from planner.units.writing import counted
 from planner.words.candidates import candidate_name
 from planner.words.statements import rejection_line
 from simulator.world.profile import Evidence, speed_evidence_of
@@ -126,9 +127,10 @@ def breakeven(
 def model_counts(loaded: Loaded, counts: Sequence[int]) -> Sequence[int]:
     """Numbers of models to compare; MergeError for one that the scenario does not have."""
     most = len(loaded.scenario.models)
+    wanted = f"numbers from 1 to {most}" if most > 1 else "1"
     for count in counts:
         if not 1 <= count <= most:
-            raise MergeError(f"--models {count}: the scenario has {most} models. Write numbers from 1 to {most}.")
+            raise MergeError(f"--models {count}: the scenario has {counted(most, 'model')}. Write {wanted}.")
     return counts or sorted({max(1, round(most * step / COUNTS)) for step in range(1, COUNTS + 1)})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from calibrate.joint.spec import SpecError, read_spec
 from planner.io.load import ScenarioError, read_yaml, refusal
+from planner.io.schemas import document_of
 from planner.io.strict_yaml import Problem, YamlDocument
 from planner.units.errors import Steps, dotted
 from planner.units.reading import fraction
@@ -21,6 +22,8 @@ def read_joint_spec(path: Path) -> Any:
     if not path.exists():
         raise ScenarioError([f"{path}: no such file. scenarios/merge/digits.yaml is one to start from."])
     _, document = read_yaml(path)
+    if question := document_of(document.data):
+        raise ScenarioError([f"{path}: is {question}. Name a file with `tasks`, such as scenarios/merge/digits.yaml."])
     problems = [*document.problems, *(placed(document, *problem) for problem in read_shares(document.data))]
     try:
         spec = read_spec(document.data)

@@ -1,7 +1,7 @@
 """The scenario that a study changes: read once, resolved anew for every point."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -10,18 +10,15 @@ from typing import Any
 
 from planner.io.demand import with_load
 from planner.io.load import Loaded, Recording, ScenarioReader, read_yaml
-from planner.io.overrides import child
 from planner.io.strict_yaml import Problem, YamlDocument
 from planner.model.parts.merging import Merging
 from planner.model.scenario import Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.training.reading import LoadedTraining, odd, training_of
-from planner.units.reading import did_you_mean
 from simulator.errors import InputError
 
 LOAD = "load"
 """The path that scales the rates of all streams."""
-EVERY = "[*]"
 SERVING_KEYS = {"models", "streams"}
 TRAINING_KEYS = {"model", "data", "train"}
 
@@ -143,7 +140,7 @@ def apply(reader: ScenarioReader, changes: Sequence[ChangedValue], on: WorkerMac
             if machine and change.path in ("on.gpu", "on.count"):
                 machine = moved(machine, change)
             elif change.path != LOAD and isinstance(reader.document.data, dict):
-                for path in expanded(reader, change.path):
+                for path in reader.every(change.path):
                     reader.assign(path, change.value, str(change))
         except ValueError as error:
             reader.problems.append(Problem(0, 0, str(error), "", str(change)))
@@ -159,26 +156,6 @@ def moved(machine: WorkerMachine, change: ChangedValue) -> WorkerMachine:
         return replace(machine, count=value)
     wanted = "the name of a kind of GPU" if change.path == "on.gpu" else "a whole number from 1 to 10000"
     raise ValueError(f"`{change.path}` must be {wanted}, got {json.dumps(value)[:40]}.")
-
-
-def expanded(reader: ScenarioReader, path: str) -> Iterator[str]:
-    """The path of each stream for `streams[*].rate`."""
-    before, every, after = path.partition(EVERY)
-    if not every:
-        yield path
-        return
-    target: Any = reader.document.data
-    for step in reader.steps(before):
-        target = child(target, step)
-    if not isinstance(target, list) or not target:
-        raise ValueError(f"`{before}` is no list with items, and `[*]` means each of them.{near(reader, before)}")
-    for i in range(len(target)):
-        yield from expanded(reader, f"{before}[{i}]{after}")
-
-
-def near(reader: ScenarioReader, word: str) -> str:
-    """A hint at a key like it."""
-    return did_you_mean(word, list(reader.document.data)) if isinstance(reader.document.data, dict) else ""
 
 
 def key_of(inputs: Inputs, fingerprint: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
+from planner.model.scenario import SEED_MAX
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.results import (
     AxisAnswer,
@@ -80,7 +81,7 @@ def stats(answer: StudyAnswer) -> Stats:
     ]
     if failed:
         all_stats.append(Stat("failed", Cell(f"{failed:,}", failed), tone=Tone.BAD))
-    if answer.seed is not None:
+    if answer.seed is not None and answer.seed <= SEED_MAX:
         all_stats.append(Stat("seed", Cell(str(answer.seed)), "the same for all points"))
     return Stats(all_stats)
 

@@ -82,6 +82,9 @@ def _answer(seen: Anatomy) -> str:
     if seen.prediction is None:
         return f"On {seen.gpu.name} nothing tells its time. {bound}"
     prediction = seen.prediction
+    if prediction.latency_s.value < seen.roofline.total_s:
+        faster = f"it takes less than the roofline's {seconds(seen.roofline.total_s)}, whose ceilings are none here"
+        bound = f"By {seen.roofline.bound} most of all ({held}; {faster})."
     runtime = "" if prediction.runtime == USUAL_RUNTIME else f"in {prediction.runtime}, "
     basis = f"{runtime}{prediction.evidence}, by {_rule(prediction)}"
     return (

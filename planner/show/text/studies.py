@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from planner.model.scenario import SEED_MAX
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import Figure, middle
 from planner.questions.studies.results import JSON, AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
@@ -60,7 +61,9 @@ def headline(answer: StudyAnswer) -> str:
     failed = sum(point.failed for point in answer.points)
     shape = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in answer.axes)
     what = f"{answer.name}: {counted(len(answer.points), 'point')}" + (f", {shape}" if shape else "")
-    seed = f"; one seed for all, {answer.seed}" if answer.seed is not None else ""
+    seed = "" if answer.seed is None else "; one seed for all"
+    if answer.seed is not None and answer.seed <= SEED_MAX:  # plans have one of their own, which nobody can give
+        seed += f", {answer.seed}"
     lost = f", {failed} failed" if failed else ""
     if answer.search:
         return f"{what}; searched for the {answer.search.find} {answer.search.path}, found {feasible}{lost}{seed}"
@@ -116,7 +119,12 @@ def state(point: PointAnswer) -> str:
 
 def held(threshold: Figure, unit: str) -> str:
     """`1.78 x`: the last value that held."""
-    return "-" if threshold is None else f"{threshold['mid']:.3g}{unit and ' '}{unit}"
+    return "-" if threshold is None else with_unit(threshold["mid"], unit)
+
+
+def with_unit(value: float, unit: str) -> str:
+    """`74.4 ms`, in the unit that was asked."""
+    return f"{value:.3g}{unit and ' '}{unit}"
 
 
 def bracketed(threshold: Figure, unit: str) -> str:
@@ -144,6 +152,8 @@ def number(value: float | None, output: OutputAnswer, *, up: bool = False) -> st
     """A number in its unit, as people read it."""
     if value is None or not math.isfinite(value):
         return "-"
+    if output.name == "threshold":
+        return with_unit(value, output.unit)
     match output.unit:
         case "s":
             return f"{value / 3600:.{decimals(value / 3600)}f} h" if value >= SHOWN_LONG_S else seconds(value)

@@ -384,7 +384,7 @@ BAD_VALUES = {
     ),
     "name": (
         GOOD | {"model": "my model"},
-        "model: 'my model' is not a name. Write at most 64 letters, digits, and _ . - between",
+        "model: 'my model' is not a name. Write at most 64 letters from a to z, digits, and _ . - between",
     ),
     "date": (GOOD | {"as_of": "20.7.2026"}, "as_of: '20.7.2026' is not a date. Write it as 2026-07-20"),
     "no day": (GOOD | {"as_of": "2026-02-30"}, "as_of: '2026-02-30' is not a date. Write it as 2026-07-20"),

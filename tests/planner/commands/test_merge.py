@@ -30,6 +30,23 @@ def run(*words: str) -> str:
     return done.stdout
 
 
+def test_a_scenario_is_no_spec_of_a_training(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(SCENARIO)
+    with pytest.raises(
+        InputError, match=r"a\.yaml: is a scenario of serving: `planner plan` reads it\. Name a file with"
+    ):
+        run("train", str(tmp_path / "a.yaml"))
+
+
+def test_a_number_of_models_that_is_not_there_is_refused_in_words_for_one(tmp_path: Path) -> None:
+    one = SCENARIO.replace(
+        "  - {name: b, profile: resnet50_v2, layers: resnet50, slo: {latency: 100 ms, attainment: 95 %}}\n", ""
+    )
+    (tmp_path / "a.yaml").write_text(one.replace("  - {model: b, rate: 10 fps}\n", ""))
+    with pytest.raises(MergeError, match=r"--models 99: the scenario has 1 model\. Write 1\."):
+        run("breakeven", str(tmp_path / "a.yaml"), "--models", "99")
+
+
 def test_analyze_as_a_table_and_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     text = run("analyze", "vgg16", "resnet50*2", "--plot", str(tmp_path / "a.png"))

@@ -97,6 +97,16 @@ def test_a_batch_that_memory_does_not_hold_is_said_so_first(planner, batch, held
     assert "launch of" not in said or batch == "4"  # a host that takes 0.1 ms an operator is no cause
 
 
+def test_a_roofline_above_a_time_that_somebody_saw_is_called_no_bound(planner):
+    """Winograd's convolutions leave operations out that the roofline counts."""
+    words = ("vgg16", "--gpu", "V100", "--batch", "64")
+    found = answer(planner, *words)
+    assert found["latency_s"]["value"] < found["roofline_s"]
+    said = " ".join(planner("profile", *words)[1].split())
+    assert "Bound by" not in said
+    assert "it takes less than the roofline's 137 ms, whose ceilings are none here" in said
+
+
 def test_markdown(planner):
     status, out, _ = planner("profile", "lenet", "--format", "md")
     assert status == 0

@@ -134,6 +134,14 @@ def test_overrides_by_number_and_by_name(tmp_path):
     assert scenario.streams[1].poisson == 4
 
 
+def test_an_override_of_every_item(tmp_path):
+    """As axes of studies have it."""
+    scenario = load(tmp_path, SMALL, "models[*].precision=fp16", "models[1].precision=fp32").scenario
+    assert [model.precision for model in scenario.models] == ["fp16", "fp32"]
+    (problem,) = problems(tmp_path, SMALL, "model[*].precision=fp16")
+    assert "`model` is no list with items, and `[*]` means each of them. Did you mean `models`?" in problem
+
+
 def test_null_takes_a_key_away(tmp_path):
     usual = load(tmp_path, SMALL).scenario.headroom
     assert load(tmp_path, f"{SMALL}\nheadroom: 30 %\n", "headroom=null").scenario.headroom == usual != 0.3
@@ -181,6 +189,7 @@ OWN = "{name: a, gpu: RTX4060, price: $1/h}"
 @pytest.mark.parametrize(
     ("override", "rule"),
     [
+        ("merging=yes", "must be one of none, stem, layers, auto, got `yes`."),
         ("budget=$900/month", "budget: unknown key. Did you mean `buy.max_cost`? "),
         ("gpus=[T4]", "gpus: unknown key. Did you mean `buy.gpus`? "),
         ("buy.own=RTX4060", "must be a list, got `RTX4060`. Write `[{name: ..., gpu: ..., price: ...}]`."),

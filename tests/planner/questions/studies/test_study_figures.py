@@ -1,6 +1,7 @@
 """Figures and changes of studies: named once, compared by their bad end, and searched for by halving."""
 
 import math
+from dataclasses import replace
 from math import isclose
 
 import pytest
@@ -13,8 +14,10 @@ from planner.questions.studies.base import ChangedValue
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import SERVING, TRAINING, is_figure, middle
 from planner.questions.studies.reading import between, measured
+from planner.questions.studies.results import OutputAnswer
 from planner.questions.studies.scenario import Condition, Find, Search, output_of, with_unit
 from planner.questions.studies.threshold import SIGNS, bracket, next_values, one_holds
+from planner.show.text.studies import number
 
 NUMBERS = st.floats(-1e6, 1e6)
 SCALARS = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | NUMBERS | st.text(st.characters(codec="ascii"))
@@ -61,6 +64,12 @@ def test_a_condition_holds_where_it_holds_at_both_ends(limit: float, one: float,
     }
     outcome = {"feasible": True, "values": {"x": {"low": low, "mid": (low + high) / 2, "high": high}}}
     assert one_holds(Condition("", "x", sign, limit), outcome) is all(map(compare[sign], (low, high)))
+
+
+def test_a_threshold_has_the_unit_that_was_asked() -> None:
+    threshold = OutputAnswer(name="threshold", unit="ms", better="low", interval=True)
+    assert number(74.42, threshold) == "74.4 ms"
+    assert number(1.78, replace(threshold, unit="")) == "1.78"
 
 
 @pytest.mark.parametrize(("sign", "holds"), [("<=", True), (">=", True), ("<", False), (">", False)])
