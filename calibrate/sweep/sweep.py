@@ -184,7 +184,7 @@ def _open(sweep: Sweep) -> None:
     path = request.out / known["gpu"] / "journal.jsonl"
     sweep.journal = open_journal(path, known, request.seed, resume=request.resume)
     _same_request(sweep)
-    before = f" beside {counted} from before" if (counted := len(sweep.journal.settled)) else ""
+    before = f"; {there} are there from before" if (there := len(sweep.journal.settled)) else ""
     say(f"{known['gpu']}: {amount(*sweep.left())}{before}. Each is kept in {path} as it comes.")
     if request.device == "cpu":
         threads = known["torch_threads"]

@@ -179,7 +179,9 @@ def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Pat
 
     mended = (place / "mine.py").read_text().replace("len(x) == 3", "len(x) == 30")
     (place / "mine.py").write_text(mended)
-    assert finished(*asked, "--resume")[0] == 0
+    code, said = finished(*asked, "--resume")
+    assert code == 0
+    assert "; 7 are there from before. Each is kept in " in said  # of 9: two are measured anew
     again = {o.point.key.removeprefix("mine:risky/").removesuffix("/fp32"): o for o in read_journal(path)[1]}
     changed = {key: str(o.status) for key, o in again.items() if key not in ended or o.status is not ended[key].status}
     assert changed == {"memory/3": "ok", "latency/3": "ok"}

@@ -56,6 +56,7 @@ from planner.questions.studies.threshold import bracket, next_values, one_holds
 from planner.questions.training.plan import train
 from planner.questions.training.reading import load_training
 from planner.questions.training.scenario import byte_rate
+from planner.replay.run import PLANNING
 from planner.search.plan import plan
 from planner.show.kept import document_of, render
 from planner.show.page.render import page
@@ -971,6 +972,13 @@ def test_an_only_axis_is_not_said_to_matter_most(tmp_path: Path) -> None:
         assert "What matters most" not in text
         assert "What changes with load" in text
     assert next(findings(found)).startswith("goodput: from 39.")
+
+
+def test_a_seed_is_shown_where_it_can_be_given_back(answer: StudyAnswer) -> None:
+    told = [render(replace(answer, seed=seed), Format.TABLE, Screen(200)) for seed in (7, PLANNING)]
+    assert "one seed for all, 7\n" in told[0]
+    assert "one seed for all\n" in told[1]
+    assert all(str(PLANNING) not in text for text in told)
 
 
 def test_narrow_screens_split_the_table(answer: StudyAnswer) -> None:
