@@ -18,6 +18,7 @@ from calibrate.library.lookup import Library, is_measured
 from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
 from calibrate.published import names, runtimes
 from calibrate.zoo.sources import is_sourced
+from planner.catalog.mig import is_slice, whole_of
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import UNKNOWN, PredictedCase, at_size, least_s, roofline
@@ -150,8 +151,16 @@ class Predictor:
         key = (model, gpu, precision, runtime)
         if key not in self._pairs:
             first = next(iter(self._told(model, self.gpus[gpu], precision, runtime)), None)
-            self._pairs[key] = first and self._beside_wider(in_proportion(self._possible(first)), runtime)
+            told = first and self._beside_wider(in_proportion(self._possible(first)), runtime)
+            self._pairs[key] = told and self._beside_whole(told)
         return self._pairs[key]
+
+    def _beside_whole(self, pair: PredictedPair) -> PredictedPair:
+        """Of a slice no faster than its GPU was where somebody timed that."""
+        if not is_slice(pair.gpu.name):
+            return pair
+        whole = self.library.get(pair.model, whole_of(pair.gpu.name), pair.precision, pair.runtime)
+        return no_faster(pair, whole.latency) if whole else pair
 
     def _beside_wider(self, pair: PredictedPair, runtime: str | None) -> PredictedPair:
         """A joined pair in order with those in wider numbers, as both of its parts are."""

@@ -23,6 +23,7 @@ from calibrate.library.reading import USUAL_RUNTIME
 from calibrate.published import names, runtimes
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced, too_long
+from planner.catalog.mig import is_slice, whole_of
 from planner.catalog.offers import which_gpu
 from planner.model.plan import Estimate
 from planner.model.progress import Progress, silent
@@ -31,7 +32,7 @@ from planner.prediction.effects import PredictedCase, at_size, network
 from planner.prediction.learnt import OWN_SOFTWARE_SD, Learnt, Nearness, learnt, publications, series_of
 from planner.prediction.ordered import Ordered
 from planner.prediction.predict import Predictor, doubt_of, has_counts_of_its_own, is_alike
-from planner.prediction.rules.bands import around, low_end_at_least
+from planner.prediction.rules.bands import around, low_end_at_least, no_faster
 from planner.prediction.rules.floors import resized, shape_of, shipped_layers
 from planner.prediction.rules.grounds import Grounds
 from planner.prediction.rules.inputs import at_input, is_usual, layers_at, usual_input
@@ -84,6 +85,13 @@ class QueryAnswer:
     reserved_bytes: int | None = None
     """What a plan keeps free, as it does for the same question: `memory_bytes`, libraries' own workspace and the
     allocator's slack. The context of a process comes on top."""
+
+    @property
+    def latency(self) -> Estimate | None:
+        """The time with its band; None where there is none."""
+        if self.latency_s is None or self.latency_low_s is None or self.latency_high_s is None:
+            return None
+        return Estimate(value=self.latency_s, low=self.latency_low_s, high=self.latency_high_s)
 
 
 @dataclass(frozen=True)
@@ -261,7 +269,8 @@ class QueryKnowledge:
         if same:
             estimate, rule = self._no_faster(case, of_publications(same)), "published"
         else:
-            estimate = self.ordered.predict(case, layers, self._at_usual(case, layers, precision))
+            told = self.ordered.predict(case, layers, self._at_usual(case, layers, precision))
+            estimate = self._beside_whole(told, case, precision)
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         evidence, named = "published" if same else "predicted", publications(case, same or series)
         memory = memory_of(case, profile) if profile else self._memory(case, precision or case.precision)
@@ -302,10 +311,14 @@ class QueryKnowledge:
         if is_usual(case.architecture, case.input):
             return None
         usual = usual_input(case.architecture)
-        told = self.of_case(at_input(case, usual, layers_at(layers, usual)), precision)
-        if told.latency_s is None or told.latency_low_s is None or told.latency_high_s is None:
-            return None
-        return Estimate(value=told.latency_s, low=told.latency_low_s, high=told.latency_high_s)
+        return self.of_case(at_input(case, usual, layers_at(layers, usual)), precision).latency
+
+    def _beside_whole(self, told: Estimate, case: PredictedCase, precision: str) -> Estimate:
+        """Of a slice no faster than its GPU, which somebody may have timed."""
+        if not is_slice(case.gpu) or whole_of(case.gpu) not in self.gpus:
+            return told
+        whole = self.of_case(replace(case, gpu=whole_of(case.gpu)), precision).latency
+        return no_faster(told, whole) if whole else told
 
     def _of_profile(
         self, case: PredictedCase, profile: Profile, rule: str, published: Sequence[PublishedPoint]

@@ -351,6 +351,22 @@ def test_no_band_is_wider_for_what_is_known_of_a_gpu(
         assert spread(replace(case, gpu=name), gpu) <= spread(case, replace(gpu, name="", chip="")) + 1e-9
 
 
+@pytest.mark.parametrize("gpu", ["T4", "V100", "H200"])
+@pytest.mark.parametrize("batch", [1.0, 8.0, 128.0])
+def test_a_band_is_at_most_that_of_a_copy_of_which_nothing_was_published(gpu: str, batch: float) -> None:
+    """To the last digit, of a series that was published, were its errors as wide as can be."""
+    wide = dict.fromkeys((f"{Nearness.SERIES} small", f"{Nearness.SERIES} large"), 9.0)
+    known = replace(learnt(), widening={**learnt().widening, **wide})
+    here = PredictedCase(
+        gpu=gpu, architecture="resnet50", input="224", precision="fp32", runtime="pytorch", batch=batch
+    )
+    copy, copied = replace(here, gpu=""), replace(CATALOG.gpus[gpu], name="", chip="")
+    assert known.nearness(here, CATALOG.gpus[gpu]) is Nearness.SERIES
+    assert known.sd(here, CATALOG.gpus[gpu], known.log_time(here, CATALOG.gpus[gpu])) == pytest.approx(
+        known.sd(copy, copied, known.log_time(copy, copied)), rel=1e-9
+    )
+
+
 def test_of_a_model_known_at_other_precisions_alone_no_band_is_narrower_on_a_new_gpu() -> None:
     """Nobody published YOLOv8s at fp16 in PyTorch, on any GPU, and ResNet-50 is."""
 

@@ -20,6 +20,7 @@ from calibrate.layers.facts import facts
 from calibrate.library.held import counted
 from calibrate.library.lookup import find_profiles
 from planner.api.modelling import profile
+from planner.catalog.mig import is_slice, whole_of
 from planner.model.plan import Estimate
 from planner.prediction.effects import PredictedCase, is_repository
 from planner.prediction.learnt import Regime, learnt, seen, series_of
@@ -206,7 +207,7 @@ def test_what_is_told_is_the_same_to_the_last_bit_in_every_process() -> None:
 @pytest.mark.parametrize(("precision", "runtime"), [("fp32", ""), ("fp16", ""), ("int8", "tensorrt")])
 @pytest.mark.parametrize("batch", [1, 16])
 def test_no_slice_is_told_faster_than_the_whole_nor_slower_than_a_smaller_one(whole, precision, runtime, batch):
-    """At either end of the band as in the middle, but for published figures, which stand as they are."""
+    """At either end of the band as in the middle, but for published figures of slices, which stand as they are."""
     slices = [gpu for gpu in GPUS.values() if gpu.name.startswith(f"{whole}-MIG-")]
     pairs = [(GPUS[whole], one) for one in slices] + [pair for pair in permutations(slices, 2) if is_as_good(*pair)]
     assert len(pairs) > 5
@@ -215,10 +216,39 @@ def test_no_slice_is_told_faster_than_the_whole_nor_slower_than_a_smaller_one(wh
         told = {gpu.name: KNOWN.answer({"gpu": gpu.name, **row}) for gpu in (GPUS[whole], *slices)}
         for one, other in pairs:
             better, worse = told[one.name], told[other.name]
-            if {better.rule, worse.rule}.isdisjoint({"published", "profile"}):
+            stands = {worse.rule} if better is told[whole] else {better.rule, worse.rule}
+            if stands.isdisjoint({"published", "profile"}):
                 assert better.latency_s <= worse.latency_s * (1 + SAME)
                 assert better.latency_low_s <= worse.latency_low_s * (1 + SAME)
                 assert better.latency_high_s <= worse.latency_high_s * (1 + SAME)
+
+
+def test_no_slice_is_planned_faster_than_its_gpu_was_measured() -> None:
+    """Whatever is carried over or was learnt of it."""
+    told = 0
+    for known in PLANS.library.profiles.values():
+        for gpu in (gpu for gpu in GPUS.values() if gpu.name.startswith(f"{known.gpu}-MIG-")):
+            pair = PLANS.predicted_pair(known.model, gpu.name, known.precision, known.runtime)
+            for batch in known.latency.x if pair else ():
+                assert pair.time_s(batch).low >= known.latency(batch) * (1 - SAME)
+                told += 1
+    assert told > 20
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_a_slice_of_all_rates_takes_as_long_as_the_whole(batch: int) -> None:
+    """Whatever order with other kinds made of the whole."""
+    told = 0
+    for gpu in GPUS.values():
+        whole = GPUS.get(whole_of(gpu.name), gpu)
+        if is_slice(gpu.name) and is_as_good(gpu, whole):
+            for precision in ("fp32", "fp16"):
+                row = {"model": "bert_base", "input": "", "precision": precision, "batch": f"{batch}"}
+                uncut, cut = (KNOWN.answer({"gpu": name, **row}) for name in (whole.name, gpu.name))
+                if uncut.rule not in ("published", "profile"):
+                    assert cut.latency_s == pytest.approx(uncut.latency_s, rel=SAME)
+                    told += 1
+    assert told > 5
 
 
 def test_ends_of_bands_are_in_order_as_their_middles_are() -> None:
