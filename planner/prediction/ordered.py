@@ -160,9 +160,13 @@ class Ordered:
         """In order with other slices of the same GPU, and no faster than the whole."""
         asked, of_whole = (whole, layers.model if layers else ""), self._among_kinds(whole, layers)
         if asked not in self._of_slices:
-            told = {name: self._cut(whole, of_whole, self.gpus[name], layers) for name in self._slices[whole.gpu]}
+            some = [
+                one for one in map(self.gpus.__getitem__, self._slices[whole.gpu]) if not lacks(one, case.precision)
+            ]
+            told = {one.name: self._cut(whole, of_whole, one, layers) for one in some}
             self._of_slices[asked] = in_order(told, self._slices[whole.gpu])
-        return no_faster(self._of_slices[asked][case.gpu], of_whole)
+        own = self._of_slices[asked].get(case.gpu) or self._cut(whole, of_whole, self.gpus[case.gpu], layers)
+        return no_faster(own, of_whole)
 
     def _cut(self, whole: PredictedCase, of_whole: Estimate, gpu: GPU, layers: Facts | None) -> Estimate:
         """As learnt of a slice where its like was seen, else as much slower than the whole as what was learnt of that

@@ -45,6 +45,7 @@ from planner.prediction.rules.pairs import (
     is_refuted,
     joined_pair,
     no_faster,
+    no_faster_than,
     width,
 )
 from planner.prediction.rules.roofline import PrecisionError, lacks_on_processor, why_not
@@ -152,15 +153,18 @@ class Predictor:
         if key not in self._pairs:
             first = next(iter(self._told(model, self.gpus[gpu], precision, runtime)), None)
             told = first and self._beside_wider(in_proportion(self._possible(first)), runtime)
-            self._pairs[key] = told and self._beside_whole(told)
+            self._pairs[key] = told and self._beside_whole(told, runtime)
         return self._pairs[key]
 
-    def _beside_whole(self, pair: PredictedPair) -> PredictedPair:
-        """Of a slice no faster than its GPU was where somebody timed that."""
-        if not is_slice(pair.gpu.name):
+    def _beside_whole(self, pair: PredictedPair, runtime: str | None) -> PredictedPair:
+        """Of a slice no faster than its GPU is, or was where somebody timed that."""
+        kind = whole_of(pair.gpu.name)
+        if not is_slice(pair.gpu.name) or kind not in self.gpus:
             return pair
-        whole = self.library.get(pair.model, whole_of(pair.gpu.name), pair.precision, pair.runtime)
-        return no_faster(pair, whole.latency) if whole else pair
+        if timed := self.library.get(pair.model, kind, pair.precision, pair.runtime):
+            return no_faster(pair, timed.latency)
+        whole = self.predicted_pair(pair.model, kind, pair.precision, runtime)
+        return no_faster_than(pair, whole) if whole else pair
 
     def _beside_wider(self, pair: PredictedPair, runtime: str | None) -> PredictedPair:
         """A joined pair in order with those in wider numbers, as both of its parts are."""

@@ -9,6 +9,7 @@ from math import exp, inf, log
 from calibrate.library.memory import Room, RoomOfBatch
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import Estimate, Prediction, PredictionRule
+from planner.prediction.rules import bands
 from planner.prediction.rules.bands import (
     SPREAD_80,
     around,
@@ -251,6 +252,15 @@ def no_faster(pair: PredictedPair, least_s: Callable[[float], float]) -> Predict
         pair,
         latency_s={batch: at_least(time_s, least_s(batch)) for batch, time_s in pair.latency_s.items()},
         past=lambda batch: at_least(pair.past(batch), least_s(batch)),
+    )
+
+
+def no_faster_than(pair: PredictedPair, other: PredictedPair) -> PredictedPair:
+    """The same where no batch takes less than that of another pair, at either end of its band."""
+    return replace(
+        pair,
+        latency_s={batch: bands.no_faster(time_s, other.time_s(batch)) for batch, time_s in pair.latency_s.items()},
+        past=lambda batch: bands.no_faster(pair.past(batch), other.time_s(batch)),
     )
 
 

@@ -223,6 +223,27 @@ def test_no_slice_is_told_faster_than_the_whole_nor_slower_than_a_smaller_one(wh
                 assert better.latency_high_s <= worse.latency_high_s * (1 + SAME)
 
 
+@pytest.mark.parametrize(("model", "precision"), [("ssd_vgg", "torch"), ("faster_rcnn", "fp32"), ("resnet50", "fp32")])
+@pytest.mark.parametrize("whole", ["A100-80GB", "H100", "B200"])
+def test_no_slice_is_planned_faster_than_its_gpu(model: str, precision: str, whole: str) -> None:
+    """Nor where times are of layers, or joined with what was carried over."""
+    of_whole = PLANS.predicted_pair(model, whole, precision)
+    slices = [gpu for gpu in GPUS.values() if gpu.name.startswith(f"{whole}-MIG-")]
+    for gpu in slices if of_whole else ():
+        pair = PLANS.predicted_pair(model, gpu.name, precision)
+        assert pair is not None
+        for batch in pair.latency_s:
+            one, other = pair.time_s(batch), of_whole.time_s(batch)
+            assert all(cut >= uncut * (1 - SAME) for cut, uncut in zip(astuple(one), astuple(other), strict=True))
+
+
+def test_a_slice_that_lacks_a_precision_keeps_no_other_from_being_told() -> None:
+    odd = replace(GPUS["A100-80GB-MIG-1g.10gb"], name="A100-80GB-MIG-odd", tensor_tf32_flops=None)
+    known = QueryKnowledge(learnt(), {**GPUS, odd.name: odd}, measured=False)
+    row = {"gpu": "A100-80GB-MIG-3g.40gb", "model": "vgg16", "input": "", "precision": "torch", "batch": "8"}
+    assert known.answer(row).latency_s == pytest.approx(KNOWN.answer(row).latency_s)
+
+
 def test_no_slice_is_planned_faster_than_its_gpu_was_measured() -> None:
     """Whatever is carried over or was learnt of it."""
     told = 0
