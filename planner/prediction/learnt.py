@@ -57,7 +57,7 @@ ROUNDS = 4
 OWN_SOFTWARE_SD = 0.34
 """Where a publisher is left out - all rounds of MLPerf are one - and others published of the runtime on the GPU, 82 %
 of its figures lie in the band with it, 69 % without; where the chip is left out too, 77 and 66 %. `benchmarks learnt`
-prints both. It holds of one batch that two of them timed, too: `benchmarks predictions` prints it."""
+prints 82 and 77. It holds of one batch that two of them timed, too: `benchmarks predictions` prints it."""
 OTHER_SD = 0.08
 """Of effects whose group has no learnt spread."""
 UNKNOWN_GPU = ""
